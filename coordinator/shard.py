@@ -1,0 +1,68 @@
+"""What every coordinator is: a pure shard that decides records and replies, and changes state only in replay.
+
+The contract (after Kafka's coordinator runtime, KIP-848 and the `coordinator-common` module):
+
+- An operation looks at the state and returns an `Outcome`: records to write and replies to release. It may keep *soft*
+  state, what a restart may lose (who waits for which reply, timers), but never touches what records describe.
+- The runtime replays the outcome's records into the shard at once, so that the next operation sees them, appends all
+  records decided meanwhile in one transaction, and releases the replies only when that transaction is durable. Replies
+  of reads go the same way, for they may rest on records that are not durable yet.
+- When an append fails, the shard is discarded, every waiting caller is answered with an error, and a new shard is built
+  by replaying the log. So state equals replay, always.
+- Time enters as `now_ms`; `next_deadline_ms` says when `on_time` wants to be called next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NewType, Protocol
+
+Token = NewType("Token", int)
+"""Names one waiting caller. The runtime makes it, hands it to an operation and takes the reply back under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord:
+    """One record of a shard's log: Kafka's own key and value bytes. A None value is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to the caller behind `token`; released once the outcome's records are durable."""
+
+    token: Token
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an operation decided. An operation that leaves its own token unanswered will answer it in a later one."""
+
+    records: Sequence[ShardRecord] = ()
+    replies: Sequence[Reply] = ()
+
+
+class Shard(Protocol):
+    """The part of a coordinator that the runtime itself calls; operations are further methods of the concrete shard."""
+
+    def replay(self, record: ShardRecord, now_ms: int) -> None:
+        """Apply one record to the state: the only place where durable state changes. Raises nothing for old records."""
+        ...
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        """Called once after replay of the log, before the first operation: start timers, finish what was under way."""
+        ...
+
+    def next_deadline_ms(self) -> int | None:
+        """When `on_time` should be called next (same clock as `now_ms`), None when nothing is due ever."""
+        ...
+
+    def on_time(self, now_ms: int) -> Outcome:
+        """Handle everything that is due: session and rebalance time-outs, expiry."""
+        ...
+
+    def forget(self, token: Token) -> None:
+        """The caller behind `token` has gone; a reply for it may still be returned and is then dropped."""
+        ...

@@ -1,0 +1,185 @@
+"""What a storage backend promises. One conformance suite (`storage_backends/testing`) holds every backend to it.
+
+A `Store` keeps the logs of many partitions of one broker. Calls block; the gateway runs them where blocking is allowed
+(`Environment.run_blocking`). Unless a method says otherwise, different partitions may be used from different threads at
+once; one partition has one writer at a time (`commit`, `truncate`, `configure`, `close`) and any number of readers
+beside it, each of which sees whole commits only.
+
+The interface speaks of batches, offsets, epochs and producer state. Foreign exceptions (lmdb's, sqlalchemy's, OSError)
+are mapped to `StoreError` at the backend's edge and never leave it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+
+
+class StoreError(Exception):
+    """The store could not do what was asked; nothing of the failed call is kept."""
+
+
+class StoreFullError(StoreError):
+    """No space is left. The message says on what and what to do."""
+
+
+class StoreLockedError(StoreError):
+    """Another process has the store open."""
+
+
+class StoreFormatError(StoreError):
+    """The store was written in a format that this version does not know; the message names both versions."""
+
+
+class StoreCorruptError(StoreError):
+    """What is on disk is not what was written."""
+
+
+class OffsetNotInStoreError(StoreError):
+    """The offset asked for lies below the log start or above the log end."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPolicy:
+    """The topic settings a store acts on (`segment.bytes`, `segment.ms`)."""
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """One segment: `base_offset` to `end_offset` (exclusive), its bytes of batches, and whether it is sealed."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+    sealed: bool
+
+
+class ReadLease(Protocol):
+    """Bytes lent out of the store: whole batches in offset order, valid until `release`.
+
+    `chunks` may be views of the store's own pages. Release soon: a held lease keeps old pages from being reused.
+    """
+
+    @property
+    def chunks(self) -> Sequence[memoryview]:
+        """The batches; the concatenation of all chunks is a sequence of whole record batches."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of all chunks together."""
+        ...
+
+    def release(self) -> None:
+        """Give the views back; using them afterwards is an error. Idempotent, never raises."""
+        ...
+
+
+class PartitionStore(Protocol):
+    """The log of one partition."""
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition this log belongs to."""
+        ...
+
+    def load(self) -> LogSnapshot:
+        """What the last durable commit left: cost independent of the amount of data.
+
+        Raises StoreCorruptError.
+        """
+        ...
+
+    def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
+        """Write all of `writes`, in order, in one transaction; on return they survive `kill -9`.
+
+        With `sync` they also survive a power cut. Batches must continue the log without a gap (ValueError: our bug).
+        Rolls to a new segment before the first batch that would break the policy; then one call may span two
+        segments, and the batches of the first are durable before those of the second are visible.
+        Raises StoreFullError or StoreError; then nothing of `writes` (but for a roll between them, a prefix) is kept.
+        """
+        ...
+
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
+        """Lend whole batches from the one containing `start_offset` up to but not including `end_offset`.
+
+        Stops before `max_bytes` are exceeded, except that a first batch larger than `max_bytes` is still lent. Empty
+        when `start_offset` is the log end or `start_offset >= end_offset`. A batch whose last offset is >= `end_offset`
+        is not lent. After compaction the first batch may begin above `start_offset`.
+        Raises OffsetNotInStoreError, StoreError.
+        """
+        ...
+
+    def is_hot(self, start_offset: int) -> bool:
+        """Whether a read from `start_offset` hits the active segment's recent pages: cheap enough to do inline."""
+        ...
+
+    def find_by_timestamp(self, timestamp_ms: int) -> int | None:
+        """The base offset of the first batch whose max timestamp is >= `timestamp_ms`, None when there is none."""
+        ...
+
+    def find_max_timestamp(self) -> int | None:
+        """The base offset of the first batch that carries the log's largest timestamp, None when the log is empty."""
+        ...
+
+    def truncate(self, end_offset: int) -> LogSnapshot:
+        """Durably drop every batch that ends at or above `end_offset`, its epochs, producer rows and aborted ranges.
+
+        Producer state is rebuilt by the caller, who gets the snapshot that is left. Raises StoreError.
+        """
+        ...
+
+    def configure(self, policy: LogPolicy) -> None:
+        """Use another policy from the next commit on."""
+        ...
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """All segments in offset order; the last is the active one."""
+        ...
+
+    def size_bytes(self) -> int:
+        """The space that the log takes on its medium."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held open. Idempotent; outstanding leases must be released first."""
+        ...
+
+
+class Store(Protocol):
+    """All logs of one broker, and a few named values beside them (cluster id, node id, format version)."""
+
+    def partitions(self) -> Sequence[PartitionKey]:
+        """Every partition the store holds, sorted."""
+        ...
+
+    def open(self, key: PartitionKey, policy: LogPolicy) -> PartitionStore:
+        """Open the partition's log, creating an empty one when there is none. At most one open handle per key.
+
+        Raises StoreError, StoreCorruptError.
+        """
+        ...
+
+    def delete(self, key: PartitionKey) -> None:
+        """Remove the partition's log; the handle must be closed. A crash in between leaves it whole or gone.
+
+        No error when there is none.
+        """
+        ...
+
+    def properties(self) -> Mapping[str, str]:
+        """The named values."""
+        ...
+
+    def set_properties(self, values: Mapping[str, str]) -> None:
+        """Durably add or replace named values, all at once."""
+        ...
+
+    def close(self) -> None:
+        """Close every open partition and release the store's lock. Idempotent."""
+        ...

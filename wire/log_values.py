@@ -1,0 +1,80 @@
+"""Values that pass between a partition's pure logic and the store that keeps its log.
+
+They stand in `wire` because `partitions` decides them and `storage_backends` writes them, and neither may import the
+other. All offsets are Kafka offsets; all times are milliseconds since the epoch, -1 where there is none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartitionKey:
+    """One incarnation of one partition: a topic deleted and created again has another `topic_id`."""
+
+    topic: str
+    topic_id: UUID
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """One whole record batch (magic 2) whose base offset and leader epoch are already patched into `data`."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+    data: bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStart:
+    """The first offset written under a leader epoch (KIP-101)."""
+
+    leader_epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """An aborted transaction's extent, as Fetch reports it to read_committed consumers (KIP-98)."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def _no_producers() -> Mapping[int, bytes | None]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class LogWrite:
+    """What one decision adds to a log; a store makes all of it durable in one transaction, or none of it.
+
+    `producers` maps a producer id to its whole new state (opaque to the store), or to None to forget it.
+    `log_start_offset`, when not None, moves the log start forward.
+    """
+
+    batches: Sequence[StoredBatch] = ()
+    epochs: Sequence[EpochStart] = ()
+    producers: Mapping[int, bytes | None] = field(default_factory=_no_producers)
+    aborted: Sequence[AbortedTransaction] = ()
+    log_start_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSnapshot:
+    """What a store holds of a log besides its batches: all that the pure logic needs to go on."""
+
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    max_timestamp_ms: int = -1
+    epochs: Sequence[EpochStart] = ()
+    producers: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
+    aborted: Sequence[AbortedTransaction] = ()
