@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Makes sure there is a Java 17-21 and Maven for real Kafka and Spark: takes what the system has, else installs it
+# with apt where that is allowed, else says loudly that the rest goes on without. Always exits 0; the last line on
+# stdout is "java: PATH" or "no java", for scripts that want to know.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+no_java() {
+  say "================================================================================"
+  say "NO JAVA: real Kafka and Spark will not run, everything else will."
+  say "To have them: install a JDK 17 or 21 and Maven (Debian: apt-get install openjdk-17-jdk-headless maven)."
+  say "================================================================================"
+  echo "no java"
+  exit 0
+}
+
+install_java() {
+  say "no Java 17-21 found, installing one with apt (about a minute)"
+  apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless
+}
+
+find_java >/dev/null || install_java || no_java
+java="$(find_java)" || no_java
+if ! command -v mvn >/dev/null 2>&1; then
+  say "no Maven found, installing it with apt"
+  apt_install maven || say "NO MAVEN: jars cannot be fetched; install it (Debian: apt-get install maven) and run make setup again"
+fi
+echo "java: $java"

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Resolves the jars that tests, demo and benchmarks need, by Maven coordinates, into $ODRADEK_JARS (default
+# .cache/jars): kafka/ (a whole Kafka), kafka-clients-4.4.0.jar (the message definitions), spark/ (the connector).
+# Does nothing when they are there; a changed POM fetches again. Exits 1, with one line, when something is missing.
+#   scripts/fetch_jars.sh [kafka] [clients] [spark]     (default: all three)
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+CLIENTS_VERSION=4.4.0
+SPARK_TOKEN_VERSIONS="4.1.3 4.0.0"
+
+need_maven() {
+  command -v mvn >/dev/null 2>&1 && return 0
+  say "mvn is missing, so no jars can be fetched: run scripts/ensure_java.sh, or install Maven and Java 17"
+  exit 1
+}
+
+maven() { # quiet; prints Maven's errors on failure
+  local log
+  log="$(mktemp)"
+  if mvn -q -B "$@" >"$log" 2>&1; then rm -f "$log"; else
+    grep -m 3 '\[ERROR\]' "$log" | cut -c1-300 >&2 || true
+    rm -f "$log"
+    return 1
+  fi
+}
+
+# done_already STAMP WHAT...: whether the folder was filled from exactly these inputs
+done_already() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
+digest() { cat "$@" | sha256sum | cut -d' ' -f1; }
+
+# copy_dependencies POM FOLDER [maven options]: fills FOLDER in one step, so that an interrupted run leaves nothing half done
+copy_dependencies() {
+  local pom="$1" folder="$2"
+  shift 2
+  rm -rf "$folder.new"
+  maven -f "$pom" dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$folder.new" "$@" || return 1
+  rm -rf "$folder"
+  mv "$folder.new" "$folder"
+}
+
+fetch_kafka() {
+  local pom="$ROOT/docker/kafka/pom.xml" stamp="$JARS/kafka.stamp" want
+  want="$(digest "$pom")"
+  done_already "$stamp" "$want" && return 0
+  need_maven
+  say "fetching Apache Kafka's jars"
+  copy_dependencies "$pom" "$JARS/kafka" || { say "Kafka's jars did not resolve"; return 1; }
+  echo "$want" >"$stamp"
+}
+
+fetch_clients() {
+  local jar="$JARS/kafka-clients-$CLIENTS_VERSION.jar"
+  [ -f "$jar" ] && return 0
+  need_maven
+  say "fetching kafka-clients $CLIENTS_VERSION"
+  maven dependency:copy "-Dartifact=org.apache.kafka:kafka-clients:$CLIENTS_VERSION" "-DoutputDirectory=$JARS/clients.new" \
+    || { say "kafka-clients $CLIENTS_VERSION did not resolve"; return 1; }
+  mv "$JARS/clients.new/$(basename "$jar")" "$jar"
+  rm -rf "$JARS/clients.new"
+}
+
+fetch_spark() {
+  local pom="$ROOT/scripts/spark-jars.xml" stamp="$JARS/spark.stamp" want version
+  want="$(digest "$pom")"
+  done_already "$stamp" "$want" && return 0
+  need_maven
+  say "fetching Spark's Kafka connector"
+  for version in $SPARK_TOKEN_VERSIONS; do
+    if copy_dependencies "$pom" "$JARS/spark" "-Dspark.token.version=$version" 2>/dev/null; then
+      echo "$want" >"$stamp"
+      return 0
+    fi
+  done
+  say "Spark's Kafka connector did not resolve"
+  return 1
+}
+
+mkdir -p "$JARS"
+[ $# -gt 0 ] || set -- kafka clients spark
+status=0
+for part in "$@"; do
+  case "$part" in
+    kafka|clients|spark) "fetch_$part" || status=1 ;;
+    *) say "unknown part '$part': kafka, clients or spark"; exit 2 ;;
+  esac
+done
+[ "$status" = 0 ] && say "jars are in $JARS"
+exit "$status"
