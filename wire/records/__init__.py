@@ -1,1 +1,1 @@
-"""Odradek."""
+"""Record batches: the header view and patching, CRC-32C, compression, and the records themselves."""
