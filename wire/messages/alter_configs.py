@@ -1,0 +1,44 @@
+"""AlterConfigs, API 33: versions 0 to 2, flexible from 2."""
+
+from __future__ import annotations
+
+from wire import types
+from wire.schema import Message, Struct, field
+
+
+class AlterableConfig(Struct):
+    """An element of ``AlterConfigsResource.configs``."""
+
+    name: str = field(types.string, default="")
+    value: str | None = field(types.string, nullable="0+", default="")
+
+
+class AlterConfigsResource(Struct):
+    """An element of ``AlterConfigsRequest.resources``."""
+
+    resource_type: int = field(types.int8, default=0)
+    resource_name: str = field(types.string, default="")
+    configs: tuple[AlterableConfig, ...] = field(types.array(AlterableConfig), default=())
+
+
+class AlterConfigsRequest(Message, kind="request", api_key=33, versions="0-2", flexible="2+"):
+    """Request of API 33, versions 0 to 2."""
+
+    resources: tuple[AlterConfigsResource, ...] = field(types.array(AlterConfigsResource), default=())
+    validate_only: bool = field(types.boolean, default=False)
+
+
+class AlterConfigsResourceResponse(Struct):
+    """An element of ``AlterConfigsResponse.responses``."""
+
+    error_code: int = field(types.int16, default=0)
+    error_message: str | None = field(types.string, nullable="0+", default="")
+    resource_type: int = field(types.int8, default=0)
+    resource_name: str = field(types.string, default="")
+
+
+class AlterConfigsResponse(Message, kind="response", api_key=33, versions="0-2", flexible="2+"):
+    """Response of API 33, versions 0 to 2."""
+
+    throttle_time_ms: int = field(types.int32, default=0)
+    responses: tuple[AlterConfigsResourceResponse, ...] = field(types.array(AlterConfigsResourceResponse), default=())

@@ -1,0 +1,20 @@
+"""UnregisterController, API 94: version 0, flexible from 0."""
+
+from __future__ import annotations
+
+from wire import types
+from wire.schema import Message, field
+
+
+class UnregisterControllerRequest(Message, kind="request", api_key=94, versions="0", flexible="0+"):
+    """Request of API 94, version 0."""
+
+    controller_id: int = field(types.int32, default=0)
+
+
+class UnregisterControllerResponse(Message, kind="response", api_key=94, versions="0", flexible="0+"):
+    """Response of API 94, version 0."""
+
+    throttle_time_ms: int = field(types.int32, default=0)
+    error_code: int = field(types.int16, default=0)
+    error_message: str | None = field(types.string, nullable="0+", default="")
