@@ -1,0 +1,93 @@
+"""What every broker under comparison offers to the suite, and Odradek as one of them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Protocol
+
+from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_for_broker
+
+# Given to both sides, so that differences come from the broker and not from its settings.
+SETTINGS: dict[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+class Broker(Protocol):
+    """One side of the comparison."""
+
+    name: str
+    provider: str
+    bootstrap: str
+
+    def crash_and_restart(self) -> None:
+        """``kill -9``, then start again on the same data and port; returns when it serves."""
+
+    def stop(self) -> None:
+        """End it and delete its data."""
+
+
+def java_properties(settings: dict[str, str]) -> str:
+    """Settings in the form of a ``server.properties`` file."""
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+class Odradek:
+    """``odradek serve`` as a user starts it: a subprocess over LMDB in a temporary directory."""
+
+    name = "odradek"
+
+    def __init__(self) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="odradek-compat-"))
+        self._remove = remove_tree_guard(self._home)
+        self.bootstrap = f"127.0.0.1:{free_port()}"
+        self.provider = "odradek serve (subprocess, LMDB)"
+        (self._home / "server.properties").write_text(java_properties(SETTINGS))
+        self._daemon = self._start()
+
+    def _command(self) -> list[str]:
+        beside = Path(sys.executable).parent / "odradek"
+        odradek = str(beside) if beside.exists() else (shutil.which("odradek") or "odradek")
+        where = ["--listen", self.bootstrap, "--data", str(self._home / "data")]
+        return [odradek, "serve", *where, "--config", str(self._home / "server.properties")]
+
+    def _start(self) -> Daemon:
+        daemon = Daemon(self._command(), log=self._home / "serve.log")
+        try:
+            wait_for_broker(self.bootstrap, timeout_s=30, alive=lambda: daemon.process.poll() is None)
+            self._await_ready_line(daemon)
+        except (RuntimeError, TimeoutError) as error:
+            daemon.kill()
+            raise RuntimeError(f"odradek serve did not start: {error}\n{daemon.tail()}") from error
+        return daemon
+
+    def _await_ready_line(self, daemon: Daemon) -> None:
+        deadline = time.monotonic() + 5
+        while "odradek ready" not in daemon.log.read_text(errors="replace"):
+            if time.monotonic() > deadline:
+                raise TimeoutError("it serves but never printed its ready line")
+            threading.Event().wait(0.05)
+
+    def crash_and_restart(self) -> None:
+        self._daemon.kill()
+        self._daemon = self._start()
+
+    def log_tail(self) -> str:
+        """The end of the broker's log, for failure reports."""
+        return self._daemon.tail(30)
+
+    def stop(self) -> None:
+        self._daemon.terminate()
+        self._remove.release()

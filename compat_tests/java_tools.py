@@ -1,0 +1,101 @@
+"""Kafka's own command-line tools, run out of the same jars as the real broker, against any bootstrap address."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests.processes import Guard
+from compat_tests.real_kafka import jars_folder, java_command
+
+TOOLS = {
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+# Started often and for a second: no optimising compiler, one collector thread, shared class data where there is some.
+_JVM = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool printed and how it ended."""
+
+    stdout: str
+    stderr: str
+    code: int
+
+    @property
+    def lines(self) -> list[str]:
+        """Standard output without blank lines."""
+        return [line for line in self.stdout.splitlines() if line.strip()]
+
+
+def tool_command(tool: str, *arguments: str) -> list[str]:
+    """The command line of a tool; ``tool`` is its name in Kafka's ``bin/`` without ``.sh``."""
+    libs = jars_folder() / "kafka"
+    if not libs.is_dir():
+        raise FileNotFoundError("no Kafka jars: run scripts/fetch_jars.sh kafka")
+    logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return [java_command(), *_JVM, *_class_sharing(), logging, "-cp", f"{libs}/*", TOOLS[tool], *arguments]
+
+
+def _class_sharing() -> list[str]:
+    archive = jars_folder() / "kafka-tools.jsa"
+    return [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+
+
+def run_tool(
+    tool: str, bootstrap: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60.0
+) -> ToolResult:
+    """Run a tool with ``--bootstrap-server`` to its end. Raises subprocess.TimeoutExpired."""
+    result = subprocess.run(
+        tool_command(tool, "--bootstrap-server", bootstrap, *arguments),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    return ToolResult(result.stdout, result.stderr, result.returncode)
+
+
+@contextmanager
+def running_tool(tool: str, bootstrap: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A tool in the background with its standard output as a pipe; killed at the end of the block."""
+    process = subprocess.Popen(
+        tool_command(tool, "--bootstrap-server", bootstrap, *arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    guard = Guard(f"kill -9 -{process.pid}")
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+        guard.release()
+
+
+@contextmanager
+def properties_file(**settings: str) -> Iterator[str]:
+    """A temporary properties file; ``_`` in names stands for ``.``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "client.properties"
+        path.write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in settings.items()))
+        yield str(path)

@@ -1,0 +1,149 @@
+"""Ports, and child processes and containers that are cleaned up however the test run ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_FIRST_PORT, _LAST_PORT = 20_000, 32_000  # below the ephemeral range: nothing else is given these by chance
+_taken: set[int] = set()
+
+
+def free_port() -> int:
+    """A port that nothing listens on now and that this process has not handed out before."""
+    span = _LAST_PORT - _FIRST_PORT
+    start = (os.getpid() * 37) % span
+    for step in range(span):
+        port = _FIRST_PORT + (start + step) % span
+        if port not in _taken and _is_free(port):
+            _taken.add(port)
+            return port
+    raise RuntimeError("no free port between 20000 and 32000")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+class Guard:
+    """Runs one shell command when released, or when this process is gone, even by ``kill -9``.
+
+    A helper shell waits for the end of its standard input, which the system closes with us.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", f"read -r _; {command}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def release(self) -> None:
+        """Run the command now and wait for it; a second call does nothing."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+
+class Daemon:
+    """A child process in its own session whose output goes to a file; killed with us."""
+
+    def __init__(self, command: list[str], *, log: Path, env: dict[str, str] | None = None) -> None:
+        self.log = log
+        self._output = log.open("ab")
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+        self._guard = Guard(f"kill -9 -{self.process.pid}")
+
+    def kill(self) -> None:
+        """``kill -9`` the whole process group and wait until it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(timeout=30)
+        self._guard.release()
+        self._output.close()
+
+    def terminate(self, timeout_s: float = 20.0) -> int | None:
+        """SIGTERM, wait, then ``kill -9`` whatever is left; gives the exit code of a clean end, else None."""
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=timeout_s)
+        code = self.process.poll()
+        self.kill()
+        return code
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of the output, for error messages."""
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+
+def remove_tree_guard(path: Path) -> Guard:
+    """A guard that deletes a directory."""
+    return Guard(f"rm -rf -- {shlex.quote(str(path))}")
+
+
+def wait_for_broker(bootstrap: str, *, timeout_s: float = 60.0, alive=lambda: True) -> None:
+    """Return once the broker answers ApiVersions and knows at least one live broker.
+
+    Raises TimeoutError, or RuntimeError when ``alive`` says that waiting is pointless.
+    """
+    host, port = bootstrap.rsplit(":", 1)
+    deadline = time.monotonic() + timeout_s
+    while not _serves(host, int(port)):
+        if not alive():
+            raise RuntimeError(f"the broker at {bootstrap} ended before it was ready")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no broker answered at {bootstrap} within {timeout_s} s")
+        threading.Event().wait(0.1)
+
+
+def _serves(host: str, port: int) -> bool:
+    """Whether ApiVersions 0 and Metadata 1 (no topics) get answers, and Metadata names a broker."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.settimeout(5)
+            _call(connection, struct.pack(">hhih", 18, 0, 1, -1))
+            answer = _call(connection, struct.pack(">hhihi", 3, 1, 2, -1, 0))
+    except OSError:
+        return False
+    return len(answer) >= 8 and struct.unpack_from(">i", answer, 4)[0] > 0
+
+
+def _call(connection: socket.socket, payload: bytes) -> bytes:
+    connection.sendall(struct.pack(">i", len(payload)) + payload)
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        chunk = connection.recv(count - len(data))
+        if not chunk:
+            raise ConnectionResetError("closed")
+        data += chunk
+    return data

@@ -1,0 +1,240 @@
+"""A real Apache Kafka for the suite: KRaft, one node.
+
+Providers, in the order they are tried (``ODRADEK_KAFKA_PROVIDER`` = ``testcontainers`` or ``jvm`` forces one):
+
+1. testcontainers with ``KAFKA_IMAGE`` when that is set;
+2. testcontainers with the official image, when it is here or can be pulled;
+3. testcontainers with the image that ``docker/kafka/build.sh`` makes out of jars, pulling nothing;
+4. the same jars on the local JVM, where no container engine can run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compat_tests.brokers import SETTINGS, Broker, java_properties
+from compat_tests.processes import ROOT, Daemon, Guard, free_port, remove_tree_guard, wait_for_broker
+
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
+
+OFFICIAL_IMAGE = "apache/kafka:4.3.1"
+# Quick to start and small; the suite compares answers, not speed.
+HEAP = "-Xms128m -Xmx768m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+
+
+class Unavailable(Exception):
+    """This provider cannot serve here; the message says why."""
+
+
+def jars_folder() -> Path:
+    """Where ``scripts/fetch_jars.sh`` puts jars."""
+    return Path(os.environ.get("ODRADEK_JARS", ROOT / ".cache" / "jars"))
+
+
+def java_command() -> str:
+    """The java to run: ``JAVA_HOME``'s or the one on the PATH. Raises Unavailable."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        raise Unavailable("no Java 17 or 21: run scripts/ensure_java.sh")
+    return java
+
+
+def kafka_settings(port: int, controller_port: int, *, host: str) -> dict[str, str]:
+    """The broker's configuration: SETTINGS and what a single KRaft node needs."""
+    return {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@localhost:{controller_port}",
+        # A broker that was killed may register again only when its old session is over (9 s by default).
+        "broker.session.timeout.ms": "1000",
+        "broker.heartbeat.interval.ms": "250",
+        **SETTINGS,
+    }
+
+
+def start_real_kafka() -> Broker:
+    """Start Kafka by the first provider that can. Raises Unavailable naming every reason."""
+    reasons: list[str] = []
+    for provide in _providers():
+        try:
+            return provide()
+        except Unavailable as error:
+            reasons.append(str(error))
+    raise Unavailable("no real Kafka here: " + "; ".join(reasons))
+
+
+def _providers() -> list[Callable[[], Broker]]:
+    forced = os.environ.get("ODRADEK_KAFKA_PROVIDER", "")
+    image = os.environ.get("KAFKA_IMAGE")
+    containers: list[Callable[[], Broker]] = [_official, _built]
+    if image:
+        containers = [lambda: ContainerKafka(image)]
+    if forced == "testcontainers" or (image and forced != "jvm"):
+        return containers
+    return [JvmKafka] if forced == "jvm" else [*containers, JvmKafka]
+
+
+def _official() -> Broker:
+    _ensure_engine()
+    if not _has_image(OFFICIAL_IMAGE) and not _pull(OFFICIAL_IMAGE):
+        raise Unavailable(f"{OFFICIAL_IMAGE} is not here and cannot be pulled")
+    return ContainerKafka(OFFICIAL_IMAGE)
+
+
+def _built() -> Broker:
+    built = _run([str(ROOT / "docker" / "kafka" / "build.sh")], timeout_s=400)
+    if built.returncode != 0:
+        raise Unavailable(f"docker/kafka/build.sh: {_last_line(built)}")
+    return ContainerKafka(built.stdout.split()[-1])
+
+
+def _ensure_engine() -> None:
+    engine = _run([str(ROOT / "scripts" / "ensure_docker.sh")], timeout_s=200)
+    if engine.returncode != 0:
+        raise Unavailable(_last_line(engine))
+
+
+def _has_image(image: str) -> bool:
+    return _run(["docker", "image", "inspect", image], timeout_s=20).returncode == 0
+
+
+def _pull(image: str) -> bool:
+    try:
+        return _run(["docker", "pull", "-q", image], timeout_s=300).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _run(command: list[str], *, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+def _last_line(result: subprocess.CompletedProcess[str]) -> str:
+    lines = (result.stderr or result.stdout).strip().splitlines()
+    return lines[-1] if lines else f"exit {result.returncode}"
+
+
+class ContainerKafka:
+    """Kafka in a container, through testcontainers.
+
+    The reaper of testcontainers is itself an image to pull, so it is off; a guard removes the container instead.
+    """
+
+    name = "kafka"
+
+    def __init__(self, image: str) -> None:
+        self.provider = f"testcontainers, image {image}"
+        port = free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        container_name = f"odradek-compat-{uuid.uuid4().hex[:12]}"  # noqa: TID251 - not product code
+        self._guard = Guard(f"docker rm -f -v {container_name}")
+        try:
+            self._container = self._configured(image, port, container_name)
+            self._container.start()
+            self._await()
+        except Exception as error:  # noqa: BLE001 - whatever the engine raised becomes one reason
+            self._guard.release()
+            raise Unavailable(f"{self.provider} did not start: {error}") from error
+
+    def _configured(self, image: str, port: int, name: str) -> DockerContainer:
+        from testcontainers.core.config import testcontainers_config
+        from testcontainers.core.container import DockerContainer
+
+        testcontainers_config.ryuk_disabled = True
+        container = DockerContainer(image).with_name(name).with_bind_ports(port, port)
+        for key, value in kafka_settings(port, 9093, host="0.0.0.0").items():
+            container = container.with_env(environment_name(key), value)
+        return container.with_env("CLUSTER_ID", _CLUSTER_ID).with_env("KAFKA_HEAP_OPTS", HEAP)
+
+    def _wrapped(self) -> Any:
+        return self._container.get_wrapped_container()
+
+    def _await(self) -> None:
+        def alive() -> bool:
+            self._wrapped().reload()
+            return self._wrapped().status in {"created", "running", "restarting"}
+
+        try:
+            wait_for_broker(self.bootstrap, alive=alive)
+        except (RuntimeError, TimeoutError) as error:
+            log = self._wrapped().logs(tail=8).decode(errors="replace")
+            raise Unavailable(f"{error}: {log}") from error
+
+    def crash_and_restart(self) -> None:
+        self._wrapped().kill()
+        self._wrapped().start()
+        self._await()
+
+    def stop(self) -> None:
+        self._container.stop()
+        self._container.get_docker_client().client.close()
+        self._guard.release()
+
+
+def environment_name(key: str) -> str:
+    """A broker setting as the official image's environment variable."""
+    return "KAFKA_" + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+
+
+class JvmKafka:
+    """Kafka on the local JVM, out of the same jars."""
+
+    name = "kafka"
+
+    def __init__(self) -> None:
+        self._java = java_command()
+        self._libs = jars_folder() / "kafka"
+        if not (self._libs).is_dir():
+            raise Unavailable("no Kafka jars: run scripts/fetch_jars.sh kafka")
+        self.provider = "local JVM (no container engine)"
+        self._home = Path(tempfile.mkdtemp(prefix="odradek-kafka-"))
+        self._remove = remove_tree_guard(self._home)
+        port, controller_port = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        settings = kafka_settings(port, controller_port, host="127.0.0.1")
+        settings["log.dirs"] = str(self._home / "data")
+        self._config = self._home / "server.properties"
+        self._config.write_text(java_properties(settings))
+        self._format()
+        self._daemon = self._start()
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [self._java, *HEAP.split(), "-cp", f"{self._libs}/*", *arguments]
+
+    def _format(self) -> None:
+        command = self._command("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._config))
+        result = _run(command, timeout_s=60)
+        if result.returncode != 0:
+            raise Unavailable(f"kafka-storage format: {_last_line(result)}")
+
+    def _start(self) -> Daemon:
+        daemon = Daemon(self._command("kafka.Kafka", str(self._config)), log=self._home / "kafka.log")
+        try:
+            wait_for_broker(self.bootstrap, alive=lambda: daemon.process.poll() is None)
+        except (RuntimeError, TimeoutError) as error:
+            daemon.kill()
+            raise Unavailable(f"{error}: {daemon.tail(4)}") from error
+        return daemon
+
+    def crash_and_restart(self) -> None:
+        self._daemon.kill()
+        self._daemon = self._start()
+
+    def stop(self) -> None:
+        self._daemon.kill()
+        self._remove.release()
