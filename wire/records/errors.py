@@ -35,7 +35,7 @@ class UnsupportedMagic(InvalidRecordBatch):
 
 
 class UnsupportedCodec(InvalidRecordBatch):
-    """The attributes name a compression codec that does not exist. Kafka: UNSUPPORTED_COMPRESSION_TYPE (76)."""
+    """The attributes name an unknown compression codec. Kafka: UNSUPPORTED_COMPRESSION_TYPE (76)."""
 
     def __init__(self, codec: int) -> None:
         super().__init__(f"unknown compression codec {codec}; known are 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd")
