@@ -1,0 +1,52 @@
+"""The topic settings that a partition's logic acts on, under Kafka's names."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+NO_LIMIT: Final = 2**63 - 1
+"""Kafka's Long.MAX_VALUE: the default of settings that bound nothing."""
+
+
+class MessageTimestampType(StrEnum):
+    """`message.timestamp.type`: whose clock the records carry."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+
+
+class CleanupPolicy(StrEnum):
+    """One of the policies that `cleanup.policy` lists."""
+
+    DELETE = "delete"
+    COMPACT = "compact"
+
+
+_DELETE_ONLY: Final = frozenset({CleanupPolicy.DELETE})
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Topic settings with Kafka 4.x's defaults.
+
+    `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`. `retention_ms` and `retention_bytes` are -1 where there is no limit.
+    """
+
+    max_message_bytes: int = 1048588
+    message_timestamp_type: MessageTimestampType = MessageTimestampType.CREATE_TIME
+    message_timestamp_before_max_ms: int = NO_LIMIT
+    message_timestamp_after_max_ms: int = 3_600_000
+    compression_type: str = "producer"
+    cleanup_policy: frozenset[CleanupPolicy] = _DELETE_ONLY
+    retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    retention_bytes: int = -1
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    flush_messages: int = 1
+    min_insync_replicas: int = 1
+    producer_id_expiration_ms: int = 86_400_000
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether compaction keeps the latest record of each key, so that every record needs one."""
+        return CleanupPolicy.COMPACT in self.cleanup_policy

@@ -1,0 +1,84 @@
+"""The history of leader epochs: which epoch wrote from which offset on (KIP-101, KIP-279, KIP-320).
+
+Entries are strictly increasing in both epoch and offset. An entry that a newer one contradicts (same or later start) is
+dropped, so an epoch that wrote nothing leaves no trace. When the log start moves, the entry that covers it moves along.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from partitions.results import NO_LEADER_EPOCH, UNKNOWN_OFFSET, EpochEnd
+from wire.log_values import EpochStart
+
+
+class EpochHistory:
+    """The epochs of one log. Built from stored entries, in any order, it equals the history that wrote them."""
+
+    def __init__(self, entries: Iterable[EpochStart] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for entry in sorted(entries, key=lambda entry: entry.leader_epoch):
+            self.assign(entry.leader_epoch, entry.start_offset)
+
+    @property
+    def entries(self) -> Sequence[EpochStart]:
+        """The history in order."""
+        return [EpochStart(epoch, start) for epoch, start in zip(self._epochs, self._starts, strict=True)]
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 when the history is empty."""
+        return self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
+
+    @property
+    def latest_start(self) -> int:
+        """The first offset of the newest epoch, -1 when the history is empty."""
+        return self._starts[-1] if self._starts else UNKNOWN_OFFSET
+
+    def assign(self, epoch: int, start_offset: int) -> EpochStart | None:
+        """Note that `epoch` writes from `start_offset` on; returns the entry to store, None when nothing is new."""
+        assert epoch >= 0
+        assert start_offset >= 0
+        if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
+            return None
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        return EpochStart(epoch, start_offset)
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch that wrote `offset`, -1 when the history does not reach back to it."""
+        at = bisect_right(self._starts, offset)
+        return self._epochs[at - 1] if at else NO_LEADER_EPOCH
+
+    def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """The largest known epoch <= `epoch` and the offset after its last record.
+
+        An epoch newer than all known is answered with (-1, -1); one older than all known with itself and the start of
+        the history, as Kafka does.
+        """
+        if epoch == NO_LEADER_EPOCH or not self._epochs:
+            return EpochEnd(NO_LEADER_EPOCH, UNKNOWN_OFFSET)
+        if epoch == self._epochs[-1]:
+            return EpochEnd(epoch, log_end_offset)
+        higher = bisect_right(self._epochs, epoch)
+        if higher == len(self._epochs):
+            return EpochEnd(NO_LEADER_EPOCH, UNKNOWN_OFFSET)
+        return EpochEnd(self._epochs[higher - 1] if higher else epoch, self._starts[higher])
+
+    def truncate_start(self, log_start_offset: int) -> None:
+        """Forget what ended at or before `log_start_offset`; the epoch that covers it now begins there."""
+        covering = bisect_right(self._starts, log_start_offset)
+        if covering == 0:
+            return
+        del self._epochs[: covering - 1]
+        del self._starts[: covering - 1]
+        self._starts[0] = log_start_offset
+
+    def truncate_end(self, end_offset: int) -> None:
+        """Forget epochs that begin at or after `end_offset` (a follower drops what the leader never had)."""
+        while self._starts and self._starts[-1] >= end_offset:
+            self._epochs.pop()
+            self._starts.pop()

@@ -1,0 +1,19 @@
+"""Reading the transaction markers that end a producer's transaction in a partition (KIP-98)."""
+
+from partitions.producers import EndTxnMarker
+from wire.records.batch import BatchHeader
+from wire.records.reader import ControlType, read_control_marker
+
+
+def read_end_txn_marker(records: memoryview, header: BatchHeader, transaction_version: int = 0) -> EndTxnMarker | None:
+    """Decode a control batch; None when it is no transaction's marker, or compaction has emptied it.
+
+    Raises wire.records.errors.CorruptBatch.
+    """
+    if header.record_count == 0:
+        return None
+    control = read_control_marker(records, header)
+    if control.coordinator_epoch is None:
+        return None
+    is_abort = control.type is ControlType.ABORT
+    return EndTxnMarker(control.coordinator_epoch, is_abort, control.timestamp_ms, transaction_version)

@@ -1,0 +1,44 @@
+"""ListOffsets: the special timestamps, and finding the exact record once the store has found its batch."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from partitions.results import NO_LEADER_EPOCH, NeedsScan, OffsetFound, Rejected
+from wire.records.batch import BatchHeader, iter_headers
+from wire.records.reader import RecordPosition, first_record_at_or_after, max_timestamp_record
+
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+"""The record with the largest timestamp (KIP-734)."""
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+"""Without tiered storage the same as the earliest (KIP-405)."""
+LATEST_TIERED_TIMESTAMP: Final = -5
+"""Without tiered storage there is none (KIP-1005)."""
+EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
+"""Without tiered storage there is none (KIP-1023)."""
+
+
+def offset_in_batches(chunks: Iterable[memoryview], scan: NeedsScan) -> OffsetFound | Rejected | None:
+    """Find the record that `scan` asks for in batches read from the one that the store named; None when not in these.
+
+    By timestamp that is the first record, in offset order, that is not older: its batch may be a later one when the
+    named one promised too much, so read on after None, and answer `scan.absent` at the log's end. For the max timestamp
+    it is the first record that carries it in the named batch.
+    Raises wire.records.errors.InvalidRecordBatch when the store's bytes are damaged.
+    """
+    for chunk in chunks:
+        for header in iter_headers(chunk):
+            if scan.of_max_timestamp:
+                return _answer(max_timestamp_record(chunk, header), header, scan)
+            if header.max_timestamp >= scan.timestamp_ms:
+                record = first_record_at_or_after(chunk, scan.timestamp_ms, header, start_offset=scan.start_offset)
+                if record is not None:
+                    return _answer(record, header, scan)
+    return None
+
+
+def _answer(record: RecordPosition | None, header: BatchHeader, scan: NeedsScan) -> OffsetFound | Rejected:
+    if record is None or record.offset >= scan.limit_offset:
+        return scan.absent
+    return OffsetFound(record.offset, record.timestamp_ms, max(header.partition_leader_epoch, NO_LEADER_EPOCH))

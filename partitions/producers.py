@@ -1,0 +1,292 @@
+"""The producer state of one log: who wrote what last, so that retries are recognised and zombies fenced.
+
+Theory of operation (KIP-98, KIP-360, KIP-890; what Kafka 4 does)
+-----------------------------------------------------------------
+A producer id (pid) has at most one `ProducerEntry`: its epoch, its last five batches, and where its open transaction
+began in this log. A batch of a client is judged in this order; the first line that applies decides.
+
+    in the entry's epoch, same sequence range as one of its last five batches      duplicate of that batch
+    epoch < entry's epoch                                                          INVALID_PRODUCER_EPOCH
+    no entry (never seen, expired, or its data is gone)                            accepted, any sequence
+    epoch > entry's epoch:  sequence 0                                             accepted, history starts anew
+                            else                                                   OUT_OF_ORDER_SEQUENCE_NUMBER
+    epoch = entry's epoch:  sequence follows the last one (2^31-1 is followed by 0;
+                            0 when no batch is known)                              accepted
+                            else                                                   OUT_OF_ORDER_SEQUENCE_NUMBER
+    accepted, not transactional, but a transaction is open                         INVALID_TXN_STATE
+
+The broker's own batches (COORDINATOR) are judged by epoch only, replicated ones not at all.
+
+A transaction's life in this log:
+
+                 first transactional batch                     marker (commit | abort)
+    (none) ------------------------------------> ongoing ---------------------------------> undecided for readers
+       ^                                     first offset kept                              until the high watermark
+       +---------------------------------------------------------------------------------------- passes the marker
+
+A marker raises the entry's producer epoch, and under transaction version 2 has to (KIP-890): only its retry, after the
+transaction has ended, may repeat the epoch. The marker's coordinator epoch must not fall behind the one seen last.
+
+The last stable offset is the smallest first offset of any transaction that is ongoing or whose marker is not yet below
+the high watermark. Since offsets only grow, `_ongoing` is in offset order by construction.
+
+An entry without an open transaction expires `producer.id.expiration.ms` after its last batch's timestamp.
+
+Every change of an entry leaves as a row (`ProducerEntry.encode`) in the same write as the batch that caused it, so the
+rows alone rebuild this state. Invariant: state == Producers.restore(rows written so far), once all is durable.
+"""
+
+from collections.abc import Mapping
+from struct import Struct
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from partitions.config import NO_LIMIT
+from partitions.results import UNKNOWN_OFFSET, AppendOrigin, Rejected
+from wire.errors import ErrorCode
+from wire.log_values import AbortedTransaction
+from wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
+
+BATCHES_KEPT: Final = 5
+"""Kafka's limit on the batches remembered per producer, and so on a client's requests in flight."""
+
+NO_COORDINATOR_EPOCH: Final = -1
+
+_MAX_SEQUENCE: Final = 2**31 - 1
+_ROW_VERSION: Final = 1
+# Version, producer epoch, coordinator epoch, last timestamp, first offset of the open transaction, number of batches.
+_ROW: Final = Struct(">BhiqqB")
+_ROW_BATCH: Final = Struct(">iqiq")
+_ROWS: Final = tuple(Struct(_ROW.format + _ROW_BATCH.format[1:] * count) for count in range(BATCHES_KEPT + 1))
+
+
+class ProducerRowError(ValueError):
+    """A stored producer row is not one this version can read: damage, or a newer version's."""
+
+
+class ProducerBatch(NamedTuple):
+    """What is remembered of one batch: enough to recognise its retry and to answer it as the first time."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the batch's first record."""
+        return self.last_offset - self.offset_delta
+
+    @property
+    def base_sequence(self) -> int:
+        """Sequence of the batch's first record; sequences wrap from 2^31-1 to 0."""
+        return (self.last_sequence - self.offset_delta) & _MAX_SEQUENCE
+
+
+class ProducerEntry(NamedTuple):
+    """The state of one producer id. `txn_first_offset` is -1 when no transaction is open."""
+
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    last_timestamp_ms: int = -1
+    txn_first_offset: int = UNKNOWN_OFFSET
+    batches: tuple[ProducerBatch, ...] = ()
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record, -1 when no batch of this epoch is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, -1 when no batch of this epoch is known."""
+        return self.batches[-1].last_offset if self.batches else UNKNOWN_OFFSET
+
+    def encode(self) -> bytes:
+        """The row for the store."""
+        epoch, coordinator_epoch, timestamp, first_offset, batches = self
+        fields = [field for batch in batches for field in batch]
+        count = len(batches)
+        return _ROWS[count].pack(_ROW_VERSION, epoch, coordinator_epoch, timestamp, first_offset, count, *fields)
+
+    @classmethod
+    def decode(cls, row: bytes) -> "ProducerEntry":
+        """Read a row back. Raises ProducerRowError."""
+        if not row or row[0] != _ROW_VERSION:
+            raise ProducerRowError(
+                f"producer state row of version {row[0] if row else 'none'}, known is {_ROW_VERSION}"
+            )
+        if len(row) < _ROW.size or len(row) != _ROW.size + row[_ROW.size - 1] * _ROW_BATCH.size:
+            raise ProducerRowError(f"producer state row of {len(row)} bytes has another length than it says")
+        _, epoch, coordinator_epoch, timestamp, first_offset, _ = _ROW.unpack_from(row)
+        batches = tuple(map(ProducerBatch._make, _ROW_BATCH.iter_unpack(row[_ROW.size :])))
+        return cls(epoch, coordinator_epoch, timestamp, first_offset, batches)
+
+
+class EndTxnMarker(NamedTuple):
+    """A transaction marker as its control record says it. `transaction_version` 2 is KIP-890's strict fencing."""
+
+    coordinator_epoch: int
+    is_abort: bool
+    timestamp_ms: int
+    transaction_version: int = 0
+
+
+_ABSENT: Final = ProducerEntry()
+
+
+class Producers:
+    """The producer states of one log. `check_*` look, `add_*` change; a caller checks before it adds."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}
+        self._unreplicated: list[tuple[int, int]] = []
+
+    @classmethod
+    def restore(cls, rows: Mapping[int, bytes]) -> "Producers":
+        """Rebuild from stored rows. All of them are durable, so every marker is below the high watermark.
+
+        Raises ProducerRowError.
+        """
+        producers = cls()
+        producers._entries = {producer_id: ProducerEntry.decode(row) for producer_id, row in rows.items()}
+        open_transactions = [
+            (entry.txn_first_offset, producer_id)
+            for producer_id, entry in producers._entries.items()
+            if entry.txn_first_offset != UNKNOWN_OFFSET
+        ]
+        producers._ongoing = {producer_id: first_offset for first_offset, producer_id in sorted(open_transactions)}
+        return producers
+
+    @property
+    def entries(self) -> Mapping[int, ProducerEntry]:
+        """All producer ids known, for DescribeProducers; a live view."""
+        return MappingProxyType(self._entries)
+
+    def rows(self) -> dict[int, bytes]:
+        """All rows, as a store that saw every write holds them."""
+        return {producer_id: entry.encode() for producer_id, entry in self._entries.items()}
+
+    def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
+        """The remembered batch of which this one is a retry."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None or entry.producer_epoch != header.producer_epoch:
+            return None
+        last_sequence = header.last_sequence
+        for batch in entry.batches:
+            if batch.last_sequence == last_sequence and batch.base_sequence == header.base_sequence:
+                return batch
+        return None
+
+    def check_batch(self, header: BatchHeader, origin: AppendOrigin) -> Rejected | None:
+        """Judge a data batch with a producer id that is no duplicate; None when it may be added."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None or origin is AppendOrigin.REPLICATION:
+            return None
+        if header.producer_epoch < entry.producer_epoch:
+            return _fenced(header, entry)
+        if origin is AppendOrigin.CLIENT and not _in_sequence(header, entry):
+            return _out_of_order(header, entry)
+        if entry.txn_first_offset != UNKNOWN_OFFSET and not header.is_transactional:
+            message = f"producer {header.producer_id} has an open transaction, but this batch is outside of it"
+            return Rejected(ErrorCode.INVALID_TXN_STATE, message)
+        return None
+
+    def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> Rejected | None:
+        """Judge a transaction marker; None when it may be added."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return None
+        strict = marker.transaction_version >= 2
+        retry = header.producer_epoch == entry.producer_epoch and entry.txn_first_offset == UNKNOWN_OFFSET
+        if header.producer_epoch < entry.producer_epoch + strict and not retry:
+            return _fenced(header, entry)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            message = (
+                f"marker of coordinator epoch {marker.coordinator_epoch} for producer {header.producer_id}, "
+                f"which has seen epoch {entry.coordinator_epoch}"
+            )
+            return Rejected(ErrorCode.TRANSACTION_COORDINATOR_FENCED, message)
+        return None
+
+    def add_batch(self, header: BatchHeader, base_offset: int, max_timestamp_ms: int) -> bytes:
+        """Take a data batch, at the offset it was given, into the state; returns the producer's new row."""
+        producer_id, delta = header.producer_id, header.last_offset_delta
+        entry = self._entries.get(producer_id, _ABSENT)
+        batch = ProducerBatch(header.last_sequence, base_offset + delta, delta, max_timestamp_ms)
+        batches = (batch,)
+        if entry.producer_epoch == header.producer_epoch:
+            batches = (*entry.batches[1 - BATCHES_KEPT :], batch)
+        first_offset = entry.txn_first_offset
+        if first_offset == UNKNOWN_OFFSET and header.is_transactional:
+            first_offset = self._ongoing[producer_id] = base_offset
+        entry = ProducerEntry(header.producer_epoch, entry.coordinator_epoch, max_timestamp_ms, first_offset, batches)
+        self._entries[producer_id] = entry
+        return entry.encode()
+
+    def add_marker(
+        self, header: BatchHeader, offset: int, marker: EndTxnMarker
+    ) -> tuple[bytes, AbortedTransaction | None]:
+        """Take a marker into the state; returns the new row, and the transaction when it was open and is aborted."""
+        producer_id = header.producer_id
+        entry = self._entries.get(producer_id, _ABSENT)
+        kept = entry.batches if entry.producer_epoch == header.producer_epoch else ()
+        ended = ProducerEntry(header.producer_epoch, marker.coordinator_epoch, marker.timestamp_ms, batches=kept)
+        self._entries[producer_id] = ended
+        first_offset = self._ongoing.pop(producer_id, UNKNOWN_OFFSET)
+        if first_offset == UNKNOWN_OFFSET:
+            return ended.encode(), None
+        self._unreplicated.append((first_offset, offset))
+        if not marker.is_abort:
+            return ended.encode(), None
+        stable = next(iter(self._ongoing.values()), offset + 1)
+        return ended.encode(), AbortedTransaction(producer_id, first_offset, offset, stable)
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Let go of completed transactions whose markers are now below the high watermark."""
+        if self._unreplicated:
+            self._unreplicated = [ended for ended in self._unreplicated if ended[1] >= high_watermark]
+
+    def first_unstable_offset(self) -> int | None:
+        """The first offset whose fate readers cannot know yet, None when all is decided."""
+        if not self._ongoing and not self._unreplicated:
+            return None
+        first = next(iter(self._ongoing.values()), NO_LIMIT)
+        return min((first_offset for first_offset, _ in self._unreplicated if first_offset < first), default=first)
+
+    def has_ongoing_transaction(self, producer_id: int) -> bool:
+        """Whether the producer id has a transaction open in this log."""
+        return producer_id in self._ongoing
+
+    def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
+        """Forget idle producers, never one with an open transaction; returns their ids."""
+        expired = [
+            producer_id
+            for producer_id, entry in self._entries.items()
+            if entry.txn_first_offset == UNKNOWN_OFFSET and now_ms - entry.last_timestamp_ms >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return expired
+
+
+def _in_sequence(header: BatchHeader, entry: ProducerEntry) -> bool:
+    if header.producer_epoch != entry.producer_epoch:
+        return header.base_sequence == 0
+    last = entry.last_sequence
+    # Without a known batch the last sequence is -1, and 0 follows it, too.
+    return header.base_sequence == (0 if last == NO_SEQUENCE else increment_sequence(last, 1))
+
+
+def _fenced(header: BatchHeader, entry: ProducerEntry) -> Rejected:
+    message = f"producer {header.producer_id} has epoch {entry.producer_epoch}, but wrote with {header.producer_epoch}"
+    return Rejected(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+
+
+def _out_of_order(header: BatchHeader, entry: ProducerEntry) -> Rejected:
+    message = (
+        f"producer {header.producer_id} sent sequence {header.base_sequence} in epoch {header.producer_epoch}, "
+        f"but the last one was {entry.last_sequence} in epoch {entry.producer_epoch}"
+    )
+    return Rejected(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)

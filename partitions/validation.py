@@ -1,0 +1,243 @@
+"""Whether a batch may enter the log, judged by its bytes alone: Kafka's checks, in Kafka's order, with its error codes.
+
+Nothing here decompresses, with two exceptions: a compacted topic needs every record's key, and a timestamp bound that
+the header says is broken (or a lower bound at all) needs every record's timestamp, to name the records.
+Kafka also compares the header's max timestamp with the records and repairs it; we take the header at its word.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final
+
+from partitions.config import NO_LIMIT, LogConfig, MessageTimestampType
+from partitions.markers import read_end_txn_marker
+from partitions.producers import EndTxnMarker
+from partitions.results import Rejected
+from wire.errors import ErrorCode
+from wire.records.batch import (
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_V2,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Codec,
+    check_crc,
+    iter_headers,
+    parse_header,
+)
+from wire.records.errors import CrcMismatch, InvalidRecordBatch, RecordTooLarge
+from wire.records.reader import Record, read_records
+
+LATEST_PRODUCE_VERSION: Final = 13
+_ZSTD_PRODUCE_VERSION: Final = 7
+"""The first version of Produce that may carry zstd (KIP-110)."""
+
+_LEAST_BATCH_LENGTH: Final = 14
+"""The shortest message Kafka ever had (format v0): a batch length below it is damage."""
+_UP_TO_MAGIC_BYTES: Final = 17
+_BATCH_LENGTH: Final = Struct(">8xi")
+_NO_BATCH: Final = "no_batch"
+_DAMAGED: Final = "damaged"
+_BATCH: Final = "batch"
+
+
+def check_client_batch(
+    records: memoryview, config: LogConfig, now_ms: int, api_version: int = LATEST_PRODUCE_VERSION
+) -> BatchHeader | Rejected:
+    """Judge what a Produce request of `api_version` carries for one partition; the header when it is good."""
+    header = read_single_batch(records)
+    if isinstance(header, Rejected):
+        return header
+    return (
+        _check_envelope(records, header, config, api_version)
+        or _check_header(header)
+        or _check_records(records, header, config, now_ms)
+        or _check_fits_segment(header, config)
+        or header
+    )
+
+
+def check_trusted_batch(records: memoryview, config: LogConfig) -> BatchHeader | Rejected:
+    """Judge a batch that the broker built itself: it is well-formed, but may be too large (an offset commit)."""
+    header = read_single_batch(records)
+    if isinstance(header, Rejected):
+        return header
+    return _check_size(header, config) or _check_fits_segment(header, config) or header
+
+
+def read_single_batch(records: memoryview) -> BatchHeader | Rejected:
+    """Parse the one batch of `records`. Kafka ignores a last batch that is cut off, and so does this."""
+    try:
+        header = parse_header(records)
+    except InvalidRecordBatch:
+        return _refuse_unreadable(records)
+    if header.end_position != len(records):
+        return _check_rest(records, header.end_position) or header
+    return header
+
+
+def _refuse_unreadable(records: memoryview) -> Rejected:
+    """Name the fault as Kafka's log input stream and Produce validation do."""
+    kind = _probe(records, 0)
+    if kind is _NO_BATCH:
+        return Rejected(ErrorCode.INVALID_RECORD, "a produce request needs a whole record batch per partition")
+    if kind is _BATCH and records[_UP_TO_MAGIC_BYTES - 1] != MAGIC_V2:
+        return Rejected(ErrorCode.INVALID_RECORD, "a produce request may carry message format v2 only")
+    return Rejected(ErrorCode.CORRUPT_MESSAGE, "the record batch has an impossible length or format")
+
+
+def _check_rest(records: memoryview, position: int) -> Rejected | None:
+    kind = _probe(records, position)
+    if kind is _BATCH:
+        return Rejected(ErrorCode.INVALID_RECORD, "a produce request may carry one record batch per partition only")
+    if kind is _DAMAGED:
+        return Rejected(ErrorCode.CORRUPT_MESSAGE, "bytes that are no record batch follow the record batch")
+    return None
+
+
+def _probe(records: memoryview, position: int) -> str:
+    """Say what is at `position`: a batch of any format, no (whole) batch, or damage."""
+    left = len(records) - position
+    if left < LOG_OVERHEAD_BYTES:
+        return _NO_BATCH
+    (length,) = _BATCH_LENGTH.unpack_from(records, position)
+    if length < _LEAST_BATCH_LENGTH:
+        return _DAMAGED
+    if left < _UP_TO_MAGIC_BYTES:
+        return _NO_BATCH
+    if records[position + _UP_TO_MAGIC_BYTES - 1] > MAGIC_V2:
+        return _DAMAGED
+    return _BATCH if left >= LOG_OVERHEAD_BYTES + length else _NO_BATCH
+
+
+def _check_envelope(records: memoryview, header: BatchHeader, config: LogConfig, api_version: int) -> Rejected | None:
+    """Codec against version, offset, size, checksum, codec."""
+    codec = header.codec
+    if codec == Codec.ZSTD and api_version < _ZSTD_PRODUCE_VERSION:
+        message = f"Produce version {api_version} may not carry zstd, {_ZSTD_PRODUCE_VERSION} is the first that may"
+        return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
+    if header.base_offset != 0:
+        return Rejected(ErrorCode.INVALID_RECORD, f"the batch has base offset {header.base_offset}, clients send 0")
+    if header.size_bytes > config.max_message_bytes:
+        return _check_size(header, config)
+    try:
+        check_crc(records, header)
+    except CrcMismatch as mismatch:
+        return Rejected(ErrorCode.CORRUPT_MESSAGE, str(mismatch))
+    if codec > Codec.ZSTD:
+        return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {codec}")
+    return None
+
+
+def _check_size(header: BatchHeader, config: LogConfig) -> Rejected | None:
+    if header.size_bytes <= config.max_message_bytes:
+        return None
+    message = f"the batch of {header.size_bytes} bytes exceeds max.message.bytes={config.max_message_bytes}"
+    return Rejected(ErrorCode.MESSAGE_TOO_LARGE, message)
+
+
+def _check_fits_segment(header: BatchHeader, config: LogConfig) -> Rejected | None:
+    if header.size_bytes <= config.segment_bytes:
+        return None
+    message = f"the batch of {header.size_bytes} bytes exceeds segment.bytes={config.segment_bytes}"
+    return Rejected(ErrorCode.RECORD_LIST_TOO_LARGE, message)
+
+
+def _check_header(header: BatchHeader) -> Rejected | None:
+    """Counts, control bit, sequence."""
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta + 1 != count:
+        message = f"the batch declares {count} records, and {header.last_offset_delta} as its last offset delta"
+        return Rejected(ErrorCode.INVALID_RECORD, message)
+    if header.is_control:
+        return Rejected(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        message = f"producer {header.producer_id} sent sequence {header.base_sequence}"
+        return Rejected(ErrorCode.INVALID_RECORD, message)
+    return None
+
+
+def _check_records(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> Rejected | None:
+    if header.attributes & LOG_APPEND_TIME_FLAG:
+        # Kafka lets this pass where the topic has CreateTime and the times are in bounds, by clearing the flag; no
+        # client sends it.
+        return Rejected(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type LogAppendTime")
+    if config.is_compacted or not _header_in_time(header, config, now_ms):
+        return _check_each_record(records, header, config, now_ms)
+    return None
+
+
+def _header_in_time(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Judge the timestamps by the header; False where the records have to be looked at."""
+    if config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME:
+        return True
+    newest = header.max_timestamp
+    if newest != NO_TIMESTAMP and newest - now_ms > config.message_timestamp_after_max_ms:
+        return False
+    return config.message_timestamp_before_max_ms == NO_LIMIT
+
+
+def _check_each_record(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> Rejected | None:
+    try:
+        faults = list(_record_faults(read_records(records, header), config, now_ms))
+    except RecordTooLarge as error:
+        return Rejected(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+    except InvalidRecordBatch as error:
+        return Rejected(ErrorCode.INVALID_RECORD, str(error))
+    if faults:
+        return _refuse_for(faults)
+    newest_ms = header.max_timestamp
+    if newest_ms - now_ms > config.message_timestamp_after_max_ms and not _stamps_append_time(config):
+        return Rejected(ErrorCode.INVALID_TIMESTAMP, f"the batch claims {newest_ms} as its largest timestamp")
+    return None
+
+
+def _record_faults(
+    batch: Iterable[Record], config: LogConfig, now_ms: int
+) -> Iterator[tuple[ErrorCode, int, str | None]]:
+    """Yield (error, index in the batch, message) for each bad record."""
+    keyed, stamped = config.is_compacted, _stamps_append_time(config)
+    oldest, newest = now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
+    for index, record in enumerate(batch):
+        timestamp = record.timestamp_ms
+        if keyed and record.key is None:
+            yield ErrorCode.INVALID_RECORD, index, "a record of a compacted topic needs a key"
+        elif not stamped and timestamp != NO_TIMESTAMP and not oldest <= timestamp <= newest:
+            yield ErrorCode.INVALID_TIMESTAMP, index, f"timestamp {timestamp} is not within {oldest} to {newest}"
+
+
+def _refuse_for(faults: list[tuple[ErrorCode, int, str | None]]) -> Rejected:
+    by_time = any(error is ErrorCode.INVALID_TIMESTAMP for error, _, _ in faults)
+    error = ErrorCode.INVALID_TIMESTAMP if by_time else ErrorCode.INVALID_RECORD
+    cause = "by their timestamps" if by_time else "for want of a key"
+    message = f"{len(faults)} record(s) refused {cause}, the first at index {faults[0][1]}"
+    return Rejected(error, message, tuple((index, text) for _, index, text in faults))
+
+
+def _stamps_append_time(config: LogConfig) -> bool:
+    return config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME
+
+
+def read_replicated_batches(
+    records: memoryview, next_offset: int, leader_epoch: int
+) -> list[tuple[BatchHeader, EndTxnMarker | None]] | Rejected:
+    """Parse the batches a leader sent, each with its transaction marker if it is one.
+
+    A last batch that is cut off is ignored, and so is everything from the first batch of an epoch above `leader_epoch`
+    on (KAFKA-18723: a response that crossed an election). Checksums and the order of offsets are checked, CORRUPT_MESSAGE
+    and OFFSET_OUT_OF_RANGE else.
+    """
+    batches: list[tuple[BatchHeader, EndTxnMarker | None]] = []
+    try:
+        for header in iter_headers(records, allow_partial_tail=True):
+            if header.partition_leader_epoch > leader_epoch:
+                break
+            if header.base_offset < next_offset:
+                message = f"the leader sent offset {header.base_offset} where {next_offset} is next"
+                return Rejected(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+            check_crc(records, header)
+            batches.append((header, read_end_txn_marker(records, header) if header.is_control else None))
+            next_offset = header.next_offset
+    except InvalidRecordBatch as error:
+        return Rejected(ErrorCode.CORRUPT_MESSAGE, str(error))
+    return batches
