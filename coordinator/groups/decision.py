@@ -1,0 +1,40 @@
+"""Values that pass between the runtime and the operations, and the note on which an operation writes its outcome."""
+
+from dataclasses import dataclass, field
+
+from coordinator.shard import Outcome, Reply, ShardRecord, Token
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as the connection knows it.
+
+    `new_member_id` is a fresh UUID as text: a member that needs an id gets its client id (or, if static, its group
+    instance id), a hyphen and this. `client_host` is as Kafka shows it, "/127.0.0.1".
+    """
+
+    api_version: int
+    client_id: str
+    client_host: str
+    new_member_id: str
+
+
+@dataclass(slots=True)
+class Decision:
+    """What an operation at `now_ms` has decided so far."""
+
+    now_ms: int
+    records: list[ShardRecord] = field(default_factory=list[ShardRecord])
+    replies: list[Reply] = field(default_factory=list[Reply])
+
+    def record(self, record: ShardRecord) -> None:
+        """Write `record`."""
+        self.records.append(record)
+
+    def reply(self, token: Token, value: object) -> None:
+        """Answer the caller behind `token`, once the records are durable."""
+        self.replies.append(Reply(token, value))
+
+    def outcome(self) -> Outcome:
+        """The decision, finished."""
+        return Outcome(self.records, self.replies)

@@ -1,0 +1,90 @@
+"""DescribeGroups 0 to 6, ListGroups 0 to 5 and DeleteGroups 0 to 2."""
+
+from coordinator.groups import records
+from coordinator.groups.classic_group import ClassicGroup, Member
+from coordinator.groups.decision import Decision
+from coordinator.groups.states import GroupState
+from coordinator.groups.table import GroupTable
+from wire.errors import ErrorCode
+from wire.messages.delete_groups import DeletableGroupResult
+from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+NOT_FOUND_VERSION = 6
+"""From this version of DescribeGroups an unknown group is an error (KIP-1043); before, it is just Dead."""
+
+GROUP_TYPE = "classic"
+
+
+def describe_group(table: GroupTable, group_id: str, api_version: int) -> DescribedGroup:
+    """One group as tools show it. Members' metadata and the protocol are shown of a stable group only."""
+    group = table.groups.get(group_id)
+    if group is None:
+        return _describe_unknown(group_id, api_version)
+    protocol = group.protocol if group.state is GroupState.STABLE else None
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=tuple(_describe_member(member, protocol) for member in group.members.values()),
+    )
+
+
+def _describe_unknown(group_id: str, api_version: int) -> DescribedGroup:
+    dead = GroupState.DEAD.value
+    if api_version < NOT_FOUND_VERSION:
+        return DescribedGroup(group_id=group_id, group_state=dead)
+    message = f"Group {group_id} not found."
+    error = ErrorCode.GROUP_ID_NOT_FOUND
+    return DescribedGroup(group_id=group_id, group_state=dead, error_code=error, error_message=message)
+
+
+def _describe_member(member: Member, protocol: str | None) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(protocol),
+        member_assignment=member.assignment,
+    )
+
+
+def list_groups(table: GroupTable, request: ListGroupsRequest) -> ListGroupsResponse:
+    """The shard's groups in any of the states and of any of the types asked for; no filter means all."""
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    if types and GROUP_TYPE not in types:
+        return ListGroupsResponse()
+    listed = tuple(
+        _listed(group) for group in table.groups.values() if not states or group.state.value.lower() in states
+    )
+    return ListGroupsResponse(groups=listed)
+
+
+def _listed(group: ClassicGroup) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=GROUP_TYPE,
+    )
+
+
+def delete_group(table: GroupTable, group_id: str, decision: Decision) -> DeletableGroupResult:
+    """Delete a group without members, and its offsets."""
+    group = table.groups.get(group_id)
+    if group is None:
+        return _not_deleted(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if group.state is not GroupState.EMPTY:
+        return _not_deleted(group_id, ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+    for topic, partitions in table.offsets.topics(group_id).items():
+        for partition in partitions:
+            decision.record(records.offset_tombstone(group_id, topic, partition))
+    decision.record(records.group_tombstone(group_id))
+    return DeletableGroupResult(group_id=group_id)
+
+
+def _not_deleted(group_id: str, error: ErrorCode, message: str) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=error, error_message=message)

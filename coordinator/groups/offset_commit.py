@@ -1,0 +1,91 @@
+"""OffsetCommit, versions 2 to 9: a member, or a consumer that manages its partitions itself, stores its positions.
+
+Whether the topics and partitions exist is the handler's question; it sends on only those that do.
+"""
+
+from coordinator.groups import records
+from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.decision import Caller, Decision
+from coordinator.groups.rebalance import keep_alive
+from coordinator.groups.states import GroupState
+from coordinator.groups.table import GroupTable
+from coordinator.shard import Token
+from wire.errors import ErrorCode
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+GROUP_ID_NOT_FOUND_VERSION = 9
+"""From this version an unknown group is called that; before, clients know only ILLEGAL_GENERATION."""
+
+DEFAULT_RETENTION = -1
+
+
+def offset_commit(
+    table: GroupTable, request: OffsetCommitRequest, caller: Caller, token: Token, decision: Decision
+) -> None:
+    """Write what may be committed; each partition gets its own error."""
+    group = table.groups.get(request.group_id)
+    error = _check(group, request, caller.api_version)
+    if group is not None and not error:
+        _keep_session(table, group, request.member_id, decision.now_ms)
+    topics = tuple(_commit_topic(table, request, topic, error, decision) for topic in request.topics)
+    decision.reply(token, OffsetCommitResponse(topics=topics))
+
+
+def _check(group: ClassicGroup | None, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation < 0:
+            return ErrorCode.NONE  # a simple consumer: replay of its first commit makes the group
+        by_name = api_version >= GROUP_ID_NOT_FOUND_VERSION
+        return ErrorCode.GROUP_ID_NOT_FOUND if by_name else ErrorCode.ILLEGAL_GENERATION
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE  # an administrator, or a simple consumer
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error:
+        return error
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # The member knows the new generation but not yet its partitions, so it cannot know what it commits.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _keep_session(table: GroupTable, group: ClassicGroup, member_id: str, now_ms: int) -> None:
+    member = group.members.get(member_id)
+    if member is not None:
+        keep_alive(table, member, now_ms)
+
+
+def _commit_topic(
+    table: GroupTable,
+    request: OffsetCommitRequest,
+    topic: OffsetCommitRequestTopic,
+    error: ErrorCode,
+    decision: Decision,
+) -> OffsetCommitResponseTopic:
+    partitions: list[OffsetCommitResponsePartition] = []
+    for partition in topic.partitions:
+        answer = error or _check_metadata(partition, table.config.offset_metadata_max_bytes)
+        if not answer:
+            expire_ms = _expire_ms(request.retention_time_ms, decision.now_ms)
+            decision.record(records.offset_record(request.group_id, topic, partition, decision.now_ms, expire_ms))
+        partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answer))
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
+
+
+def _check_metadata(partition: OffsetCommitRequestPartition, limit: int) -> ErrorCode:
+    too_large = len(partition.committed_metadata or "") > limit
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else ErrorCode.NONE
+
+
+def _expire_ms(retention_ms: int, now_ms: int) -> int | None:
+    """When a commit of versions 2 to 4 that brought its own retention expires."""
+    return None if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms

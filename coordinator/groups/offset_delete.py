@@ -1,0 +1,62 @@
+"""OffsetDelete, version 0, and what happens to offsets when their topics are deleted."""
+
+from collections.abc import Collection
+
+from coordinator.groups import records
+from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.decision import Decision
+from coordinator.groups.states import GroupState
+from coordinator.groups.table import GroupTable
+from coordinator.shard import Token
+from wire.errors import ErrorCode
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def offset_delete(table: GroupTable, request: OffsetDeleteRequest, token: Token, decision: Decision) -> None:
+    """Delete offsets of topics that no member of the group reads."""
+    group = table.groups.get(request.group_id)
+    error = _check(group, request.group_id)
+    if error or group is None:
+        decision.reply(token, OffsetDeleteResponse(error_code=error))
+        return
+    topics = tuple(_delete_topic(table, group, topic, decision) for topic in request.topics)
+    decision.reply(token, OffsetDeleteResponse(topics=topics))
+
+
+def _check(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    # Of a consumer group the subscriptions are known, so unread topics can be told apart even while it is busy.
+    deletable = group.state is GroupState.EMPTY or group.is_consumer_group()
+    return ErrorCode.NONE if deletable else ErrorCode.NON_EMPTY_GROUP
+
+
+def _delete_topic(
+    table: GroupTable, group: ClassicGroup, topic: OffsetDeleteRequestTopic, decision: Decision
+) -> OffsetDeleteResponseTopic:
+    in_use = group.is_subscribed_to(topic.name)
+    error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE
+    for partition in topic.partitions:
+        known = table.offsets.get(group.group_id, topic.name, partition.partition_index) is not None
+        if known and not in_use:
+            decision.record(records.offset_tombstone(group.group_id, topic.name, partition.partition_index))
+    partitions = tuple(
+        OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=error)
+        for partition in topic.partitions
+    )
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+
+
+def delete_offsets_of_topics(table: GroupTable, topics: Collection[str], decision: Decision) -> None:
+    """Forget every group's offsets in topics that are no more."""
+    for group_id, topic, partition, _ in table.offsets.each():
+        if topic in topics:
+            decision.record(records.offset_tombstone(group_id, topic, partition))

@@ -1,0 +1,22 @@
+"""Which partition of `__consumer_offsets` owns a group."""
+
+_HASH_MODULUS = 1 << 32
+_SIGN_BIT = 1 << 31
+
+
+def java_string_hash(text: str) -> int:
+    """Java's `String.hashCode`: over UTF-16 code units, wrapped to a signed 32-bit integer."""
+    units = memoryview(text.encode("utf-16-be", "surrogatepass"))
+    hashed = 0
+    for index in range(0, len(units), 2):
+        hashed = (31 * hashed + (units[index] << 8 | units[index + 1])) % _HASH_MODULUS
+    return hashed - _HASH_MODULUS if hashed & _SIGN_BIT else hashed
+
+
+def partition_for(group_id: str, count: int) -> int:
+    """The partition, of `count`, that coordinates `group_id`; every broker and client tool agrees on it.
+
+    Kafka takes the absolute value and, as Java has none for the smallest integer, 0 in that case.
+    """
+    hashed = java_string_hash(group_id)
+    return (0 if hashed == -_SIGN_BIT else abs(hashed)) % count

@@ -1,0 +1,149 @@
+"""The records that the coordinator writes to `__consumer_offsets`, in the bytes that Kafka 4.3 writes.
+
+A key is its record type and a value its version, each as an int16, followed by the message. Kafka's own dump tools and
+consumers of that topic read them.
+"""
+
+import struct
+from collections.abc import Mapping
+
+from coordinator.groups.classic_group import ClassicGroup, Member
+from coordinator.shard import ShardRecord
+from wire.codec import decode_exact, encode
+from wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.schema import Message
+from wire.stored.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+GROUP_METADATA_VALUE_VERSION = 3
+OFFSET_COMMIT_VALUE_VERSION = 4
+EXPIRING_OFFSET_COMMIT_VALUE_VERSION = 1
+"""The only version that carries an expire timestamp, for clients that bring their own retention."""
+
+LEGACY_OFFSET_COMMIT_TYPE, OFFSET_COMMIT_TYPE, GROUP_METADATA_TYPE = 0, 1, 2
+_KEY_VERSION = 0
+_KEYS: dict[int, type[OffsetCommitKey | GroupMetadataKey]] = {
+    LEGACY_OFFSET_COMMIT_TYPE: OffsetCommitKey,  # as type 1 but for its number
+    OFFSET_COMMIT_TYPE: OffsetCommitKey,
+    GROUP_METADATA_TYPE: GroupMetadataKey,
+}
+
+_INT16 = struct.Struct(">h")
+
+
+# Groups
+
+
+def group_record(group: ClassicGroup, assignments: Mapping[str, bytes], since_ms: int) -> ShardRecord:
+    """The whole current generation, with what each member is assigned; `since_ms` is when it came to be."""
+    members = tuple(_member(member, group.protocol, assignments) for member in group.members.values())
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader,
+        current_state_timestamp=since_ms,
+        members=members,
+    )
+    return _record(GroupMetadataKey(group=group.group_id), value, GROUP_METADATA_VALUE_VERSION)
+
+
+def new_group_record(group: ClassicGroup) -> ShardRecord:
+    """That a group exists, before its first generation."""
+    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_since_ms)
+    return _record(GroupMetadataKey(group=group.group_id), value, GROUP_METADATA_VALUE_VERSION)
+
+
+def group_tombstone(group_id: str) -> ShardRecord:
+    """That a group exists no more."""
+    return ShardRecord(_encode(GroupMetadataKey(group=group_id), GROUP_METADATA_TYPE, _KEY_VERSION), None)
+
+
+def assignments_of(group: ClassicGroup) -> dict[str, bytes]:
+    """What each member has been assigned."""
+    return {member_id: member.assignment for member_id, member in group.members.items()}
+
+
+def _member(member: Member, protocol: str | None, assignments: Mapping[str, bytes]) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol),
+        assignment=assignments[member.member_id],
+    )
+
+
+# Offsets
+
+
+def offset_record(
+    group_id: str,
+    topic: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+    now_ms: int,
+    expire_ms: int | None,
+) -> ShardRecord:
+    """A commit made at `now_ms`; `expire_ms` only if the client brought its own retention."""
+    value = OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=now_ms,
+        expire_timestamp=-1 if expire_ms is None else expire_ms,
+        topic_id=topic.topic_id,
+    )
+    version = OFFSET_COMMIT_VALUE_VERSION if expire_ms is None else EXPIRING_OFFSET_COMMIT_VALUE_VERSION
+    key = OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index)
+    return _record(key, value, version)
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> ShardRecord:
+    """That a partition has no committed offset any more."""
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    return ShardRecord(_encode(key, OFFSET_COMMIT_TYPE, _KEY_VERSION), None)
+
+
+# Bytes
+
+
+def decode_key(data: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
+    """Read a record's key; None for a kind that classic groups do not use.
+
+    Raises:
+        wire.errors.DecodeError: the bytes are no such key.
+    """
+    record_type = _INT16.unpack_from(data)[0] if len(data) >= _INT16.size else None
+    cls = None if record_type is None else _KEYS.get(record_type)
+    return None if cls is None else decode_exact(cls, _KEY_VERSION, memoryview(data)[_INT16.size :])
+
+
+def decode_group(data: bytes) -> GroupMetadataValue:
+    """Read a group's value, of any version. Raises wire.errors.ProtocolError for other bytes."""
+    return decode_exact(GroupMetadataValue, _version_of(data), memoryview(data)[_INT16.size :])
+
+
+def decode_offset(data: bytes) -> OffsetCommitValue:
+    """Read a commit's value, of any version. Raises wire.errors.ProtocolError for other bytes."""
+    return decode_exact(OffsetCommitValue, _version_of(data), memoryview(data)[_INT16.size :])
+
+
+def _version_of(data: bytes) -> int:
+    return int.from_bytes(data[: _INT16.size], "big", signed=True)
+
+
+def _record(key: OffsetCommitKey | GroupMetadataKey, value: Message, value_version: int) -> ShardRecord:
+    record_type = OFFSET_COMMIT_TYPE if isinstance(key, OffsetCommitKey) else GROUP_METADATA_TYPE
+    return ShardRecord(_encode(key, record_type, _KEY_VERSION), _encode(value, value_version, value_version))
+
+
+def _encode(message: Message, prefix: int, version: int) -> bytes:
+    return _INT16.pack(prefix) + encode(message, version)

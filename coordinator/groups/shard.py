@@ -1,0 +1,146 @@
+"""The group coordinator of one partition of `__consumer_offsets`.
+
+Operations take what the handler read and return an `Outcome`; the runtime replays its records, writes them and releases
+the replies (see `coordinator.shard`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests that
+may name groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8, ListGroups) are put
+together by the handler from the answers of each.
+"""
+
+from collections.abc import Collection
+
+from coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch
+from coordinator.groups import heartbeat as heartbeats
+from coordinator.groups import replay as replaying
+from coordinator.groups.config import GroupConfig
+from coordinator.groups.decision import Caller, Decision
+from coordinator.groups.join import Joiner, join_group
+from coordinator.groups.leave import leave_group
+from coordinator.groups.rebalance import keep_alive, prepare_rebalance
+from coordinator.groups.sync import sync_group
+from coordinator.groups.table import GroupTable
+from coordinator.shard import Outcome, Reply, ShardRecord, Token
+from wire.errors import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.join_group import JoinGroupRequest
+from wire.messages.leave_group import LeaveGroupRequest
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_delete import OffsetDeleteRequest
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from wire.messages.sync_group import SyncGroupRequest
+
+_ALIVE = HeartbeatResponse()
+
+
+class GroupShard:
+    """Classic groups and committed offsets; implements `coordinator.shard.Shard`.
+
+    Every operation answers errors in its reply and raises nothing for what a client may send.
+    """
+
+    def __init__(self, config: GroupConfig) -> None:
+        self._table = GroupTable(config)
+
+    # What the runtime calls
+
+    def replay(self, record: ShardRecord, now_ms: int) -> None:
+        """Apply one record of the log."""
+        replaying.replay(self._table, record, now_ms)
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        """Start all sessions anew; rebalance groups that are above a limit lowered since."""
+        table, decision = self._table, Decision(now_ms)
+        expiry.schedule_retention(table, now_ms)
+        for group in table.groups.values():
+            for member in group.members.values():
+                keep_alive(table, member, now_ms)
+            if len(group.members) > table.config.group_max_size:
+                prepare_rebalance(table, group, decision)
+        return decision.outcome()
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first session, rebalance phase or retention check ends."""
+        return self._table.timers.next_deadline_ms()
+
+    def on_time(self, now_ms: int) -> Outcome:
+        """Expire what is due. More may be due at once: see `next_deadline_ms` after replaying the outcome."""
+        decision = Decision(now_ms)
+        expiry.on_time(self._table, decision)
+        return decision.outcome()
+
+    def forget(self, token: Token) -> None:
+        """Do nothing: as in Kafka, a member whose connection broke stays until its session ends."""
+
+    # Membership
+
+    def join_group(self, request: JoinGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with JoinGroupResponse, mostly in a later outcome: when the join phase ends."""
+        decision = Decision(now_ms)
+        join_group(self._table, Joiner.of(request, caller, token), decision)
+        return decision.outcome()
+
+    def sync_group(self, request: SyncGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with SyncGroupResponse, in a later outcome if the leader has not handed in the assignments yet."""
+        decision = Decision(now_ms)
+        sync_group(self._table, request, token, decision)
+        return decision.outcome()
+
+    def heartbeat(self, request: HeartbeatRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with HeartbeatResponse."""
+        error = heartbeats.heartbeat(self._table, request, now_ms)
+        reply = _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
+        return Outcome((), (Reply(token, reply),))
+
+    def leave_group(self, request: LeaveGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with LeaveGroupResponse."""
+        decision = Decision(now_ms)
+        leave_group(self._table, request, caller, token, decision)
+        return decision.outcome()
+
+    # Offsets
+
+    def offset_commit(self, request: OffsetCommitRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with OffsetCommitResponse. A topic's id, where the handler knows it, is stored with the offset."""
+        decision = Decision(now_ms)
+        offset_commit.offset_commit(self._table, request, caller, token, decision)
+        return decision.outcome()
+
+    def offset_fetch(self, request: OffsetFetchRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with OffsetFetchResponse; all groups must be this shard's (always so below version 8)."""
+        response = offset_fetch.offset_fetch(self._table, request, caller.api_version)
+        return Outcome((), (Reply(token, response),))
+
+    def offset_fetch_group(
+        self, request: OffsetFetchRequestGroup, caller: Caller, token: Token, now_ms: int
+    ) -> Outcome:
+        """Answer with OffsetFetchResponseGroup: one group's piece of a request of version 8 or later."""
+        return Outcome((), (Reply(token, offset_fetch.offset_fetch_group(self._table, request)),))
+
+    def offset_delete(self, request: OffsetDeleteRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with OffsetDeleteResponse."""
+        decision = Decision(now_ms)
+        offset_delete.offset_delete(self._table, request, token, decision)
+        return decision.outcome()
+
+    def on_topics_deleted(self, names: Collection[str], now_ms: int) -> Outcome:
+        """Forget the offsets in topics that have just been deleted; nobody waits for a reply."""
+        decision = Decision(now_ms)
+        offset_delete.delete_offsets_of_topics(self._table, names, decision)
+        return decision.outcome()
+
+    # Administration
+
+    def describe_group(self, group_id: str, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with DescribedGroup; the handler adds the authorised operations."""
+        described = describe.describe_group(self._table, group_id, caller.api_version)
+        return Outcome((), (Reply(token, described),))
+
+    def list_groups(self, request: ListGroupsRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with ListGroupsResponse of this shard's groups."""
+        return Outcome((), (Reply(token, describe.list_groups(self._table, request)),))
+
+    def delete_group(self, group_id: str, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with DeletableGroupResult."""
+        decision = Decision(now_ms)
+        decision.reply(token, describe.delete_group(self._table, group_id, decision))
+        return decision.outcome()

@@ -1,0 +1,26 @@
+"""All that one shard holds; operations take it as their first argument."""
+
+from dataclasses import dataclass, field
+
+from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.config import GroupConfig
+from coordinator.groups.offset_store import OffsetStore
+from coordinator.groups.timers import Timer, TimerKind, Timers
+
+
+@dataclass(slots=True)
+class GroupTable:
+    """The groups and offsets of one partition of `__consumer_offsets`, and their timers."""
+
+    config: GroupConfig
+    groups: dict[str, ClassicGroup] = field(default_factory=dict[str, ClassicGroup])
+    offsets: OffsetStore = field(default_factory=OffsetStore)
+    timers: Timers = field(default_factory=Timers)
+    retention_timer: Timer = field(default_factory=lambda: Timer(TimerKind.RETENTION))
+
+    def cancel_timers(self, group: ClassicGroup) -> None:
+        """Let no timer of `group` fire any more."""
+        for timer in (group.join_timer, group.sync_timer, *group.pending.values()):
+            self.timers.cancel(timer)
+        for member in group.members.values():
+            self.timers.cancel(member.session)
