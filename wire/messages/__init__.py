@@ -1,1 +1,26 @@
-"""Odradek."""
+"""Requests and responses, one module per API, imported when first asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from wire.api_keys import ApiKey
+from wire.schema import Message
+
+
+@cache
+def request_class(key: ApiKey) -> type[Message]:
+    """The class of the requests of an API, such as ``ProduceRequest``."""
+    return _find(key, "Request")
+
+
+@cache
+def response_class(key: ApiKey) -> type[Message]:
+    """The class of the responses of an API, such as ``ProduceResponse``."""
+    return _find(key, "Response")
+
+
+def _find(key: ApiKey, suffix: str) -> type[Message]:
+    module = import_module(f"wire.messages.{key.name.lower()}")
+    return getattr(module, key.name.title().replace("_", "") + suffix)

@@ -1,0 +1,269 @@
+"""The APIs of Kafka 4.4, their versions, and the table of those that the broker advertises."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class ApiKey(IntEnum):
+    """The number of an API; names are Kafka's."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
+
+
+class ServedVersions(NamedTuple):
+    """The first and last version of an API that Kafka 4.4 serves, and the first flexible one, if any."""
+
+    first: int
+    last: int
+    flexible_from: int | None
+
+
+KAFKA_VERSIONS: dict[ApiKey, ServedVersions] = {
+    ApiKey.PRODUCE: ServedVersions(3, 13, 9),
+    ApiKey.FETCH: ServedVersions(4, 18, 12),
+    ApiKey.LIST_OFFSETS: ServedVersions(1, 11, 6),
+    ApiKey.METADATA: ServedVersions(0, 13, 9),
+    ApiKey.OFFSET_COMMIT: ServedVersions(2, 10, 8),
+    ApiKey.OFFSET_FETCH: ServedVersions(1, 10, 6),
+    ApiKey.FIND_COORDINATOR: ServedVersions(0, 6, 3),
+    ApiKey.JOIN_GROUP: ServedVersions(0, 9, 6),
+    ApiKey.HEARTBEAT: ServedVersions(0, 4, 4),
+    ApiKey.LEAVE_GROUP: ServedVersions(0, 5, 4),
+    ApiKey.SYNC_GROUP: ServedVersions(0, 5, 4),
+    ApiKey.DESCRIBE_GROUPS: ServedVersions(0, 6, 5),
+    ApiKey.LIST_GROUPS: ServedVersions(0, 5, 3),
+    ApiKey.SASL_HANDSHAKE: ServedVersions(0, 1, None),
+    ApiKey.API_VERSIONS: ServedVersions(0, 5, 3),
+    ApiKey.CREATE_TOPICS: ServedVersions(2, 7, 5),
+    ApiKey.DELETE_TOPICS: ServedVersions(1, 6, 4),
+    ApiKey.DELETE_RECORDS: ServedVersions(0, 2, 2),
+    ApiKey.INIT_PRODUCER_ID: ServedVersions(0, 5, 2),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ServedVersions(2, 4, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ServedVersions(0, 5, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: ServedVersions(0, 4, 3),
+    ApiKey.END_TXN: ServedVersions(0, 5, 3),
+    ApiKey.WRITE_TXN_MARKERS: ServedVersions(1, 2, 1),
+    ApiKey.TXN_OFFSET_COMMIT: ServedVersions(0, 6, 3),
+    ApiKey.DESCRIBE_ACLS: ServedVersions(1, 3, 2),
+    ApiKey.CREATE_ACLS: ServedVersions(1, 3, 2),
+    ApiKey.DELETE_ACLS: ServedVersions(1, 3, 2),
+    ApiKey.DESCRIBE_CONFIGS: ServedVersions(1, 4, 4),
+    ApiKey.ALTER_CONFIGS: ServedVersions(0, 2, 2),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ServedVersions(1, 2, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: ServedVersions(1, 5, 2),
+    ApiKey.SASL_AUTHENTICATE: ServedVersions(0, 2, 2),
+    ApiKey.CREATE_PARTITIONS: ServedVersions(0, 3, 2),
+    ApiKey.CREATE_DELEGATION_TOKEN: ServedVersions(1, 3, 2),
+    ApiKey.RENEW_DELEGATION_TOKEN: ServedVersions(1, 2, 2),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ServedVersions(1, 2, 2),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: ServedVersions(1, 3, 2),
+    ApiKey.DELETE_GROUPS: ServedVersions(0, 3, 2),
+    ApiKey.ELECT_LEADERS: ServedVersions(0, 2, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ServedVersions(0, 1, 1),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ServedVersions(0, 1, 0),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ServedVersions(0, 0, 0),
+    ApiKey.OFFSET_DELETE: ServedVersions(0, 0, None),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ServedVersions(0, 1, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: ServedVersions(0, 1, 1),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ServedVersions(0, 0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ServedVersions(0, 0, 0),
+    ApiKey.VOTE: ServedVersions(0, 2, 0),
+    ApiKey.BEGIN_QUORUM_EPOCH: ServedVersions(0, 1, 1),
+    ApiKey.END_QUORUM_EPOCH: ServedVersions(0, 1, 1),
+    ApiKey.DESCRIBE_QUORUM: ServedVersions(0, 2, 0),
+    ApiKey.ALTER_PARTITION: ServedVersions(2, 3, 0),
+    ApiKey.UPDATE_FEATURES: ServedVersions(0, 2, 0),
+    ApiKey.ENVELOPE: ServedVersions(0, 0, 0),
+    ApiKey.FETCH_SNAPSHOT: ServedVersions(0, 1, 0),
+    ApiKey.DESCRIBE_CLUSTER: ServedVersions(0, 2, 0),
+    ApiKey.DESCRIBE_PRODUCERS: ServedVersions(0, 0, 0),
+    ApiKey.BROKER_REGISTRATION: ServedVersions(0, 4, 0),
+    ApiKey.BROKER_HEARTBEAT: ServedVersions(0, 2, 0),
+    ApiKey.UNREGISTER_BROKER: ServedVersions(0, 0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: ServedVersions(0, 0, 0),
+    ApiKey.LIST_TRANSACTIONS: ServedVersions(0, 2, 0),
+    ApiKey.ALLOCATE_PRODUCER_IDS: ServedVersions(0, 0, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ServedVersions(0, 1, 0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ServedVersions(0, 1, 0),
+    ApiKey.CONTROLLER_REGISTRATION: ServedVersions(0, 0, 0),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: ServedVersions(0, 0, 0),
+    ApiKey.PUSH_TELEMETRY: ServedVersions(0, 0, 0),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: ServedVersions(0, 0, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: ServedVersions(0, 1, 0),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ServedVersions(0, 0, 0),
+    ApiKey.SHARE_GROUP_HEARTBEAT: ServedVersions(1, 1, 0),
+    ApiKey.SHARE_GROUP_DESCRIBE: ServedVersions(1, 1, 0),
+    ApiKey.SHARE_FETCH: ServedVersions(1, 2, 0),
+    ApiKey.SHARE_ACKNOWLEDGE: ServedVersions(1, 2, 0),
+    ApiKey.ADD_RAFT_VOTER: ServedVersions(0, 1, 0),
+    ApiKey.REMOVE_RAFT_VOTER: ServedVersions(0, 0, 0),
+    ApiKey.UPDATE_RAFT_VOTER: ServedVersions(0, 0, 0),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: ServedVersions(0, 0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE: ServedVersions(0, 0, 0),
+    ApiKey.WRITE_SHARE_GROUP_STATE: ServedVersions(0, 1, 0),
+    ApiKey.DELETE_SHARE_GROUP_STATE: ServedVersions(0, 0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: ServedVersions(0, 1, 0),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: ServedVersions(0, 1, 0),
+    ApiKey.STREAMS_GROUP_DESCRIBE: ServedVersions(0, 1, 0),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ServedVersions(0, 1, 0),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: ServedVersions(0, 0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: ServedVersions(0, 0, 0),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: ServedVersions(0, 0, 0),
+    ApiKey.UNREGISTER_CONTROLLER: ServedVersions(0, 0, 0),
+}
+"""What Kafka 4.4.0 serves; a latest version that it marks as unstable is left out."""
+
+ADVERTISED: dict[ApiKey, tuple[int, int]] = {
+    # Trap 1: 0-2 are advertised but refused. librdkafka 2.3 and older takes a minimum of 3 to mean that
+    # the broker knows no message format 2 and silently stops compressing (KAFKA-18659).
+    # 12 is the version of KIP-890's implicit transaction enrolment; 13 needs topic ids (KIP-516).
+    ApiKey.PRODUCE: (0, 11),
+    # Trap 2: minimums stay as low as Kafka's, since old librdkafka asks for exact versions.
+    # From 13 on a fetch names topics by id.
+    ApiKey.FETCH: (4, 12),
+    # 10 adds a timeout for tiered storage, 11 another kind of offset.
+    ApiKey.LIST_OFFSETS: (1, 9),
+    # 13 belongs to the step that brings topic ids everywhere (trap 6).
+    ApiKey.METADATA: (0, 12),
+    # 10 names topics by id. kafka-go always sends 2 and 1 of these two (trap 22).
+    ApiKey.OFFSET_COMMIT: (2, 9),
+    ApiKey.OFFSET_FETCH: (1, 9),
+    # Trap 22: kafka-go always sends version 0 of FindCoordinator, Heartbeat, LeaveGroup and SyncGroup.
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.JOIN_GROUP: (0, 9),
+    ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.SYNC_GROUP: (0, 5),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
+    ApiKey.LIST_GROUPS: (0, 5),
+    # Trap 5: 5 asks the broker to check the cluster and node ids that the client expects (KIP-1242).
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.CREATE_TOPICS: (2, 7),
+    # 6 names topics by id.
+    ApiKey.DELETE_TOPICS: (1, 5),
+    # 6 is for two-phase commit and unstable in Kafka, too.
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
+    ApiKey.ALTER_CONFIGS: (0, 2),
+    ApiKey.CREATE_PARTITIONS: (0, 3),
+    # 3 adds an error message to each result.
+    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.OFFSET_DELETE: (0, 0),
+    # 2 can tell fenced brokers apart.
+    ApiKey.DESCRIBE_CLUSTER: (0, 1),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+}
+"""The lowest and highest version of each API that the broker offers in ApiVersions."""
+
+_BY_NUMBER: dict[int, ApiKey] = {int(key): key for key in ApiKey}
+
+
+def api_key_of(number: int) -> ApiKey | None:
+    """The API of this number, or None for one that Kafka 4.4 does not have."""
+    return _BY_NUMBER.get(number)
+
+
+def is_advertised(key: ApiKey, version: int) -> bool:
+    """Whether the broker offers ``version`` of ``key``."""
+    first, last = ADVERTISED.get(key, (0, -1))
+    return first <= version <= last
+
+
+def is_flexible(key: ApiKey, version: int) -> bool:
+    """Whether ``version`` of ``key`` uses compact lengths and tagged fields (KIP-482)."""
+    flexible_from = KAFKA_VERSIONS[key].flexible_from
+    return flexible_from is not None and version >= flexible_from

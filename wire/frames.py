@@ -1,0 +1,150 @@
+"""Splits a byte stream into frames: an int32 length, then that many bytes.  No I/O happens here.
+
+The caller receives into what :meth:`FrameReader.get_buffer` offers and tells :meth:`FrameReader.received`
+how much came::
+
+    while size := await receive_into(reader.get_buffer()):
+        for frame in reader.received(size):
+            ...
+
+How memory is used:
+
+- Small frames share a chunk, so many of them come out of one receive.  A chunk is filled once from its
+  start to its end and then replaced, never used again: frames are views of it, and whoever holds one
+  keeps the chunk alive.  (Reusing receive buffers under a pending commit corrupts batches silently.)
+- A frame that does not fit into the rest of the chunk gets its own buffer.  That grows with what has
+  really been received, at most fourfold at a time, so a claimed length costs nothing by itself.
+- Chunks start small, grow while receives fill them and shrink while they do not, so that thousands of
+  quiet connections stay cheap.
+"""
+
+from __future__ import annotations
+
+from wire.errors import DecodeError, FrameTooLargeError, ProtocolError
+
+LENGTH_BYTES = 4
+MIN_CHUNK_BYTES = 4 * 1024
+MAX_CHUNK_BYTES = 64 * 1024
+MIN_RECEIVE_BYTES = 512
+"""A chunk with less room than this is replaced."""
+
+GROWTH = 4
+"""How many times what has been received a frame's own buffer may be."""
+
+
+class FrameReader:
+    """Splits one connection's input.
+
+    ``max_frame_bytes`` is the broker's ``socket.request.max.bytes``.  After an error nothing more can
+    be read: the stream has lost its frame boundaries.
+    """
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._chunk_bytes = MIN_CHUNK_BYTES
+        self._chunk = memoryview(bytearray(self._chunk_bytes))
+        self._start = 0  # of what is received but not yet given out
+        self._end = 0  # of what is received
+        self._big: memoryview | None = None  # a large frame's own buffer
+        self._big_bytes = 0  # how long that frame will be
+        self._big_end = 0  # how much of it is there
+        self._fault: ProtocolError | None = None
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much of an unfinished frame has come, its length prefix included."""
+        if self._big is not None:
+            return LENGTH_BYTES + self._big_end
+        return self._end - self._start
+
+    def get_buffer(self) -> memoryview:
+        """Where to receive into; never empty.
+
+        Raises the error that the last :meth:`received` found behind frames that were still good.
+        """
+        if self._fault is not None:
+            raise self._fault
+        if self._big is not None:
+            return self._big[self._big_end :]
+        if len(self._chunk) - self._end < MIN_RECEIVE_BYTES:
+            self._renew_chunk()
+        return self._chunk[self._end :]
+
+    def received(self, size: int) -> list[memoryview]:
+        """Account for ``size`` bytes in the offered buffer; returns the frames that are complete now.
+
+        Frames come in order, without their length.  Raises FrameTooLargeError for a length above the
+        limit and DecodeError for a negative one, at once or, when good frames came before, at the
+        next :meth:`get_buffer`.
+        """
+        if self._big is not None:
+            self._big_end += size
+            return self._finish_big(self._big)
+        self._adapt(size)
+        self._end += size
+        frames: list[memoryview] = []
+        try:
+            while (frame := self._next_frame()) is not None:
+                frames.append(frame)
+        except ProtocolError as fault:
+            self._fault = fault
+            if not frames:
+                raise
+        return frames
+
+    def _next_frame(self) -> memoryview | None:
+        available = self._end - self._start - LENGTH_BYTES
+        if available < 0:
+            return None
+        body = self._start + LENGTH_BYTES
+        size = int.from_bytes(self._chunk[self._start : body], "big", signed=True)
+        self._check(size)
+        if available >= size:
+            self._start = body + size
+            return self._chunk[body : self._start]
+        if body + size > len(self._chunk):
+            self._start_big(size, self._chunk[body : self._end])
+        return None
+
+    def _check(self, size: int) -> None:
+        if size < 0:
+            raise DecodeError(f"a frame announces {size} bytes")
+        if size > self._max_frame_bytes:
+            raise FrameTooLargeError(
+                f"a frame announces {size} bytes; socket.request.max.bytes allows {self._max_frame_bytes}"
+            )
+
+    def _start_big(self, size: int, beginning: memoryview) -> None:
+        self._big_bytes = size
+        self._big_end = len(beginning)
+        self._big = _grown(beginning, size)
+        self._renew_chunk(keep=False)
+
+    def _finish_big(self, buffer: memoryview) -> list[memoryview]:
+        if self._big_end == self._big_bytes:
+            self._big = None
+            return [buffer]
+        if self._big_end == len(buffer):
+            self._big = _grown(buffer, self._big_bytes)
+        return []
+
+    def _renew_chunk(self, *, keep: bool = True) -> None:
+        rest = self._chunk[self._start : self._end] if keep else b""
+        self._chunk = memoryview(bytearray(self._chunk_bytes))
+        self._chunk[: len(rest)] = rest
+        self._start, self._end = 0, len(rest)
+
+    def _adapt(self, size: int) -> None:
+        """Choose the size of the next chunk by how much the last receive brought."""
+        if size == len(self._chunk) - self._end:
+            self._chunk_bytes = min(self._chunk_bytes * 2, MAX_CHUNK_BYTES)
+        elif size * GROWTH < self._chunk_bytes:
+            self._chunk_bytes = max(self._chunk_bytes // 2, MIN_CHUNK_BYTES)
+
+
+def _grown(beginning: memoryview, size: int) -> memoryview:
+    """A buffer for a frame of ``size`` bytes that has ``beginning``, or as much of it as that warrants."""
+    capacity = min(size, max(MAX_CHUNK_BYTES, GROWTH * len(beginning)))
+    buffer = memoryview(bytearray(capacity))
+    buffer[: len(beginning)] = beginning
+    return buffer

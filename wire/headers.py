@@ -1,0 +1,142 @@
+"""Requests and responses with their headers, as they travel inside a frame.
+
+A request header is version 2 when the API version is flexible, else 1; a response header 1 or 0.  Two
+exceptions let a client ask an older broker for its versions: the client id keeps its int16 length in
+header 2, and ApiVersions responses always have header 0 (KIP-511).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from wire.api_keys import ApiKey, api_key_of, is_flexible
+from wire.codec import as_view, decode, encode_parts
+from wire.errors import DecodeError, UnsupportedVersionError
+from wire.messages import request_class, response_class
+from wire.runtime import append_tagged_fields, read_tagged_fields
+from wire.schema import Message
+from wire.types import Buffer, TaggedFields
+
+_REQUEST_START = struct.Struct(">hhih")
+_INT32 = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    """What stands in front of each request.
+
+    ``api_version`` may be one that nobody knows: whoever dispatches compares it with the table.
+    """
+
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    unknown_tagged_fields: TaggedFields = ()
+
+
+def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """Read the header of a request; returns it and the offset of the body in ``frame``.
+
+    Raises UnsupportedVersionError for an API key that Kafka does not have and DecodeError for bytes
+    that are no header; Kafka closes the connection for either.
+    """
+    view = as_view(frame)
+    try:
+        number, version, correlation_id, size = _REQUEST_START.unpack_from(view, 0)
+    except struct.error:
+        raise DecodeError(f"a request of {len(view)} bytes is too short for its header") from None
+    key = api_key_of(number)
+    if key is None:
+        raise UnsupportedVersionError(f"unknown API key {number}")
+    client_id, pos = _read_client_id(view, size)
+    tags: TaggedFields = ()
+    if is_flexible(key, version):
+        tags, pos = _read_tags(view, pos)
+    return RequestHeader(key, version, correlation_id, client_id, tags), pos
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
+    """Read a whole request, which must fill ``frame``."""
+    view = as_view(frame)
+    header, pos = decode_request_header(view)
+    message, end = decode(request_class(header.api_key), header.api_version, view, pos)
+    _refuse_rest(view, end)
+    return header, message
+
+
+def encode_request(
+    message: Message, version: int, correlation_id: int, client_id: str | None, tags: TaggedFields = ()
+) -> bytes:
+    """A request as a frame with its length prefix."""
+    key = _api_key(message)
+    name = None if client_id is None else client_id.encode()
+    out = bytearray(4)
+    out += _REQUEST_START.pack(key, version, correlation_id, -1 if name is None else len(name))
+    out += name or b""
+    if is_flexible(key, version):
+        append_tagged_fields(out, (), tags)
+    return b"".join(_framed(encode_parts(message, version, out)))
+
+
+def encode_response_parts(message: Message, version: int, correlation_id: int) -> list[Buffer]:
+    """A response as a frame with its length prefix, in parts to be sent one after the other.
+
+    Records are passed on uncopied, see :func:`wire.codec.encode_parts`.
+    """
+    out = bytearray(4)
+    out += _INT32.pack(correlation_id)
+    if _has_tags(_api_key(message), version):
+        out.append(0)
+    return _framed(encode_parts(message, version, out))
+
+
+def decode_response(key: ApiKey, version: int, frame: Buffer) -> tuple[int, Message]:
+    """Read a whole response to a request of ``key`` and ``version``; returns its correlation id, too."""
+    view = as_view(frame)
+    if len(view) < 4:
+        raise DecodeError(f"a response of {len(view)} bytes is too short for its header")
+    correlation_id: int = _INT32.unpack_from(view, 0)[0]
+    pos = 4
+    if _has_tags(key, version):
+        _, pos = _read_tags(view, pos)
+    message, end = decode(response_class(key), version, view, pos)
+    _refuse_rest(view, end)
+    return correlation_id, message
+
+
+def _read_client_id(view: memoryview, size: int) -> tuple[str | None, int]:
+    start = _REQUEST_START.size
+    if size < 0:
+        return None, start
+    if start + size > len(view):
+        raise DecodeError(f"client id claims {size} bytes at byte {start} of {len(view)}")
+    return str(view[start : start + size], "utf-8", "replace"), start + size
+
+
+def _read_tags(view: memoryview, pos: int) -> tuple[TaggedFields, int]:
+    try:
+        count = view[pos]
+        return read_tagged_fields(view, pos + 1, count) if count else ((), pos + 1)
+    except IndexError:
+        raise DecodeError("the header's tagged fields end too early") from None
+
+
+def _has_tags(key: ApiKey, version: int) -> bool:
+    return key is not ApiKey.API_VERSIONS and is_flexible(key, version)
+
+
+def _api_key(message: Message) -> ApiKey:
+    return ApiKey(message.__message__.api_key or 0)
+
+
+def _framed(parts: list[Buffer]) -> list[Buffer]:
+    first = parts[0]
+    assert isinstance(first, bytearray), "encode_parts starts with the buffer that it was given"
+    _INT32.pack_into(first, 0, sum(map(len, parts)) - 4)
+    return parts
+
+
+def _refuse_rest(view: memoryview, end: int) -> None:
+    if end != len(view):
+        raise DecodeError(f"{len(view) - end} bytes follow the message")

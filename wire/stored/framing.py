@@ -1,0 +1,199 @@
+"""How stored records stand in a log: the numbers in front of their keys and values.
+
+- Coordinator records (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``): the key
+  starts with the record type as an int16, the value with its version as an int16.
+- Metadata records have no key; the value starts with frame version, type and version as varints.
+- Control records: the key is a version and a type as int16s.  An end-of-transaction marker's value
+  starts with its version; those of the Raft log start with a field of that meaning.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import TypeAlias, TypeVar
+
+from wire.codec import as_view, decode_exact, encode
+from wire.errors import DecodeError, UnsupportedVersionError
+from wire.runtime import append_uvarint, read_uvarint
+from wire.schema import Message
+from wire.stored.control_records import (
+    ControlRecordTypeSchema,
+    EndTxnMarker,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from wire.types import Buffer
+from wire.versioned import decode_versioned, encode_versioned, peek_int16
+
+RaftControlRecord: TypeAlias = (
+    LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | VotersRecord
+)
+"""A control record of the Raft log; its first field names its version."""
+
+METADATA_FRAME_VERSION = 1
+
+_INT16 = struct.Struct(">h")
+
+M = TypeVar("M", bound=Message)
+
+_GROUP_MODULES = ("group_records", "share_group_records", "streams_group_records")
+
+
+class ControlRecordType(IntEnum):
+    """What a control record says; names and numbers are Kafka's."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+_CONTROL_VALUES: Mapping[ControlRecordType, type[Message]] = {
+    ControlRecordType.ABORT: EndTxnMarker,
+    ControlRecordType.COMMIT: EndTxnMarker,
+    ControlRecordType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlRecordType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlRecordType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlRecordType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlRecordType.KRAFT_VOTERS: VotersRecord,
+}
+
+
+def group_key_types() -> Mapping[int, type[Message]]:
+    """The key classes of ``__consumer_offsets`` by record type."""
+    return _classes("key", *_GROUP_MODULES)
+
+
+def group_value_types() -> Mapping[int, type[Message]]:
+    """The value classes of ``__consumer_offsets`` by record type.
+
+    Types 0 and 1 are both committed offsets; Kafka reads their values alike.
+    """
+    found = dict(_classes("value", *_GROUP_MODULES))
+    return found | {0: found[1]}
+
+
+def transaction_key_types() -> Mapping[int, type[Message]]:
+    """The key classes of ``__transaction_state`` by record type."""
+    return _classes("key", "transaction_records")
+
+
+def metadata_types() -> Mapping[int, type[Message]]:
+    """The classes of ``__cluster_metadata`` by record type."""
+    return _classes("metadata", "metadata_records")
+
+
+def encode_key(key: Message) -> bytes:
+    """The key of a coordinator record."""
+    return _INT16.pack(_record_type(key)) + encode(key, 0)
+
+
+def decode_key(buf: Buffer, types: Mapping[int, type[Message]]) -> Message:
+    """Read the key of a coordinator record.
+
+    Raises UnsupportedVersionError for a type that is not in ``types``: a newer Kafka wrote it, and
+    whoever replays the log should pass over it as Kafka does.
+    """
+    view = as_view(buf)
+    number = peek_int16(view, "a record key")
+    if number not in types:
+        raise UnsupportedVersionError(f"unknown record type {number}")
+    return decode_exact(types[number], 0, view[2:])
+
+
+def encode_value(value: Message, version: int) -> bytes:
+    """The value of a coordinator record in ``version``."""
+    return encode_versioned(value, version)
+
+
+def decode_value(cls: type[M], buf: Buffer) -> M:
+    """Read the value of a coordinator record, in whichever version it was written."""
+    return decode_versioned(cls, buf)[0]
+
+
+def encode_metadata_record(record: Message, version: int) -> bytes:
+    """The value of a metadata record in ``version``."""
+    out = bytearray()
+    append_uvarint(out, METADATA_FRAME_VERSION)
+    append_uvarint(out, _record_type(record))
+    append_uvarint(out, version)
+    return bytes(out + encode(record, version))
+
+
+def decode_metadata_record(buf: Buffer) -> tuple[Message, int]:
+    """Read the value of a metadata record; returns the record and its version."""
+    view = as_view(buf)
+    try:
+        frame_version, pos = read_uvarint(view, 0)
+        number, pos = read_uvarint(view, pos)
+        version, pos = read_uvarint(view, pos)
+    except IndexError:
+        raise DecodeError(f"a metadata record of {len(view)} bytes is too short") from None
+    if frame_version != METADATA_FRAME_VERSION:
+        raise UnsupportedVersionError(f"unknown metadata frame version {frame_version}")
+    types = metadata_types()
+    if number not in types:
+        raise UnsupportedVersionError(f"unknown metadata record type {number}")
+    return decode_exact(types[number], version, view[pos:]), version
+
+
+def encode_control_key(kind: ControlRecordType) -> bytes:
+    """The key of a control record."""
+    return encode_versioned(ControlRecordTypeSchema(type=kind), 0)
+
+
+def decode_control_key(buf: Buffer) -> ControlRecordType:
+    """Read the key of a control record; its first version is the last one known."""
+    view = as_view(buf)
+    if peek_int16(view, "a control record's key") < 0 or len(view) < 4:
+        raise DecodeError(f"a control record's key of {len(view)} bytes is not valid")
+    number = peek_int16(view[2:], "a control record's type")
+    try:
+        return ControlRecordType(number)
+    except ValueError:
+        raise UnsupportedVersionError(f"unknown control record type {number}") from None
+
+
+def encode_end_txn_marker(coordinator_epoch: int) -> bytes:
+    """The value of a transaction's end marker."""
+    return encode_versioned(EndTxnMarker(coordinator_epoch=coordinator_epoch), 0)
+
+
+def encode_raft_control_value(message: RaftControlRecord) -> bytes:
+    """The value of one of the Raft log's control records, in the version that it names itself."""
+    return bytes(encode(message, message.version))
+
+
+def decode_control_value(kind: ControlRecordType, buf: Buffer) -> Message:
+    """Read the value of a control record whose key said ``kind``."""
+    view = as_view(buf)
+    cls = _CONTROL_VALUES[kind]
+    version = min(peek_int16(view, cls.__name__), cls.__message__.versions.last)
+    return decode_exact(cls, version, view[2:] if cls is EndTxnMarker else view)
+
+
+def _record_type(message: Message) -> int:
+    number = message.__message__.api_key
+    assert number is not None, f"{type(message).__name__} is no numbered record"
+    return number
+
+
+@cache
+def _classes(kind: str, *modules: str) -> Mapping[int, type[Message]]:
+    found: dict[int, type[Message]] = {}
+    for module in modules:
+        for value in vars(import_module(f"wire.stored.{module}")).values():
+            info = getattr(value, "__message__", None)
+            if info is not None and info.kind == kind and info.api_key is not None:
+                found[info.api_key] = value
+    return found
