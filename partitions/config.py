@@ -29,7 +29,8 @@ _DELETE_ONLY: Final = frozenset({CleanupPolicy.DELETE})
 class LogConfig:
     """Topic settings with Kafka 4.x's defaults.
 
-    `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`. `retention_ms` and `retention_bytes` are -1 where there is no limit.
+    `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`. `retention_ms` and `retention_bytes` are -1
+    where there is no limit.
     """
 
     max_message_bytes: int = 1048588

@@ -40,8 +40,8 @@ class Isolation(IntEnum):
 class Rejected(NamedTuple):
     """A refusal, for the peer. Nothing changed.
 
-    `record_errors` holds (index in the batch, message) when single records are to blame (KIP-467); Kafka sends `message`
-    with a Produce response only then.
+    `record_errors` holds (index in the batch, message) when single records are to blame (KIP-467); Kafka sends
+    `message` with a Produce response only then.
     """
 
     error: ErrorCode

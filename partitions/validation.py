@@ -224,8 +224,8 @@ def read_replicated_batches(
     """Parse the batches a leader sent, each with its transaction marker if it is one.
 
     A last batch that is cut off is ignored, and so is everything from the first batch of an epoch above `leader_epoch`
-    on (KAFKA-18723: a response that crossed an election). Checksums and the order of offsets are checked, CORRUPT_MESSAGE
-    and OFFSET_OUT_OF_RANGE else.
+    on (KAFKA-18723: a response that crossed an election). Checksums and the order of offsets are checked; a fault is
+    CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE.
     """
     batches: list[tuple[BatchHeader, EndTxnMarker | None]] = []
     try:

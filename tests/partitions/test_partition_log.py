@@ -1,0 +1,381 @@
+"""Offsets, marks, fetches, ListOffsets, epochs, the log start and replication of one log."""
+
+import pytest
+from partition_fakes import NOW_MS, Partition, StoredLog, data_batch, end_marker, of_producer, patched
+
+from partitions import offsets
+from partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
+from partitions.log import PartitionLog
+from partitions.results import (
+    OFFSET_NOT_FOUND,
+    Appended,
+    AppendOrigin,
+    EpochEnd,
+    FetchPlan,
+    Isolation,
+    NeedsScan,
+    OffsetFound,
+    Rejected,
+)
+from wire.errors import ErrorCode
+from wire.log_values import EpochStart, LogSnapshot, LogWrite
+from wire.records.batch import Codec
+
+ALL = Isolation.READ_UNCOMMITTED
+STABLE = Isolation.READ_COMMITTED
+
+
+def plan(partition: Partition, offset: int, isolation: Isolation = ALL, **more) -> FetchPlan:
+    result = partition.log.fetch(offset, max_bytes=1000, isolation=isolation, **more)
+    assert isinstance(result, FetchPlan), result
+    return result
+
+
+def refusal(partition: Partition, offset: int, **more) -> ErrorCode:
+    result = partition.log.fetch(offset, max_bytes=1000, isolation=ALL, **more)
+    assert isinstance(result, Rejected), result
+    return result.error
+
+
+# Appending and durability
+
+
+def test_offsets_run_on_without_gaps() -> None:
+    partition = Partition()
+    for start, count in ((0, 1), (1, 5), (6, 2)):
+        result = partition.append(data_batch(count), commit=False)
+        assert isinstance(result, Appended)
+        assert (result.base_offset, result.last_offset) == (start, start + count - 1)
+    assert partition.log.log_end_offset == 8
+
+
+def test_nothing_is_visible_before_it_is_durable() -> None:
+    partition = Partition()
+    partition.append(data_batch(3), commit=False)
+    partition.append(data_batch(2), commit=False)
+    log = partition.log
+    assert (log.high_watermark, log.last_stable_offset, log.durable_end_offset, log.log_end_offset) == (0, 0, 0, 5)
+    assert plan(partition, 0).is_empty
+    assert log.committed(3)
+    assert (log.high_watermark, plan(partition, 0).end) == (3, 3)
+    assert not log.committed(3)
+    assert not log.committed(1)
+    assert log.high_watermark == 3
+    assert log.committed(5)
+
+
+def test_committing_what_was_never_assigned_is_our_bug() -> None:
+    with pytest.raises(AssertionError):
+        Partition().log.committed(1)
+
+
+def test_a_log_that_does_not_lead_takes_no_client_batches() -> None:
+    log = PartitionLog.restore(LogSnapshot(epochs=[EpochStart(1, 0)]), LogConfig(), NOW_MS)
+    log.become_follower(2)
+    with pytest.raises(AssertionError):
+        log.append(data_batch(), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+
+
+def test_after_a_failed_commit_the_log_is_restored_without_it() -> None:
+    partition = Partition()
+    partition.append(of_producer(1, 0))
+    lost = partition.log.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    assert isinstance(lost, Appended)
+    log = partition.restored()
+    again = log.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    assert isinstance(again, Appended)
+    assert again.base_offset == 1
+
+
+def test_an_empty_log_restores() -> None:
+    log = PartitionLog.restore(LogSnapshot(), LogConfig(), NOW_MS)
+    assert (log.leader_epoch, log.log_start_offset, log.high_watermark) == (-1, 0, 0)
+    assert log.snapshot() == LogSnapshot(aborted=(), epochs=[], producers={})
+
+
+# Epochs
+
+
+def test_each_epoch_is_noted_once_with_its_first_offset() -> None:
+    partition = Partition(epoch=3)
+    assert partition.log.become_leader(3, NOW_MS) is None
+    partition.append(data_batch(4))
+    assert partition.log.become_leader(5, NOW_MS) == LogWrite(epochs=(EpochStart(5, 4),))
+    assert partition.log.leader_epoch == 5
+
+
+def test_an_older_epoch_cannot_lead() -> None:
+    partition = Partition(epoch=3)
+    with pytest.raises(AssertionError):
+        partition.log.become_leader(2, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("current", "error"),
+    [(-1, None), (3, None), (2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_every_question_is_checked_for_its_epoch(current: int, error: ErrorCode | None) -> None:
+    log = Partition(epoch=3).log
+    answers = [
+        log.fetch(0, max_bytes=1, isolation=ALL, current_leader_epoch=current),
+        log.list_offset(-1, ALL, current),
+        log.list_offset(12345, STABLE, current),
+        log.epoch_end(3, current),
+    ]
+    assert [answer.error if isinstance(answer, Rejected) else None for answer in answers] == [error] * 4
+
+
+def test_epoch_end_is_what_is_durable() -> None:
+    partition = Partition(epoch=1)
+    partition.append(data_batch(3))
+    partition.keep(partition.log.become_leader(4, NOW_MS))
+    partition.append(data_batch(2))
+    partition.append(data_batch(2), commit=False)
+    ends = {epoch: partition.log.epoch_end(epoch) for epoch in (0, 1, 2, 4, 5)}
+    assert ends == {0: EpochEnd(0, 0), 1: EpochEnd(1, 3), 2: EpochEnd(1, 3), 4: EpochEnd(4, 5), 5: EpochEnd(-1, -1)}
+
+
+# Fetch
+
+
+@pytest.mark.parametrize(("offset", "answered"), [(-1, False), (0, False), (2, True), (5, True), (7, True), (8, False)])
+def test_fetch_is_bounded_by_log_start_and_log_end(offset: int, answered: bool) -> None:
+    partition = Partition()
+    partition.append(data_batch(5))
+    partition.append(data_batch(2), commit=False)
+    partition.keep(partition.log.move_log_start(2))
+    if answered:
+        assert plan(partition, offset) == FetchPlan(offset, 5, 1000, 5, 5, 2)
+    else:
+        assert refusal(partition, offset) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_isolation_bounds_a_fetch() -> None:
+    partition = Partition()
+    partition.append(data_batch(2))
+    partition.append(of_producer(1, 0, transactional=True))
+    ends = {isolation: plan(partition, 0, isolation).end for isolation in Isolation}
+    assert ends == {Isolation.READ_UNCOMMITTED: 3, Isolation.READ_COMMITTED: 2, Isolation.LOG_END: 3}
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_fetched", "diverging"),
+    [(3, 1, None), (5, 4, None), (4, 4, None), (4, 1, (1, 3)), (3, 2, (1, 3)), (0, 1, None)],
+)
+def test_a_reader_with_another_history_is_told_where_to_truncate(
+    offset: int, last_fetched: int, diverging: tuple[int, int] | None
+) -> None:
+    partition = Partition(epoch=1)
+    partition.append(data_batch(3))
+    partition.keep(partition.log.become_leader(4, NOW_MS))
+    partition.append(data_batch(2))
+    found = plan(partition, offset, last_fetched_epoch=last_fetched)
+    assert found.diverging == (None if diverging is None else EpochEnd(*diverging))
+    assert found.is_empty is (diverging is not None or offset == 5)
+
+
+def test_a_reader_from_an_unknown_epoch_is_out_of_range() -> None:
+    assert refusal(Partition(epoch=1), 0, last_fetched_epoch=7) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+# ListOffsets
+
+
+def lookup(partition: Partition, timestamp_ms: int, isolation: Isolation = ALL) -> OffsetFound | Rejected:
+    """As a gateway does it, with a store that reads batch by batch."""
+    answer = partition.log.list_offset(timestamp_ms, isolation)
+    if not isinstance(answer, NeedsScan):
+        return answer
+    batches = partition.store.batches
+    if answer.of_max_timestamp:
+        newest = max((batch.max_timestamp_ms for batch in batches), default=-1)
+        named = [batch for batch in batches if batch.max_timestamp_ms == newest][:1]
+    else:
+        named = [batch for batch in batches if batch.max_timestamp_ms >= timestamp_ms][:1]
+    chunks = [memoryview(batch.data) for batch in batches if named and batch.base_offset >= named[0].base_offset]
+    for chunk in chunks:
+        found = offsets.offset_in_batches([chunk], answer)
+        if found is not None:
+            return found
+    return answer.absent
+
+
+def test_special_timestamps() -> None:
+    partition = Partition(epoch=2)
+    assert lookup(partition, offsets.EARLIEST_TIMESTAMP) == OffsetFound(0, -1, 2)
+    assert lookup(partition, offsets.LATEST_TIMESTAMP) == OffsetFound(0, -1, 2)
+    assert lookup(partition, offsets.MAX_TIMESTAMP) == OFFSET_NOT_FOUND
+    partition.append(data_batch(5))
+    partition.keep(partition.log.become_leader(6, NOW_MS))
+    partition.append(of_producer(1, 0, 2, transactional=True))
+    partition.keep(partition.log.move_log_start(3))
+    assert lookup(partition, offsets.EARLIEST_TIMESTAMP) == OffsetFound(3, -1, 2)
+    assert lookup(partition, offsets.EARLIEST_LOCAL_TIMESTAMP) == OffsetFound(3, -1, 2)
+    assert lookup(partition, offsets.LATEST_TIMESTAMP) == OffsetFound(7, -1, 6)
+    assert lookup(partition, offsets.LATEST_TIMESTAMP, STABLE) == OffsetFound(5, -1, 6)
+    assert lookup(partition, offsets.LATEST_TIERED_TIMESTAMP) == OFFSET_NOT_FOUND
+    assert lookup(partition, offsets.EARLIEST_PENDING_UPLOAD_TIMESTAMP) == OFFSET_NOT_FOUND
+    partition.keep(partition.log.move_log_start(7))
+    assert lookup(partition, offsets.EARLIEST_TIMESTAMP) == OffsetFound(7, -1, 6)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_by_timestamp_the_first_record_not_older_is_found(codec: Codec) -> None:
+    partition = Partition(epoch=4)
+    partition.append(data_batch(timestamps=[100, 300, 200], codec=codec))
+    partition.append(data_batch(timestamps=[150, 250], codec=codec))
+    partition.append(data_batch(timestamps=[400], codec=codec))
+    expected = {0: (0, 100), 100: (0, 100), 101: (1, 300), 300: (1, 300), 301: (5, 400), 400: (5, 400)}
+    for timestamp, (offset, found_ms) in expected.items():
+        assert lookup(partition, timestamp) == OffsetFound(offset, found_ms, 4)
+    assert lookup(partition, 401) == OFFSET_NOT_FOUND
+
+
+def test_by_timestamp_records_below_the_log_start_do_not_count() -> None:
+    partition = Partition()
+    partition.append(data_batch(timestamps=[100, 200, 120]))
+    partition.append(data_batch(timestamps=[150, 160]))
+    partition.keep(partition.log.move_log_start(2))
+    assert lookup(partition, 90) == OffsetFound(2, 120, 0)
+    assert lookup(partition, 130) == OffsetFound(3, 150, 0)
+
+
+def test_by_timestamp_nothing_beyond_what_the_reader_may_see() -> None:
+    partition = Partition()
+    partition.append(data_batch(timestamps=[100]))
+    partition.append(of_producer(1, 0, timestamps=[200], transactional=True))
+    partition.append(data_batch(timestamps=[300]), commit=False)
+    assert lookup(partition, 150) == OffsetFound(1, 200, 0)
+    assert lookup(partition, 150, STABLE) == OFFSET_NOT_FOUND
+    assert lookup(partition, 250) == OFFSET_NOT_FOUND
+
+
+def test_the_largest_timestamp_is_the_first_record_that_has_it() -> None:
+    partition = Partition(epoch=1)
+    partition.append(data_batch(timestamps=[100, 500, 500, 20]))
+    partition.append(data_batch(timestamps=[500, 7]))
+    assert lookup(partition, offsets.MAX_TIMESTAMP) == OffsetFound(1, 500, 1)
+
+
+def test_with_log_append_time_every_record_has_the_batchs_time() -> None:
+    partition = Partition(LogConfig(message_timestamp_type=MessageTimestampType.LOG_APPEND_TIME))
+    partition.append(data_batch(timestamps=[1, 2]), now_ms=1000)
+    partition.append(data_batch(timestamps=[9, 9]), now_ms=2000)
+    assert lookup(partition, 1000) == OffsetFound(0, 1000, 0)
+    assert lookup(partition, 1001) == OffsetFound(2, 2000, 0)
+    assert lookup(partition, offsets.MAX_TIMESTAMP) == OffsetFound(2, 2000, 0)
+
+
+def test_a_new_leader_whose_high_watermark_lags_does_not_answer_latest() -> None:
+    partition = Partition(epoch=0)
+    partition.append(data_batch(timestamps=[100]))
+    partition.append(data_batch(3, timestamps=[200] * 3), commit=False)
+    partition.keep(partition.log.become_leader(1, NOW_MS))
+    assert lookup(partition, offsets.LATEST_TIMESTAMP).error is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert lookup(partition, 150).error is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert lookup(partition, 100) == OffsetFound(0, 100, 0)
+    assert lookup(partition, offsets.EARLIEST_TIMESTAMP) == OffsetFound(0, -1, 0)
+    assert isinstance(partition.log.list_offset(offsets.LATEST_TIMESTAMP, Isolation.LOG_END), OffsetFound)
+    partition.log.committed(4)
+    assert lookup(partition, offsets.LATEST_TIMESTAMP) == OffsetFound(4, -1, 1)
+
+
+# The log start
+
+
+def test_the_log_start_moves_forward_only_and_not_beyond_the_high_watermark() -> None:
+    partition = Partition()
+    partition.append(data_batch(5))
+    partition.append(data_batch(5), commit=False)
+    log = partition.log
+    assert log.move_log_start(3) == LogWrite(log_start_offset=3)
+    assert log.move_log_start(2) == LogWrite()
+    assert log.move_log_start(6).error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.move_log_start(-2).error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.move_log_start(-1) == LogWrite(log_start_offset=5)
+    assert log.log_start_offset == 5
+
+
+def test_a_log_emptied_by_delete_records_restores_at_its_start() -> None:
+    partition = Partition(epoch=2)
+    partition.append(of_producer(1, 0, 5))
+    partition.keep(partition.log.move_log_start(-1))
+    partition.store.batches.clear()
+    log = partition.restored()
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (5, 5, 5)
+    assert log.snapshot() == partition.log.snapshot()
+
+
+def test_aborted_transactions_below_the_log_start_are_forgotten() -> None:
+    partition = Partition()
+    for producer_id in (1, 2):
+        partition.append(of_producer(producer_id, 0, transactional=True))
+        partition.mark(end_marker(producer_id, committed=False))
+    partition.keep(partition.log.move_log_start(2))
+    assert [one.producer_id for one in partition.log.snapshot().aborted] == [2]
+    assert partition.restored().snapshot() == partition.log.snapshot()
+
+
+# Replication
+
+
+def follower_of(leader: Partition, epoch: int) -> tuple[PartitionLog, StoredLog]:
+    log, store = PartitionLog.restore(LogSnapshot(), leader.log.config, NOW_MS), StoredLog()
+    log.become_follower(epoch)
+    return log, store
+
+
+def leader_with_history() -> Partition:
+    leader = Partition(LogConfig(cleanup_policy=frozenset({CleanupPolicy.DELETE})))
+    leader.append(data_batch(3))
+    leader.append(of_producer(1, 0, 2, transactional=True))
+    leader.append(of_producer(2, 5, transactional=True))
+    leader.mark(end_marker(1, committed=False, coordinator_epoch=3))
+    leader.keep(leader.log.become_leader(2, NOW_MS))
+    leader.append(of_producer(1, 2, transactional=True))
+    leader.mark(end_marker(1, committed=True, coordinator_epoch=4, epoch=1))
+    return leader
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_a_follower_ends_up_as_its_leader(at_once: int) -> None:
+    leader = leader_with_history()
+    log, store = follower_of(leader, epoch=2)
+    batches = [bytes(batch.data) for batch in leader.store.batches]
+    for start in range(0, len(batches), at_once):
+        sent = memoryview(b"".join(batches[start : start + at_once]))
+        result = log.append(sent, origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
+        assert isinstance(result, Appended)
+        store.commit(result.write)
+        log.committed(log.log_end_offset)
+    assert log.snapshot() == leader.log.snapshot()
+    assert [bytes(batch.data) for batch in store.batches] == batches
+    assert log.last_stable_offset == leader.log.last_stable_offset == 5
+    assert PartitionLog.restore(store.load(), log.config, NOW_MS).snapshot() == log.snapshot()
+
+
+def test_a_follower_refuses_damage_and_what_it_has() -> None:
+    leader = leader_with_history()
+    log, _ = follower_of(leader, epoch=2)
+    first, second = (bytes(batch.data) for batch in leader.store.batches[:2])
+    before = log.snapshot()
+    damaged = patched(memoryview(bytearray(second)), 60, 9, 1, fix_crc=False)
+    result = log.append(memoryview(first + bytes(damaged)), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
+    assert result.error is ErrorCode.CORRUPT_MESSAGE
+    result = log.append(memoryview(first + first), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
+    assert result.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.snapshot() == before
+
+
+def test_a_follower_ignores_a_cut_off_tail_and_a_newer_epoch() -> None:
+    leader = leader_with_history()
+    batches = [bytes(batch.data) for batch in leader.store.batches]
+    log, _ = follower_of(leader, epoch=0)
+    result = log.append(memoryview(b"".join(batches)), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
+    assert isinstance(result, Appended)
+    assert (result.base_offset, result.last_offset) == (0, 6)
+    log, _ = follower_of(leader, epoch=2)
+    result = log.append(memoryview(batches[0] + batches[1][:-1]), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
+    assert result.last_offset == 2
+    result = log.append(memoryview(b""), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
+    assert result.write == LogWrite([], [], {}, [])
