@@ -16,6 +16,7 @@ from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_fo
 SETTINGS: dict[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    "log.retention.ms": "-1",  # the records of these scripts carry old timestamps
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
@@ -55,7 +56,11 @@ class Odradek:
         self.bootstrap = f"127.0.0.1:{free_port()}"
         self.provider = "odradek serve (subprocess, LMDB)"
         (self._home / "server.properties").write_text(java_properties(SETTINGS))
-        self._daemon = self._start()
+        try:
+            self._daemon = self._start()
+        except RuntimeError:
+            self._remove.release()
+            raise
 
     def _command(self) -> list[str]:
         beside = Path(sys.executable).parent / "odradek"

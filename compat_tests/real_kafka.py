@@ -31,7 +31,7 @@ HEAP = "-Xms128m -Xmx768m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """This provider cannot serve here; the message says why."""
 
 
@@ -41,11 +41,11 @@ def jars_folder() -> Path:
 
 
 def java_command() -> str:
-    """The java to run: ``JAVA_HOME``'s or the one on the PATH. Raises Unavailable."""
+    """The java to run: ``JAVA_HOME``'s or the one on the PATH. Raises UnavailableError."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise Unavailable("no Java 17 or 21: run scripts/ensure_java.sh")
+        raise UnavailableError("no Java 17 or 21: run scripts/ensure_java.sh")
     return java
 
 
@@ -68,14 +68,14 @@ def kafka_settings(port: int, controller_port: int, *, host: str) -> dict[str, s
 
 
 def start_real_kafka() -> Broker:
-    """Start Kafka by the first provider that can. Raises Unavailable naming every reason."""
+    """Start Kafka by the first provider that can. Raises UnavailableError naming every reason."""
     reasons: list[str] = []
     for provide in _providers():
         try:
             return provide()
-        except Unavailable as error:
+        except UnavailableError as error:
             reasons.append(str(error))
-    raise Unavailable("no real Kafka here: " + "; ".join(reasons))
+    raise UnavailableError("no real Kafka here: " + "; ".join(reasons))
 
 
 def _providers() -> list[Callable[[], Broker]]:
@@ -92,21 +92,21 @@ def _providers() -> list[Callable[[], Broker]]:
 def _official() -> Broker:
     _ensure_engine()
     if not _has_image(OFFICIAL_IMAGE) and not _pull(OFFICIAL_IMAGE):
-        raise Unavailable(f"{OFFICIAL_IMAGE} is not here and cannot be pulled")
+        raise UnavailableError(f"{OFFICIAL_IMAGE} is not here and cannot be pulled")
     return ContainerKafka(OFFICIAL_IMAGE)
 
 
 def _built() -> Broker:
     built = _run([str(ROOT / "docker" / "kafka" / "build.sh")], timeout_s=400)
     if built.returncode != 0:
-        raise Unavailable(f"docker/kafka/build.sh: {_last_line(built)}")
+        raise UnavailableError(f"docker/kafka/build.sh: {_last_line(built)}")
     return ContainerKafka(built.stdout.split()[-1])
 
 
 def _ensure_engine() -> None:
     engine = _run([str(ROOT / "scripts" / "ensure_docker.sh")], timeout_s=200)
     if engine.returncode != 0:
-        raise Unavailable(_last_line(engine))
+        raise UnavailableError(_last_line(engine))
 
 
 def _has_image(image: str) -> bool:
@@ -147,9 +147,9 @@ class ContainerKafka:
             self._container = self._configured(image, port, container_name)
             self._container.start()
             self._await()
-        except Exception as error:  # noqa: BLE001 - whatever the engine raised becomes one reason
+        except Exception as error:
             self._guard.release()
-            raise Unavailable(f"{self.provider} did not start: {error}") from error
+            raise UnavailableError(f"{self.provider} did not start: {error}") from error
 
     def _configured(self, image: str, port: int, name: str) -> DockerContainer:
         from testcontainers.core.config import testcontainers_config
@@ -173,7 +173,7 @@ class ContainerKafka:
             wait_for_broker(self.bootstrap, alive=alive)
         except (RuntimeError, TimeoutError) as error:
             log = self._wrapped().logs(tail=8).decode(errors="replace")
-            raise Unavailable(f"{error}: {log}") from error
+            raise UnavailableError(f"{error}: {log}") from error
 
     def crash_and_restart(self) -> None:
         self._wrapped().kill()
@@ -200,7 +200,7 @@ class JvmKafka:
         self._java = java_command()
         self._libs = jars_folder() / "kafka"
         if not (self._libs).is_dir():
-            raise Unavailable("no Kafka jars: run scripts/fetch_jars.sh kafka")
+            raise UnavailableError("no Kafka jars: run scripts/fetch_jars.sh kafka")
         self.provider = "local JVM (no container engine)"
         self._home = Path(tempfile.mkdtemp(prefix="odradek-kafka-"))
         self._remove = remove_tree_guard(self._home)
@@ -210,8 +210,12 @@ class JvmKafka:
         settings["log.dirs"] = str(self._home / "data")
         self._config = self._home / "server.properties"
         self._config.write_text(java_properties(settings))
-        self._format()
-        self._daemon = self._start()
+        try:
+            self._format()
+            self._daemon = self._start()
+        except UnavailableError:
+            self._remove.release()
+            raise
 
     def _command(self, *arguments: str) -> list[str]:
         return [self._java, *HEAP.split(), "-cp", f"{self._libs}/*", *arguments]
@@ -220,7 +224,7 @@ class JvmKafka:
         command = self._command("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._config))
         result = _run(command, timeout_s=60)
         if result.returncode != 0:
-            raise Unavailable(f"kafka-storage format: {_last_line(result)}")
+            raise UnavailableError(f"kafka-storage format: {_last_line(result)}")
 
     def _start(self) -> Daemon:
         daemon = Daemon(self._command("kafka.Kafka", str(self._config)), log=self._home / "kafka.log")
@@ -228,7 +232,7 @@ class JvmKafka:
             wait_for_broker(self.bootstrap, alive=lambda: daemon.process.poll() is None)
         except (RuntimeError, TimeoutError) as error:
             daemon.kill()
-            raise Unavailable(f"{error}: {daemon.tail(4)}") from error
+            raise UnavailableError(f"{error}: {daemon.tail(4)}") from error
         return daemon
 
     def crash_and_restart(self) -> None:

@@ -6,33 +6,34 @@ import os
 from typing import TYPE_CHECKING
 
 from compat_tests.processes import ROOT
-from compat_tests.real_kafka import Unavailable, jars_folder, java_command
+from compat_tests.real_kafka import UnavailableError, jars_folder, java_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def connector_jars() -> list[str]:
-    """The jars for ``spark.jars``. Raises Unavailable when they were not fetched."""
+    """The jars for ``spark.jars``. Raises UnavailableError when they were not fetched."""
     jars = sorted(str(jar) for jar in (jars_folder() / "spark").glob("*.jar"))
     if not jars:
-        raise Unavailable("no Spark connector jars: run scripts/fetch_jars.sh spark")
+        raise UnavailableError("no Spark connector jars: run scripts/fetch_jars.sh spark")
     return jars
 
 
 def start_spark() -> SparkSession:
-    """A ``local[2]`` session. Raises Unavailable without Java or the connector's jars."""
+    """A ``local[2]`` session. Raises UnavailableError without Java or the connector's jars."""
     java_command()
     jars = connector_jars()
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    logging = f"-Dlog4j2.configurationFile={ROOT}/compat_tests/spark-log4j2.properties"
     settings = {
         "spark.jars": ",".join(jars),
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={ROOT}/compat_tests/spark-log4j2.properties",
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {logging}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

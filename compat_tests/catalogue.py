@@ -1,0 +1,57 @@
+"""The rows and columns of the matrix: every client times every case, and why some pairs make no sense."""
+
+from __future__ import annotations
+
+CLIENTS = ("kafka-python", "librdkafka", "aiokafka", "kcat", "java-tools", "spark", "raw-frames")
+
+# case name -> what it looks at
+CASES = {
+    "codecs": "none, gzip, snappy, lz4, zstd: records back, and stored in the codec that was sent",
+    "headers": "header order, repeated names, empty and null values",
+    "nulls": "null and empty keys and values",
+    "one-megabyte": "records of 1,000,000 bytes",
+    "many-partitions": "50 partitions, one record in each",
+    "key-hashing": "which of 7 partitions each of 100 keys lands on",
+    "seek-and-replay": "seek forward, to the beginning, to the end; read again",
+    "broadcast": "two consumers without a group see everything",
+    "two-groups": "two groups each see everything and commit by themselves",
+    "take-over": "N+1 consumers on N partitions; one is killed",
+    "crash-resume": "commit, kill -9 the broker, resume at the commit",
+    "idempotent-retry": "a retried batch is stored once",
+    "offsets-by-time": "timestamps and the offsets found by them",
+    "unknown-topic": "missing topics, bad names, missing partitions",
+    "bad-crc": "a record batch whose CRC is wrong",
+    "oversized-record": "a record larger than max.message.bytes",
+    "configs": "create with, describe, alter and delete configs",
+    "concurrent-rebalances": "members join and leave at once; no live member is forgotten",
+}
+
+_NO_ADMIN = "kcat has no admin commands"
+_SPARK_NO_GROUP = "Spark's source reads without a group"
+_SPARK_FIXED = "Spark offers no such operation"
+_RAW = "the frames are below this: real clients cover it"
+
+NOT_APPLICABLE: dict[tuple[str, str], str] = {
+    **{(client, "bad-crc"): "no client sends a wrong CRC; raw frames do" for client in CLIENTS if client != "raw-frames"},
+    ("kcat", "configs"): _NO_ADMIN,
+    ("kcat", "concurrent-rebalances"): "its rebalances are librdkafka's, covered there",
+    ("java-tools", "concurrent-rebalances"): "a JVM for each member would take minutes; raw frames cover the protocol",
+    ("spark", "broadcast"): "every Spark query reads without a group already",
+    ("spark", "two-groups"): _SPARK_NO_GROUP,
+    ("spark", "take-over"): _SPARK_NO_GROUP,
+    ("spark", "concurrent-rebalances"): _SPARK_NO_GROUP,
+    ("spark", "configs"): _SPARK_FIXED,
+    ("spark", "idempotent-retry"): "the Java producer under the sink retries; a sink task cannot be made to from outside",
+    ("java-tools", "idempotent-retry"): "the console producer ends with its input; librdkafka and raw frames cover retries",
+    ("raw-frames", "codecs"): _RAW,
+    ("raw-frames", "headers"): _RAW,
+    ("raw-frames", "nulls"): _RAW,
+    ("raw-frames", "one-megabyte"): _RAW,
+    ("raw-frames", "many-partitions"): _RAW,
+    ("raw-frames", "key-hashing"): "partitioners live in clients",
+    ("raw-frames", "seek-and-replay"): _RAW,
+    ("raw-frames", "broadcast"): _RAW,
+    ("raw-frames", "two-groups"): _RAW,
+    ("raw-frames", "take-over"): _RAW,
+    ("raw-frames", "crash-resume"): _RAW,
+}

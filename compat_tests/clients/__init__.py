@@ -1,0 +1,62 @@
+"""The Python clients behind one small interface, so that a scenario is written once.
+
+A client module has these functions, all blocking:
+
+``produce(bootstrap, topic, records, *, codec, idempotent, max_bytes, during)``
+    send all, then wait; per record ``[partition, offset]`` or the error's name. ``during()`` is called half-way.
+``read(bootstrap, topic, count, *, start)``
+    assign every partition, without a group, from ``start`` (partition -> offset) or the earliest; ``count`` records.
+``seek(bootstrap, topic, steps)``
+    one consumer on partition 0; each step is an offset, "beginning" or "end"; gives position and next offset read.
+``consume_group(bootstrap, group, topic, count)``
+    join, read exactly ``count`` records, commit the position after the last, leave; records and the commit.
+``offsets_for_times(bootstrap, topic, timestamps)``; ``topic_errors(bootstrap, topic, missing)``;
+``configs(bootstrap, topic)``: what the client's admin interface says.
+``run_member(bootstrap, group, topic, session_ms, emit, stop)``
+    one member of a group until ``stop`` is set: ``emit({"assigned": [...]})``, ``emit({"record": [p, o, value]})``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+EPOCH_MS = 1_700_000_000_000
+DEADLINE_S = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to send."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    timestamp_ms: int = EPOCH_MS
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+
+
+def seen(partition: int, offset: int, key: Any, value: Any, headers: Any, timestamp_ms: int) -> dict[str, Any]:
+    """A record as a consumer saw it."""
+    pairs = [[name, content] for name, content in headers or []]
+    where = {"partition": partition, "offset": offset, "timestamp_ms": timestamp_ms}
+    return {**where, "key": key, "value": value, "headers": pairs}
+
+
+def in_order(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sorted by partition, in the order received within each: consumers interleave partitions as they like."""
+    return sorted(records, key=lambda record: record["partition"])
+
+
+class Deadline:
+    """Bounds a poll loop; its message says what was waited for."""
+
+    def __init__(self, what: str, seconds: float = DEADLINE_S) -> None:
+        self._what, self._end = what, time.monotonic() + seconds
+
+    def check(self, so_far: Callable[[], object] = lambda: "") -> None:
+        """Raises TimeoutError when the time is over."""
+        if time.monotonic() > self._end:
+            raise TimeoutError(f"gave up waiting for {self._what} ({so_far()})")

@@ -1,0 +1,262 @@
+"""aiokafka. It needs asyncio, so each operation runs a loop of its own; nothing here is product code."""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - the client under test is asyncio's
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+
+from compat_tests.clients import Deadline, Record, in_order, seen
+from compat_tests.error_names import error_name
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def _name(error: BaseException) -> str:
+    return type(error).__name__
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    records: list[Record],
+    *,
+    codec: str = "none",
+    idempotent: bool | None = None,
+    max_bytes: int = 1_048_576,
+    during: Callable[[], None] = lambda: None,
+) -> list[Any]:
+    return _run(_produce(bootstrap, topic, records, codec, bool(idempotent), max_bytes, during))
+
+
+async def _produce(
+    bootstrap: str,
+    topic: str,
+    records: list[Record],
+    codec: str,
+    idempotent: bool,  # noqa: FBT001
+    max_bytes: int,
+    during: Callable[[], None],
+) -> list[Any]:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap,
+        compression_type=None if codec == "none" else codec,
+        enable_idempotence=idempotent,
+        max_request_size=max_bytes,
+        max_batch_size=max(16_384, max_bytes),
+        request_timeout_ms=20_000,
+        linger_ms=5,
+    )
+    await producer.start()
+    try:
+        first = [await _send(producer, topic, record) for record in records[: len(records) // 2]]
+        await asyncio.to_thread(during)
+        rest = [await _send(producer, topic, record) for record in records[len(records) // 2 :]]
+        return [await _placed(sent) for sent in [*first, *rest]]
+    finally:
+        await producer.stop()
+
+
+async def _send(producer: AIOKafkaProducer, topic: str, record: Record) -> Any:
+    try:
+        return await producer.send(
+            topic,
+            value=record.value,
+            key=record.key,
+            partition=record.partition,
+            timestamp_ms=record.timestamp_ms,
+            headers=record.headers,
+        )
+    except (KafkaError, ValueError, AssertionError) as error:
+        return error
+
+
+async def _placed(sent: Any) -> Any:
+    if isinstance(sent, BaseException):
+        return _name(sent)
+    try:
+        metadata = await asyncio.wait_for(sent, 40)
+    except KafkaError as error:
+        return _name(error)
+    return [metadata.partition, metadata.offset]
+
+
+def _consumer(bootstrap: str, *topics: str, **extra: Any) -> AIOKafkaConsumer:
+    settings = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 50, **extra}
+    return AIOKafkaConsumer(*topics, bootstrap_servers=bootstrap, **settings)
+
+
+async def _collect(consumer: AIOKafkaConsumer, count: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    deadline = Deadline(f"{count} records")
+    while len(found) < count:
+        polled = await consumer.getmany(timeout_ms=200, max_records=count - len(found))
+        for batch in polled.values():
+            found += [seen(r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in batch]
+        deadline.check(lambda: len(found))
+    return found
+
+
+async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
+    """The partitions of a topic, once a metadata update has brought them."""
+    deadline = Deadline(f"metadata of {topic}", 15)
+    while not (found := consumer.partitions_for_topic(topic)):
+        await consumer._client.force_metadata_update()  # noqa: SLF001 - aiokafka has no public way to ask again
+        deadline.check()
+    return [TopicPartition(topic, p) for p in sorted(found)]
+
+
+def read(bootstrap: str, topic: str, count: int, *, start: dict[int, int] | None = None) -> list[dict[str, Any]]:
+    async def work() -> list[dict[str, Any]]:
+        async with _consumer(bootstrap) as consumer:
+            consumer._client.add_topic(topic)
+            consumer.assign(await _partitions(consumer, topic))
+            for partition, offset in (start or {}).items():
+                consumer.seek(TopicPartition(topic, partition), offset)
+            return in_order(await _collect(consumer, count))
+
+    return _run(work())
+
+
+def seek(bootstrap: str, topic: str, steps: list[int | str]) -> list[Any]:
+    async def work() -> list[Any]:
+        partition = TopicPartition(topic, 0)
+        found: list[Any] = []
+        async with _consumer(bootstrap) as consumer:
+            consumer.assign([partition])
+            for step in steps:
+                if step == "beginning":
+                    await consumer.seek_to_beginning(partition)
+                elif step == "end":
+                    await consumer.seek_to_end(partition)
+                else:
+                    consumer.seek(partition, int(step))
+                position = await consumer.position(partition)
+                next_offset = None if step == "end" else (await _collect(consumer, 1))[0]["offset"]
+                found.append({"step": step, "position": position, "read": next_offset})
+        return found
+
+    return _run(work())
+
+
+def consume_group(bootstrap: str, group: str, topic: str, count: int) -> dict[str, Any]:
+    async def work() -> dict[str, Any]:
+        times = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
+        async with _consumer(bootstrap, topic, group_id=group, **times) as consumer:
+            records = await _collect(consumer, count)
+            await consumer.commit()
+            committed = {p.partition: await consumer.committed(p) for p in sorted(consumer.assignment())}
+            return {"records": in_order(records), "committed": committed}
+
+    return _run(work())
+
+
+def offsets_for_times(bootstrap: str, topic: str, timestamps: list[int]) -> list[Any]:
+    async def work() -> list[Any]:
+        partition = TopicPartition(topic, 0)
+        async with _consumer(bootstrap) as consumer:
+            consumer.assign([partition])
+            found = [(await consumer.offsets_for_times({partition: t}))[partition] for t in timestamps]
+            first = (await consumer.beginning_offsets([partition]))[partition]
+            last = (await consumer.end_offsets([partition]))[partition]
+            return [[f.offset, f.timestamp] if f else None for f in found] + [first, last]
+
+    return _run(work())
+
+
+def topic_errors(bootstrap: str, topic: str, missing: str) -> dict[str, Any]:
+    async def work() -> dict[str, Any]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        await admin.start()
+        try:
+            described = await admin.describe_topics([missing])
+            return {
+                "describe missing": [error_name(t["error_code"]) for t in described],
+                "delete missing": _codes(await admin.delete_topics([missing]), "topic_error_codes"),
+                "create existing": _codes(await admin.create_topics([NewTopic(topic, 1, 1)]), "topic_errors"),
+                "create bad name": _codes(
+                    await admin.create_topics([NewTopic("no/such name", 1, 1)]), "topic_errors"
+                ),
+                "create 3 replicas": _codes(await admin.create_topics([NewTopic(missing, 1, 3)]), "topic_errors"),
+                "fewer partitions": _codes(await admin.create_partitions({topic: NewPartitions(1)}), "topic_errors"),
+                "still missing": missing not in await admin.list_topics(),
+            }
+        finally:
+            await admin.close()
+
+    return {**_run(work()), "produce to a bad name": produce(bootstrap, "no/such name", [Record(b"x")])}
+
+
+def _codes(response: Any, field: str) -> list[str]:
+    return [error_name(entry[1]) for entry in getattr(response, field)]
+
+
+def configs(bootstrap: str, topic: str) -> dict[str, Any]:
+    async def work() -> dict[str, Any]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        await admin.start()
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+
+        async def described() -> dict[str, Any]:
+            (response,) = await admin.describe_configs([resource])
+            ((error, _, _, name, entries),) = response.resources
+            found = {entry[0]: list(entry[1:5]) for entry in entries}
+            return {"error": error_name(error), "name": name, "entries": dict(sorted(found.items()))}
+
+        try:
+            change = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "777777"})
+            first = await described()
+            (altered,) = await admin.alter_configs([change])
+            return {"at first": first, "alter": error_name(altered.resources[0][0]), "after": await described()}
+        finally:
+            await admin.close()
+
+    return _run(work())
+
+
+class _Listener(ConsumerRebalanceListener):
+    def __init__(self, emit: Callable[[dict[str, Any]], None]) -> None:
+        self._emit = emit
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        if revoked:
+            self._emit({"assigned": []})
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        self._emit({"assigned": sorted(p.partition for p in assigned)})
+
+
+def run_member(
+    bootstrap: str,
+    group: str,
+    topic: str,
+    session_ms: int,
+    emit: Callable[[dict[str, Any]], None],
+    stop: threading.Event,
+) -> None:
+    async def work() -> None:
+        consumer = _consumer(
+            bootstrap,
+            group_id=group,
+            enable_auto_commit=True,
+            auto_commit_interval_ms=200,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // 10,
+        )
+        consumer.subscribe([topic], listener=_Listener(emit))
+        await consumer.start()
+        while not stop.is_set():
+            for batch in (await consumer.getmany(timeout_ms=100)).values():
+                for record in batch:
+                    emit({"record": [record.partition, record.offset, record.value.decode()]})
+        await consumer.stop()
+
+    _run(work())

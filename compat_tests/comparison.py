@@ -1,0 +1,222 @@
+"""Runs one case on both sides, compares the observations and keeps the matrix."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from compat_tests.brokers import Broker
+from compat_tests.catalogue import CASES, CLIENTS, NOT_APPLICABLE
+from compat_tests.differences import KNOWN, Difference
+from compat_tests.frames import create_topic
+
+Observation = Any  # dicts, lists, strings, numbers, None: what JSON can say
+
+
+class Side:
+    """What a case gets: one broker, topics with names that are the same on both sides, and shared resources."""
+
+    def __init__(self, broker: Broker, prefix: str, resources: Resources) -> None:
+        self.broker, self.prefix, self.resources = broker, prefix, resources
+
+    @property
+    def bootstrap(self) -> str:
+        return self.broker.bootstrap
+
+    def name(self, what: str = "topic") -> str:
+        """A topic or group name that no other case uses."""
+        return f"{self.prefix}.{what}"
+
+    def topic(self, what: str = "topic", partitions: int = 1, **configs: str) -> str:
+        """Create a topic and give its name; in ``configs``, ``_`` stands for ``.``."""
+        name = self.name(what)
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        error = create_topic(self.bootstrap, name, partitions, settings)
+        assert error == "NONE", f"CreateTopics {name}: {error}"
+        return name
+
+
+@dataclass
+class Resources:
+    """What is slow to make and shared by cases: started at first use, stopped with the session."""
+
+    make_spark: Callable[[], Any]
+    _spark: Any = None
+
+    def spark(self) -> Any:
+        self._spark = self._spark or self.make_spark()
+        return self._spark
+
+    def close(self) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One script; ``row`` is the row of the matrix that it belongs to."""
+
+    client: str
+    row: str
+    name: str
+    run: Callable[[Side], Observation]
+    needs_java: bool
+    timeout_s: int
+
+    @property
+    def prefix(self) -> str:
+        return re.sub(r"[^A-Za-z0-9._-]", "-", f"{self.client}.{self.name}")
+
+
+class CaseBook:
+    """The cases of one client, collected by a decorator."""
+
+    def __init__(self, client: str, *, needs_java: bool = False) -> None:
+        assert client in CLIENTS
+        self.client, self._needs_java = client, needs_java
+        self.cases: list[Case] = []
+
+    def case(self, row: str, *, name: str | None = None, timeout_s: int = 120) -> Callable[[Any], Any]:
+        """Register ``run(side) -> observation`` under a row of the catalogue; ``name`` when a row has several."""
+        assert row in CASES, row
+
+        def register(run: Callable[[Side], Observation]) -> Callable[[Side], Observation]:
+            self.add(row, run, name=name, timeout_s=timeout_s)
+            return run
+
+        return register
+
+    def add(
+        self, row: str, run: Callable[[Side], Observation], *, name: str | None = None, timeout_s: int = 120
+    ) -> None:
+        """What the decorator does, for scenarios that several clients share."""
+        case = Case(self.client, row, name or row, run, self._needs_java, timeout_s)
+        assert case.name not in {other.name for other in self.cases}, f"{case.name} is there twice"
+        self.cases.append(case)
+
+    def params(self) -> list[Any]:
+        """For ``pytest.mark.parametrize("case", ...)``."""
+        return [pytest.param(c, id=c.name, marks=pytest.mark.timeout(c.timeout_s)) for c in self.cases]
+
+
+@dataclass
+class Outcome:
+    """One line of the session's result."""
+
+    case: Case
+    status: str
+    detail: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class Comparison:
+    """Both brokers, and the outcome of every case that ran."""
+
+    def __init__(self, kafka: Broker | None, odradek: Broker, resources: Resources, *, no_java: bool) -> None:
+        self.kafka, self.odradek, self.resources = kafka, odradek, resources
+        self.no_java = no_java
+        self.outcomes: list[Outcome] = []
+
+    def check(self, case: Case) -> None:
+        """Run the case on both sides; fails with the differences that nobody has explained."""
+        if case.needs_java and self.no_java:
+            self.outcomes.append(Outcome(case, "not run", "no Java"))
+            pytest.skip("not run: no Java (ODRADEK_NO_JAVA=1)")
+        outcome = Outcome(case, "failed", "raised")
+        self.outcomes.append(outcome)
+        seen = self._observe(self.odradek, case, outcome)
+        if self.kafka is None:
+            outcome.status, outcome.detail = "not compared", "no Java for a real Kafka: ran on Odradek only"
+            return
+        self._judge(outcome, self._observe(self.kafka, case, outcome), seen)
+
+    def _observe(self, broker: Broker, case: Case, outcome: Outcome) -> Observation:
+        started = time.monotonic()
+        try:
+            return plain(case.run(Side(broker, case.prefix, self.resources)))
+        except Exception as error:
+            error.add_note(f"on {broker.name} ({broker.provider}) in {case.client}/{case.name}")
+            if hasattr(broker, "log_tail"):
+                error.add_note(f"its log ends:\n{broker.log_tail()}")
+            outcome.detail = f"raised on {broker.name}"
+            raise
+        finally:
+            outcome.seconds[broker.name] = time.monotonic() - started
+
+    def _judge(self, outcome: Outcome, expected: Observation, seen: Observation) -> None:
+        case = outcome.case
+        known = [d for d in KNOWN if d.covers(case.client, case.row, d.path)]
+        found = dict(differences(expected, seen))
+        unexplained = {p: pair for p, pair in found.items() if not _explained(known, case, p)}
+        stale = [d for d in known if not any(d.covers(case.client, case.row, p) for p in found)]
+        outcome.detail = "differs"
+        assert not unexplained, _report(case, unexplained)
+        if len([c for c in self.outcomes if c.case.row == case.row and c.case.client == case.client]) == 1:
+            assert not stale, f"listed in differences.py but no longer seen: {stale}"
+        reasons = sorted({d.reason for d in known for p in found if d.covers(case.client, case.row, p)})
+        outcome.status = "different" if found else "same"
+        outcome.detail = "; ".join(reasons)
+
+
+def _explained(known: Iterable[Difference], case: Case, path: str) -> bool:
+    return any(d.covers(case.client, case.row, path) for d in known)
+
+
+def _report(case: Case, unexplained: dict[str, tuple[Any, Any]]) -> str:
+    lines = [f"{case.client}/{case.name}: {len(unexplained)} place(s) differ (Apache Kafka | Odradek)"]
+    for path, (expected, seen) in list(unexplained.items())[:25]:
+        lines.append(f"  {path}: {_short(expected)} | {_short(seen)}")
+    return "\n".join(lines)
+
+
+def _short(value: Any) -> str:
+    text = "(nothing)" if value is _MISSING else json.dumps(value)
+    return text if len(text) < 300 else text[:300] + "..."
+
+
+_MISSING = object()
+
+
+def plain(value: Any) -> Observation:
+    """The observation as JSON can say it: bytes as text, tuples as lists, keys as strings."""
+    if isinstance(value, dict):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item) for item in value), key=json.dumps)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("latin-1")
+    assert value is None or isinstance(value, str | int | float | bool), f"{value!r} cannot be compared"
+    return value
+
+
+def differences(expected: Any, seen: Any, path: str = "") -> Iterable[tuple[str, tuple[Any, Any]]]:
+    """Where two observations differ, as dotted paths."""
+    if isinstance(expected, dict) and isinstance(seen, dict):
+        for key in [*expected, *(k for k in seen if k not in expected)]:
+            here = f"{path}.{key}" if path else key
+            yield from differences(expected.get(key, _MISSING), seen.get(key, _MISSING), here)
+    elif isinstance(expected, list) and isinstance(seen, list) and len(expected) == len(seen):
+        for index, pair in enumerate(zip(expected, seen, strict=True)):
+            yield from differences(*pair, f"{path}[{index}]")
+    elif expected is _MISSING or seen is _MISSING or expected != seen or type(expected) is not type(seen):
+        yield path, (expected, seen)
+
+
+def no_java() -> bool:
+    """Whether the user said that there is no Java and that it is known."""
+    return os.environ.get("ODRADEK_NO_JAVA") == "1"
+
+
+def is_applicable(client: str, row: str) -> bool:
+    """Whether the pair belongs into the suite."""
+    return (client, row) not in NOT_APPLICABLE
