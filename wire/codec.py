@@ -74,7 +74,7 @@ def encode_parts(message: Message, version: int, out: bytearray | None = None) -
 def as_view(buf: Buffer) -> memoryview:
     """``buf`` as a view of unsigned bytes."""
     view = buf if isinstance(buf, memoryview) else memoryview(buf)
-    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+    return view if view.format == "B" else view.cast("B")
 
 
 def decoder(cls: type[M], version: int) -> Decoder[M]:

@@ -1,9 +1,10 @@
 """Generates the source that decodes one version of one message in straight-line Python.
 
 Fixed-width fields that follow each other, with the length or count byte behind them, are read by one
-``struct`` call; nested structs and arrays are written out in line.  Three things keep hostile input
+``struct`` call; nested structs and arrays are written out in line.  These checks keep hostile input
 harmless: ``unpack_from`` and indexing refuse to read past the end, every slice is checked against the
-end of the input first, and an array's count is checked against the fewest bytes its elements can take.
+end of the input first, and an array's count is checked against the fewest bytes its elements can take,
+and in a request against :data:`wire.runtime.MAX_REQUEST_ELEMENTS`.
 """
 
 from __future__ import annotations
@@ -33,12 +34,18 @@ class DecoderSource(SourceWriter):
             "refuse_length": runtime.refuse_length,
             "refuse_count": runtime.refuse_count,
             "refuse_tag_size": runtime.refuse_tag_size,
+            "refuse_elements": runtime.refuse_elements,
         }
+        # Objects are many times as large as the few bytes that may describe them, and a request comes
+        # from whoever can connect.
+        self._limited = message.__message__.kind == "request"
         self._run: list[tuple[str, str]] = []
 
     def write(self, message: type[Message]) -> str:
         """The source of the whole function."""
         self.emit("limit = len(buf)")
+        if self._limited:
+            self.emit(f"budget = {runtime.MAX_REQUEST_ELEMENTS}")
         self.indent("try:")
         self.struct(message, "message")
         self.emit("return message, pos")
@@ -132,6 +139,7 @@ class DecoderSource(SourceWriter):
         self.indent(f"if {count} * {smallest} > limit - pos:")
         self.emit(f"refuse_count(buf, pos, {count}, {label!r})")
         self.dedent()
+        self._spend(count)
         if element.code is not None and element.code != "16s":
             self.emit(f'{target} = unpack_from(f">{{{count}}}{element.code}", buf, pos)')
             self.emit(f"pos += {count} * {smallest}")
@@ -144,6 +152,13 @@ class DecoderSource(SourceWriter):
         self.emit(f"{items}.append({item})")
         self.dedent()
         self.emit(f"{target} = tuple({items})")
+
+    def _spend(self, count: str) -> None:
+        if self._limited:
+            self.emit(f"budget -= {count}")
+            self.indent("if budget < 0:")
+            self.emit("refuse_elements()")
+            self.dedent()
 
     def _tagged_section(self, cls: type[Struct], built: str) -> None:
         target = f"{built}.unknown_tagged_fields"
@@ -160,6 +175,7 @@ class DecoderSource(SourceWriter):
             self._known_tags(cls, known, built, count)
         else:
             self.emit(f"{target}, pos = read_tagged_fields(buf, pos, {count})")
+            self._spend(f"len({target})")
         self.dedent()
         self.indent("else:")
         self.emit(f"{target} = ()")
@@ -171,6 +187,7 @@ class DecoderSource(SourceWriter):
         self.indent(f"if {count} > 127:")
         self.emit(f"{count}, pos = read_uvarint(buf, pos - 1)")
         self.dedent()
+        self._spend(count)
         self.indent(f"for _ in range({count}):")
         self.emit(f"{tag}, pos = read_uvarint(buf, pos)")
         self.emit(f"{size}, pos = read_uvarint(buf, pos)")

@@ -13,6 +13,12 @@ from wire.types import Buffer, TaggedFields
 MAX_STRING_BYTES = 0x7FFF
 """Kafka's limit for a string in every version, although flexible versions could say more."""
 
+MAX_REQUEST_ELEMENTS = 1_000_000
+"""How many array elements and tagged fields a request may have in all; Kafka has no such limit."""
+
+MAX_TAGGED_FIELDS = 10_000
+"""How many unknown tagged fields may stand in one place."""
+
 MAX_VARINT_VALUE = 0x7FFFFFFF
 
 
@@ -42,6 +48,8 @@ def read_tagged_fields(buf: memoryview, pos: int, count: int) -> tuple[TaggedFie
     """Read the rest of a tagged field section whose ``count`` byte was not 0 and stood before ``pos``."""
     if count > 0x7F:
         count, pos = read_uvarint(buf, pos - 1)
+    if count > MAX_TAGGED_FIELDS:
+        refuse_count(buf, pos, count, "a tagged field section")
     found: list[tuple[int, bytes]] = []
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
@@ -94,6 +102,11 @@ def refuse_length(buf: memoryview, pos: int, length: int, name: str) -> NoReturn
 def refuse_count(buf: memoryview, pos: int, count: int, name: str) -> NoReturn:
     """Refuse an array whose element count cannot fit into what is left of the input."""
     raise DecodeError(f"{name} claims {count} elements at byte {pos} of {len(buf)}")
+
+
+def refuse_elements() -> NoReturn:
+    """Refuse a request that would take far more memory than its bytes."""
+    raise DecodeError(f"a request has more than {MAX_REQUEST_ELEMENTS} elements")
 
 
 def refuse_null(name: str) -> NoReturn:
