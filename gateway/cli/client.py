@@ -1,0 +1,257 @@
+"""The one door to kafka-python: imported at first use, given types, opened and closed in a `with`.
+
+Everything here works against any Kafka. kafka-python is untyped; the protocols below name what the commands use of it.
+"""
+
+# ruff: noqa: ANN401, D102 - kafka-python has no types, and its own documentation describes its methods
+
+import importlib
+import socket
+import time
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import click
+
+from gateway.cli.errors import CliError, UnreachableError
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+RETRY_PAUSE_S = 0.1
+
+T = TypeVar("T")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; equal to kafka-python's own tuple of that name."""
+
+    topic: str
+    partition: int
+
+
+class OffsetAndTimestamp(Protocol):
+    """An answer of ListOffsets; `offset` is -1 where no record fits."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+class CommittedOffset(Protocol):
+    """A group's committed offset; -1 where there is none."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def metadata(self) -> str | None: ...
+
+
+class Record(Protocol):
+    """One consumed record; `timestamp` is in milliseconds since the epoch."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+class SentRecord(Protocol):
+    """The acknowledgement to come of one record."""
+
+    is_done: bool
+
+    def get(self, timeout: float | None = None) -> Any: ...
+
+
+class Admin(Protocol):
+    """What the commands use of `KafkaAdminClient`."""
+
+    def describe_topics(self, topics: Sequence[str] | None = None) -> list[dict[str, Any]]: ...
+    def create_topics(
+        self, new_topics: Mapping[str, Any], *, validate_only: bool, raise_errors: bool
+    ) -> dict[str, Any]: ...
+    def delete_topics(self, topics: Sequence[str], *, raise_errors: bool) -> dict[str, Any]: ...
+    def create_partitions(self, topic_partitions: Mapping[str, int], *, raise_errors: bool) -> Any: ...
+    def describe_configs(
+        self, config_resources: Sequence[Any], *, config_filter: str
+    ) -> dict[str, dict[str, dict[str, dict[str, Any]]]]: ...
+    def alter_configs(self, config_resources: Sequence[Any], *, raise_on_unknown: bool) -> dict[str, Any]: ...
+    def list_groups(self, *, states_filter: Sequence[str] | None = None) -> list[dict[str, Any]]: ...
+    def describe_groups(self, group_ids: Sequence[str]) -> dict[str, dict[str, Any]]: ...
+    def delete_groups(self, group_ids: Sequence[str]) -> dict[str, str]: ...
+    def list_group_offsets(self, group_specs: str) -> dict[str, dict[TopicPartition, CommittedOffset]]: ...
+    def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, Any]
+    ) -> dict[TopicPartition, Any]: ...
+    def list_partition_offsets(
+        self, topic_partition_specs: Mapping[TopicPartition, Any]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]: ...
+    def close(self) -> None: ...
+
+
+class Consumer(Protocol):
+    """What the commands use of `KafkaConsumer`."""
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None: ...
+    def assign(self, partitions: Sequence[TopicPartition]) -> None: ...
+    def assignment(self) -> set[TopicPartition]: ...
+    def subscribe(self, topics: Sequence[str]) -> None: ...
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int | None: ...
+    def poll(self, timeout_ms: int, max_records: int | None = None) -> dict[TopicPartition, list[Record]]: ...
+    def pause(self, *partitions: TopicPartition) -> None: ...
+    def beginning_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def offsets_for_times(
+        self, timestamps: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
+    def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None: ...
+    def group_metadata(self) -> Any: ...
+    def close(self, *, autocommit: bool) -> None: ...
+
+
+class Producer(Protocol):
+    """What the commands use of `KafkaProducer`."""
+
+    def send(
+        self,
+        topic: str,
+        *,
+        value: bytes | None,
+        key: bytes | None,
+        headers: list[tuple[str, bytes]],
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> SentRecord: ...
+    def flush(self, timeout: float | None = None) -> None: ...
+    def close(self, timeout: float | None = None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster a command speaks to: comma-separated `host:port`s, a patience, and raw kafka-python settings."""
+
+    bootstrap: str
+    timeout_ms: int = 15_000
+    properties: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def library() -> Any:
+    """The `kafka` package, imported now if it was not yet."""
+    with warnings.catch_warnings():
+        # kafka-python 3.0 reads its schemas through an importlib call that Python 3.11 deprecates
+        warnings.simplefilter("ignore", DeprecationWarning)
+        importlib.import_module("kafka.admin")
+        return importlib.import_module("kafka")
+
+
+def topic_partition(topic: str, partition: int) -> TopicPartition:
+    """kafka-python's own tuple, which its clients insist on."""
+    return library().TopicPartition(topic, partition)
+
+
+@contextmanager
+def open_admin(target: Target) -> Generator[Admin]:
+    """An admin client on `target`; raises `UnreachableError` where no broker answers."""
+    admin = _construct(library().KafkaAdminClient, target, {})
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+@contextmanager
+def open_consumer(target: Target, **settings: Any) -> Generator[Consumer]:
+    """A consumer on `target`, which never creates topics and commits only when told to."""
+    fixed = {"enable_auto_commit": False, "allow_auto_create_topics": False, "metrics_enabled": False}
+    consumer = _construct(library().KafkaConsumer, target, {**fixed, **settings})
+    try:
+        yield consumer
+    finally:
+        consumer.close(autocommit=False)
+
+
+@contextmanager
+def open_producer(target: Target, **settings: Any) -> Generator[Producer]:
+    """A producer on `target`; leaving the block waits for what was sent, an error in the block does not."""
+    fixed = {"metrics_enabled": False, "max_block_ms": target.timeout_ms}
+    producer = _construct(library().KafkaProducer, target, {**fixed, **settings})
+    try:
+        yield producer
+    except BaseException:
+        producer.close(timeout=0)
+        raise
+    producer.close()
+
+
+def retrying(target: Target, call: Callable[[], T]) -> T:
+    """Call until it succeeds, fails for good, or `target.timeout_ms` have passed with retriable errors only.
+
+    A coordinator that is loading or being elected answers with retriable errors for a moment.
+    """
+    errors = importlib.import_module("kafka.errors")
+    deadline = time.monotonic() + target.timeout_ms / 1000
+    while True:
+        try:
+            return call()
+        except errors.KafkaError as error:
+            if not error.retriable or time.monotonic() >= deadline or _is_permanent(error):
+                raise
+        time.sleep(RETRY_PAUSE_S)
+
+
+def _is_permanent(error: Any) -> bool:
+    # kafka-python calls a missing topic retriable, for metadata may lag; a command line should say so at once
+    return getattr(error, "errno", None) == 3
+
+
+def _construct(client: Callable[..., Any], target: Target, settings: Mapping[str, Any]) -> Any:
+    _check_reachable(target)
+    common = {"bootstrap_servers": target.bootstrap.split(","), "bootstrap_timeout_ms": target.timeout_ms}
+    try:
+        return client(**{**common, "client_id": "odradek-cli", **settings, **target.properties})
+    except library().errors.KafkaTimeoutError as error:
+        seconds = target.timeout_ms / 1000
+        raise UnreachableError(f"{target.bootstrap} did not answer as a Kafka broker within {seconds:g} s") from error
+    except (ValueError, AssertionError, RuntimeError, TypeError) as error:
+        raise CliError(str(error)) from error
+
+
+def _check_reachable(target: Target) -> None:
+    # A refused connection is known at once; kafka-python would go on trying until its time is out.
+    if {"proxy_url", "socks5_proxy"} & set(target.properties):
+        return
+    failures = [failure for address in target.bootstrap.split(",") if (failure := _connect_failure(target, address))]
+    if len(failures) == len(target.bootstrap.split(",")):
+        hint = "start one with `odradek serve`, or name another with --bootstrap"
+        raise UnreachableError(f"no broker answers at {'; '.join(failures)} ({hint})")
+
+
+def _connect_failure(target: Target, address: str) -> str | None:
+    host, port = split_address(address)
+    try:
+        socket.create_connection((host, port), timeout=target.timeout_ms / 1000).close()
+    except OSError as error:
+        return f"{address}: {error.strerror or error}"
+    return None
+
+
+def split_address(address: str, default_port: int = 9092) -> tuple[str, int]:
+    """Split `host:port`, `[v6]:port` or a bare host; anything else is wrong usage."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or address.endswith("]"):
+        host, port = address.strip(), str(default_port)
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise click.BadParameter(f"{address!r} is not HOST:PORT", param_hint="--bootstrap")
+    return host.strip("[]"), int(port)

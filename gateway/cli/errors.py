@@ -1,0 +1,79 @@
+"""How a command ends: its exit codes, and the one place where foreign errors become one clear line on stderr."""
+
+import re
+import sys
+from typing import IO, Any, cast
+
+import click
+
+EXIT_CODES = """\
+0    done
+1    the broker refused, or something failed on the way
+2    wrong usage
+3    no broker could be reached
+130  interrupted (Ctrl-C)
+141  the reader of our output went away"""
+
+INTERRUPTED = 130
+READER_GONE = 141
+
+_CLIENT_ERROR = re.compile(r"\[Error (?P<code>-?\d+)\] \w+(?:: (?P<message>.*))?", re.DOTALL)
+
+
+class CliError(click.ClickException):
+    """The command failed for a reason the user can act on; ends the process with exit code 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the one line on stderr."""
+        click.echo(f"odradek: {self.format_message()}", file=file, err=file is None)
+
+
+class UnreachableError(CliError):
+    """No broker answers at the bootstrap address; ends the process with exit code 3."""
+
+    exit_code = 3
+
+
+class InterruptedCommandError(CliError):
+    """Ctrl-C after the command had something to finish and to say; ends the process with exit code 130."""
+
+    exit_code = INTERRUPTED
+
+
+def broker_error_text(code: int, message: str | None = None) -> str:
+    """Say what a Kafka error code means: its name, and the broker's own message or else the name's description."""
+    errors = cast("Any", sys.modules["kafka.errors"])
+    error = errors.for_code(code)
+    text = message or " ".join(str(error.description or "").split())
+    name = error.message if getattr(error, "message", None) not in {None, "UNKNOWN"} else f"error {code}"
+    return f"{name}: {text}" if text else str(name)
+
+
+def client_error_text(text: str) -> str:
+    """The same for what kafka-python made of an error code: `[Error 40] SomeError: message`, or a bare class name."""
+    errors = cast("Any", sys.modules["kafka.errors"])
+    if match := _CLIENT_ERROR.fullmatch(text):
+        return broker_error_text(int(match["code"]), match["message"])
+    return broker_error_text(getattr(errors, text).errno) if hasattr(errors, text) else text
+
+
+def explained(error: Exception) -> CliError | None:
+    """The command error that says what `error` means, or None where `error` is our own bug and deserves a traceback."""
+    errors = cast("Any", sys.modules.get("kafka.errors"))
+    if errors is not None and isinstance(error, errors.KafkaError):
+        return _explained_kafka_error(errors, error)
+    return None
+
+
+def _explained_kafka_error(errors: Any, error: Any) -> CliError:  # noqa: ANN401 - kafka-python has no types
+    if isinstance(error, errors.BrokerResponseError):
+        detail = " ".join(str(arg) for arg in error.args if arg)
+        return CliError(broker_error_text(error.errno, detail or None))
+    unreachable = (errors.KafkaConnectionError, errors.MetadataEmptyBrokerList, errors.NodeNotReadyError)
+    if isinstance(error, unreachable) or "bootstrap" in str(error):
+        return UnreachableError(f"no Kafka broker answers there: {_bare(error)}")
+    return CliError(_bare(error))
+
+
+def _bare(error: Exception) -> str:
+    return " ".join(str(arg) for arg in error.args if arg) or type(error).__name__

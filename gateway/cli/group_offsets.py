@@ -1,0 +1,161 @@
+"""`odradek groups reset-offsets`: plan first, move only with --execute, as Kafka's own tool does."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
+from gateway.cli.errors import CliError, broker_error_text
+from gateway.cli.offset_plan import Goal, Situation, Step, plan
+from gateway.cli.options import Duration, Moment, connection_options, json_option
+from gateway.cli.output import emit_json, note, table
+from gateway.cli.topics import describe_existing, partition_bounds
+
+EPILOG = """\
+\b
+Without --execute nothing is changed and the plan is printed. The group must have no running members.
+
+\b
+Examples:
+  odradek groups reset-offsets readers --topic hello --to-earliest
+  odradek groups reset-offsets readers --topic hello:0,2 --to-datetime 2013-07-01T00:00:00Z --execute
+  odradek groups reset-offsets readers --all-topics --by-duration PT1H --execute
+  odradek groups reset-offsets readers --topic hello --shift-by -10 --execute
+"""
+
+
+class TopicChoice(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """`TOPIC` or `TOPIC:0,1`, converted to the name and the partitions; no partitions means all."""
+
+    name = "topic[:partition,...]"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        """Split at the colon; fails as wrong usage."""
+        name, colon, partitions = str(value).partition(":")
+        if not colon:
+            return name, ()
+        if not all(part.isdecimal() for part in partitions.split(",")):
+            self.fail(f"{value!r} is not TOPIC or TOPIC:0,1,2", param, ctx)
+        return name, tuple(int(part) for part in partitions.split(","))
+
+
+@click.command("reset-offsets", epilog=EPILOG)
+@click.argument("group")
+@click.option("-t", "--topic", "choices", type=TopicChoice(), multiple=True, help="A topic to reset. Repeatable.")
+@click.option("--all-topics", is_flag=True, help="Every topic the group has offsets for.")
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-current", is_flag=True, help="To the committed offset, held within what still exists.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
+@click.option("--to-datetime", type=Moment(), help="To the first record at or after this time.")
+@click.option("--by-duration", type=Duration(), help="To the first record of the last PT1H, P1D, ...")
+@click.option("--shift-by", type=int, help="By this many records, negative for back.")
+@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--dry-run", is_flag=True, help="Only print the plan [the default].")
+@json_option
+@connection_options
+def reset_offsets(
+    target: Target,
+    *,
+    group: str,
+    choices: Sequence[tuple[str, tuple[int, ...]]],
+    all_topics: bool,
+    execute: bool,
+    dry_run: bool,
+    as_json: bool,
+    **goals: Any,  # noqa: ANN401 - seven options, of which one is given
+) -> None:
+    """Move a group's committed offsets."""
+    if bool(choices) == all_topics:
+        raise click.UsageError("give either --topic or --all-topics")
+    if execute and dry_run:
+        raise click.UsageError("--execute and --dry-run exclude each other")
+    goal = _goal(goals)
+    with open_admin(target) as admin:
+        _require_inactive(target, admin, group)
+        steps = plan(goal, _situations(target, admin, group, choices, goal))
+        if execute:
+            _execute(target, admin, group, steps)
+    _print(steps, as_json=as_json)
+    if not execute:
+        note("dry run, nothing changed; add --execute to do it")
+
+
+def _goal(goals: Mapping[str, Any]) -> Goal:
+    given = {name: value for name, value in goals.items() if value is not None and value is not False}
+    if len(given) != 1:
+        names = ", ".join("--" + name.replace("_", "-") for name in goals)
+        raise click.UsageError(f"give exactly one of {names}")
+    if "to_datetime" in given:
+        return Goal(to_time_ms=given["to_datetime"])
+    if "by_duration" in given:
+        return Goal(to_time_ms=round(datetime.now(UTC).timestamp() * 1000) - given["by_duration"])
+    return Goal(**given)
+
+
+def _require_inactive(target: Target, admin: Admin, group: str) -> None:
+    description = retrying(target, lambda: admin.describe_groups([group]))[group]
+    if description["members"]:
+        raise CliError(
+            f"group {group!r} is {description['group_state']} with {len(description['members'])} members; "
+            "offsets can be reset only while no member runs"
+        )
+
+
+def _situations(
+    target: Target, admin: Admin, group: str, choices: Sequence[tuple[str, tuple[int, ...]]], goal: Goal
+) -> dict[TopicPartition, Situation]:
+    committed = {
+        tp: found.offset
+        for tp, found in retrying(target, lambda: admin.list_group_offsets(group))[group].items()
+        if found.offset >= 0
+    }
+    wanted = choices or [(topic, ()) for topic in sorted({tp.topic for tp in committed})]
+    if not wanted:
+        raise CliError(f"group {group!r} has no committed offsets; name topics with --topic")
+    bounds = partition_bounds(target, admin, describe_existing(target, admin, [topic for topic, _ in wanted]))
+    chosen = _chosen(wanted, bounds)
+    at_time = _at_time(target, admin, chosen, goal)
+    return {tp: Situation(*bounds[tp], committed.get(tp), at_time.get(tp)) for tp in chosen}
+
+
+def _chosen(
+    wanted: Sequence[tuple[str, tuple[int, ...]]], bounds: Mapping[TopicPartition, tuple[int, int]]
+) -> list[TopicPartition]:
+    chosen: list[TopicPartition] = []
+    for topic, indexes in wanted:
+        named = [topic_partition(topic, index) for index in indexes]
+        for tp in named:
+            if tp not in bounds:
+                raise CliError(f"topic {topic!r} has no partition {tp.partition}")
+        chosen += named or [tp for tp in bounds if tp.topic == topic]
+    return chosen
+
+
+def _at_time(target: Target, admin: Admin, chosen: Sequence[TopicPartition], goal: Goal) -> dict[TopicPartition, int]:
+    if goal.to_time_ms is None:
+        return {}
+    asked = dict.fromkeys(chosen, max(goal.to_time_ms, 0))
+    found = retrying(target, lambda: admin.list_partition_offsets(asked))
+    return {tp: answer.offset for tp, answer in found.items() if answer.offset >= 0}
+
+
+def _execute(target: Target, admin: Admin, group: str, steps: Sequence[Step]) -> None:
+    committed = library().OffsetAndMetadata
+    offsets = {step.partition: committed(step.target, "", -1) for step in steps}
+    outcomes = retrying(target, lambda: admin.alter_group_offsets(group, offsets))
+    for tp, error in sorted(outcomes.items()):
+        if error.errno:
+            raise CliError(f"{tp.topic}-{tp.partition}: {broker_error_text(error.errno)}")
+
+
+def _print(steps: Sequence[Step], *, as_json: bool) -> None:
+    rows = [(step.partition.topic, step.partition.partition, step.committed, step.target) for step in steps]
+    if as_json:
+        emit_json([dict(zip(("topic", "partition", "committed", "new_offset"), row, strict=True)) for row in rows])
+    else:
+        table(("TOPIC", "PARTITION", "COMMITTED", "NEW-OFFSET"), rows)

@@ -1,0 +1,148 @@
+"""`odradek groups`: list, describe and delete consumer groups of any Kafka, and reset their offsets."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import click
+
+from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
+from gateway.cli.errors import CliError, client_error_text
+from gateway.cli.group_offsets import reset_offsets
+from gateway.cli.options import connection_options, json_option
+from gateway.cli.output import emit_json, heading, note, table
+
+
+@click.group(
+    epilog="\b\nExamples:\n  odradek groups describe readers\n"
+    "  odradek groups reset-offsets readers --topic hello --to-earliest --execute"
+)
+def groups() -> None:
+    """List, describe and delete consumer groups, reset their offsets."""
+
+
+groups.add_command(reset_offsets)
+
+
+@groups.command("list", epilog="\b\nExample:\n  odradek groups list --state Stable")
+@click.option("--state", "states", multiple=True, help="Only groups in this state, e.g. Stable or Empty. Repeatable.")
+@json_option
+@connection_options
+def list_groups(target: Target, *, states: Sequence[str], as_json: bool) -> None:
+    """Print all groups with type and state."""
+    with open_admin(target) as admin:
+        try:
+            found = retrying(target, lambda: admin.list_groups(states_filter=list(states) or None))
+        except (ValueError, KeyError) as error:
+            raise click.UsageError(f"unknown state: {error}") from error
+    found.sort(key=lambda group: group["group_id"])
+    if as_json:
+        emit_json(found)
+        return
+    rows = [(g["group_id"], g.get("group_type"), g.get("group_state"), g["protocol_type"]) for g in found]
+    table(("GROUP", "TYPE", "STATE", "PROTOCOL"), rows)
+
+
+@groups.command("describe", epilog="\b\nExample:\n  odradek groups describe readers --json")
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@json_option
+@connection_options
+def describe(target: Target, *, names: Sequence[str], as_json: bool) -> None:
+    """Show a group's state, its members, and how far each partition lags behind."""
+    with open_admin(target) as admin:
+        descriptions = [_describe(target, admin, name) for name in names]
+    if as_json:
+        emit_json(descriptions)
+    else:
+        for description in descriptions:
+            _show(description)
+
+
+@groups.command("delete", epilog="\b\nExample:\n  odradek groups delete readers")
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@connection_options
+def delete(target: Target, *, names: Sequence[str]) -> None:
+    """Delete groups without members, and their offsets."""
+    with open_admin(target) as admin:
+        outcomes = retrying(target, lambda: admin.delete_groups(list(names)))
+    failures = [
+        f"group {name!r}: {client_error_text(outcome)}" for name, outcome in sorted(outcomes.items()) if outcome != "OK"
+    ]
+    for name, outcome in sorted(outcomes.items()):
+        if outcome == "OK":
+            note(f"group {name!r} deleted")
+    if failures:
+        raise CliError("\nodradek: ".join(failures))
+
+
+def _describe(target: Target, admin: Admin, name: str) -> dict[str, Any]:
+    group = retrying(target, lambda: admin.describe_groups([name]))[name]
+    committed = {tp: o.offset for tp, o in retrying(target, lambda: admin.list_group_offsets(name))[name].items()}
+    if not committed and (group["error"] or group["group_state"] == "Dead"):
+        raise CliError(f"group {name!r} does not exist")
+    owners = _owners(group["members"])
+    ends = _end_offsets(target, admin, {*committed, *owners})
+    return {
+        "group": name,
+        "state": group["group_state"],
+        "assignor": group["protocol_data"] or None,
+        "members": [_member(member) for member in group["members"]],
+        "offsets": [_lag(tp, committed.get(tp), ends.get(tp), owners.get(tp)) for tp in sorted({*committed, *owners})],
+    }
+
+
+def _end_offsets(target: Target, admin: Admin, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
+    # A group may hold offsets of topics that are gone; those have no end.
+    names = sorted({tp.topic for tp in wanted})
+    described = retrying(target, lambda: admin.describe_topics(names)) if names else []
+    existing = [topic_partition(t["name"], p["partition_index"]) for t in described for p in t["partitions"]]
+    asked = dict.fromkeys([tp for tp in existing if tp in wanted], library().OffsetSpec.LATEST)
+    return {tp: found.offset for tp, found in retrying(target, lambda: admin.list_partition_offsets(asked)).items()}
+
+
+def _assigned(member: Mapping[str, Any]) -> list[TopicPartition]:
+    assignment: Any = member["member_assignment"]
+    if not isinstance(assignment, dict):  # empty while the group rebalances, opaque in other protocols
+        return []
+    topics = cast("list[dict[str, Any]]", assignment["assigned_partitions"])
+    return [topic_partition(each["topic"], index) for each in topics for index in sorted(each["partitions"])]
+
+
+def _owners(members: Sequence[Mapping[str, Any]]) -> dict[TopicPartition, str]:
+    return {tp: member["member_id"] for member in members for tp in _assigned(member)}
+
+
+def _member(member: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "member": member["member_id"],
+        "instance": member.get("group_instance_id"),
+        "client": member["client_id"],
+        "host": member["client_host"],
+        "partitions": [f"{tp.topic}-{tp.partition}" for tp in _assigned(member)],
+    }
+
+
+def _lag(tp: TopicPartition, committed: int | None, end: int | None, owner: str | None) -> dict[str, Any]:
+    known = committed is not None and committed >= 0
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "committed": committed if known else None,
+        "end": end,
+        "lag": end - committed if known and end is not None and committed is not None else None,
+        "member": owner,
+    }
+
+
+def _show(description: Mapping[str, Any]) -> None:
+    members, offsets = description["members"], description["offsets"]
+    lag = sum(offset["lag"] or 0 for offset in offsets)
+    assignor = f", assignor {description['assignor']}" if description["assignor"] else ""
+    click.echo(
+        f"{heading(description['group'])}: {description['state']}{assignor}, {len(members)} members, lag {lag:,}"
+    )
+    if members:
+        rows = [(m["member"], m["client"], m["host"], ",".join(m["partitions"])) for m in members]
+        table(("MEMBER", "CLIENT", "HOST", "PARTITIONS"), rows)
+    if offsets:
+        rows = [(o["topic"], o["partition"], o["committed"], o["end"], o["lag"], o["member"]) for o in offsets]
+        table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), rows)

@@ -1,0 +1,109 @@
+"""The `odradek` command. Each group of commands is imported only when it is used, so that start-up stays quick."""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from gateway.cli.errors import EXIT_CODES, INTERRUPTED, READER_GONE, CliError, explained
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("gateway.cli.serve", "Run a broker."),
+    "topics": ("gateway.cli.topics", "List, create, describe, alter and delete topics."),
+    "produce": ("gateway.cli.produce", "Send the lines of stdin to a topic."),
+    "consume": ("gateway.cli.consume", "Print a topic's records."),
+    "groups": ("gateway.cli.groups", "List, describe and delete consumer groups, reset their offsets."),
+}
+
+EPILOG = f"""\
+\b
+Examples:
+  odradek serve --data ./kafka
+  odradek topics create hello --partitions 3
+  echo 'to all' | odradek produce hello
+  odradek consume hello --from earliest
+
+\b
+Exit codes:
+{chr(10).join("  " + line for line in EXIT_CODES.splitlines())}
+"""
+
+
+class OdradekGroup(click.Group):
+    """The root: finds commands lazily and turns foreign errors into one line and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the order a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module and take the command of the same name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: Any = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; map errors the user can act on, let our own bugs show their traceback."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:
+            _forget_stdout()
+            ctx.exit(READER_GONE)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except Exception as error:
+            if (known := explained(error)) is not None:
+                raise known from error
+            raise
+        return result
+
+
+def _forget_stdout() -> None:
+    # The interpreter flushes stdout once more at exit and would complain about the broken pipe.
+    if sys.stdout is sys.__stdout__:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"odradek {version()}")
+        ctx.exit()
+
+
+def version() -> str:
+    """The installed distribution's version."""
+    from importlib.metadata import version as installed
+
+    return installed("odradek")
+
+
+@click.group(
+    cls=OdradekGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Print it.")
+@click.option("-v", "--verbose", is_flag=True, help="Log what the Kafka client does, on stderr.")
+def cli(*, verbose: bool) -> None:
+    """Odradek: the Kafka you pip install, and tools that work with any Kafka."""
+    if verbose:
+        import logging
+
+        logging.basicConfig(level=logging.DEBUG, format="%(asctime)s level=%(levelname)s logger=%(name)s %(message)s")
+
+
+def main() -> None:
+    """The console script."""
+    cli(prog_name="odradek")
+
+
+__all__ = ["CliError", "cli", "main", "version"]

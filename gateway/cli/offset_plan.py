@@ -1,0 +1,77 @@
+"""Where `odradek groups reset-offsets` would put a group: plain decisions over offsets, no I/O.
+
+The meanings are those of Kafka's kafka-consumer-groups: every result is held within the partition's bounds, a time
+after the last record means the end, a shift counts from the committed offset.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.cli.client import TopicPartition
+from gateway.cli.errors import CliError
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the user asked for; exactly one field is set."""
+
+    to_earliest: bool = False
+    to_latest: bool = False
+    to_current: bool = False
+    to_offset: int | None = None
+    to_time_ms: int | None = None
+    shift_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is known of one partition: its bounds, the committed offset, and the first offset at the goal's time."""
+
+    start_offset: int
+    end_offset: int
+    committed: int | None = None
+    at_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One partition's move; `committed` is None where the group had no offset there."""
+
+    partition: TopicPartition
+    committed: int | None
+    target: int
+
+
+def plan(goal: Goal, situations: Mapping[TopicPartition, Situation]) -> list[Step]:
+    """One step for every partition; raises `CliError` where a goal needs a committed offset that is not there."""
+    return [
+        Step(partition, situation.committed, _held(_wanted(goal, partition, situation), situation))
+        for partition, situation in sorted(situations.items())
+    ]
+
+
+def _wanted(goal: Goal, partition: TopicPartition, situation: Situation) -> int:
+    if goal.to_earliest:
+        return situation.start_offset
+    if goal.to_offset is not None:
+        return goal.to_offset
+    if goal.to_time_ms is not None:
+        return situation.end_offset if situation.at_time is None else situation.at_time
+    if goal.to_current:
+        return situation.end_offset if situation.committed is None else situation.committed
+    if goal.shift_by is not None:
+        return _committed(partition, situation) + goal.shift_by
+    return situation.end_offset
+
+
+def _committed(partition: TopicPartition, situation: Situation) -> int:
+    if situation.committed is None:
+        raise CliError(
+            f"{partition.topic}-{partition.partition} has no committed offset to shift from; name the partitions "
+            "that have one with --topic TOPIC:0,1"
+        )
+    return situation.committed
+
+
+def _held(offset: int, situation: Situation) -> int:
+    return min(max(offset, situation.start_offset), situation.end_offset)

@@ -1,0 +1,132 @@
+"""Options that several commands share, and the types of their values."""
+
+# ruff: noqa: ANN401 - `connection_options` passes on whatever a command takes
+
+import functools
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+from gateway.cli.client import DEFAULT_BOOTSTRAP, Target
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DURATION = re.compile(
+    r"(?P<sign>[+-])?P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+
+
+class Assignment(click.ParamType[tuple[str, str]]):
+    """A `name=value` argument, converted to the pair."""
+
+    name = "name=value"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Split at the first equals sign; fails as wrong usage where there is none."""
+        name, equals, text = str(value).partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+class Moment(click.ParamType[int]):
+    """A point in time, as ISO 8601 (UTC unless it names an offset) or milliseconds since the epoch; converted to ms."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Convert to milliseconds since the epoch; fails as wrong usage."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_moment_ms(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 2013-01-01T12:00:00Z", param, ctx)
+
+
+class Duration(click.ParamType[int]):
+    """An ISO 8601 duration of days and less, such as PT1H30M; converted to milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Convert to milliseconds; fails as wrong usage."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration_ms(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a duration such as P1D or PT1H30M", param, ctx)
+
+
+def parse_moment_ms(text: str) -> int:
+    """Milliseconds since the epoch of an ISO 8601 time, which is UTC where it names no offset, as in Kafka's tools."""
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of a `PnDTnHnMnS` duration; raises ValueError."""
+    match = _DURATION.fullmatch(text.upper())
+    parts = {name: float(part) for name, part in match.groupdict().items() if part and name != "sign"} if match else {}
+    if match is None or not parts:
+        raise ValueError(text)
+    length_ms = round(timedelta(**parts).total_seconds() * 1000)
+    return -length_ms if match["sign"] == "-" else length_ms
+
+
+def property_value(text: str) -> str | int | bool:
+    """A kafka-python setting's value: a number or a boolean where the text is one."""
+    if text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def connection_options(command: F) -> F:
+    """Add --bootstrap, --timeout and -X to a command, which receives them as `target: Target`."""
+
+    @functools.wraps(command)
+    def with_target(
+        *args: Any, bootstrap: str, timeout: float, properties: tuple[tuple[str, str], ...], **options: Any
+    ) -> Any:
+        settings = {name.replace(".", "_"): property_value(text) for name, text in properties}
+        return command(*args, target=Target(bootstrap, int(timeout * 1000), settings), **options)
+
+    for option in reversed(_CONNECTION_OPTIONS):
+        with_target = option(with_target)
+    return with_target  # type: ignore[return-value]
+
+
+_CONNECTION_OPTIONS = (
+    click.option(
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT[,...]",
+        envvar="ODRADEK_BOOTSTRAP",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        show_envvar=True,
+        help="Brokers to ask first; any Kafka will do.",
+    ),
+    click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0.1),
+        default=15.0,
+        show_default=True,
+        help="How long to try to reach the cluster.",
+    ),
+    click.option(
+        "-X",
+        "properties",
+        metavar="NAME=VALUE",
+        type=Assignment(),
+        multiple=True,
+        help="A client setting by its kafka-python name, e.g. -X security.protocol=SASL_SSL. Repeatable.",
+    ),
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

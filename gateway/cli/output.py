@@ -1,0 +1,83 @@
+"""What commands print: plain columns, JSON, notes on stderr. Colours and progress only on a terminal."""
+
+import json
+import os
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, Protocol
+
+import click
+
+
+def heading(text: str) -> str:
+    """`text` in bold where stdout is a terminal that wants colours."""
+    return click.style(text, bold=True) if wants_colour(sys.stdout) else text
+
+
+def wants_colour(stream: IO[str]) -> bool:
+    """Whether to colour what goes to `stream`: a terminal, and neither NO_COLOR set nor TERM=dumb."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def note(text: str) -> None:
+    """One line on stderr, for people rather than for pipes."""
+    click.echo(text, err=True)
+
+
+def emit_json(value: object) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(value, indent=2, default=str))
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print aligned columns; numbers stand on the right."""
+    cells = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in [list(headers), *cells]) for column in range(len(headers))]
+    numeric = [
+        bool(rows) and all(isinstance(row[column], int) or row[column] is None for row in rows)
+        for column in range(len(headers))
+    ]
+    click.echo(heading(_line(headers, widths, numeric)))
+    for row in cells:
+        click.echo(_line(row, widths, numeric))
+
+
+def _line(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    padded = (
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(row, widths, numeric, strict=True)
+    )
+    return "  ".join(padded).rstrip()
+
+
+def _text(cell: object) -> str:
+    return "-" if cell is None or cell == "" else str(cell)
+
+
+class Meter(Protocol):
+    """Something that is told how far long work has come."""
+
+    def advance(self, records: int, size_bytes: int) -> None:
+        """Count what was done since the last call."""
+        ...
+
+
+class _SilentMeter:
+    def advance(self, records: int, size_bytes: int) -> None:
+        pass
+
+
+@contextmanager
+def meter(label: str, total: int | None, *, of_bytes: bool = False, shown: bool = True) -> Generator[Meter]:
+    """A progress line with count and rate on stderr, where that is a terminal and `shown` says so.
+
+    `total` counts records, or bytes with `of_bytes`; None where it is not known.
+    """
+    if not shown or not sys.stderr.isatty():
+        yield _SilentMeter()
+        return
+    from gateway.cli.progress import rich_meter
+
+    with rich_meter(label, total, of_bytes=of_bytes) as shown_meter:
+        yield shown_meter

@@ -1,0 +1,71 @@
+"""Where `odradek consume` starts and ends: the meaning of --from, and offsets of partitions. No output here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.cli.client import Consumer, TopicPartition, topic_partition
+from gateway.cli.errors import CliError
+from gateway.cli.options import parse_moment_ms
+
+FROM_HELP = (
+    "`earliest`, `latest`, an offset, -N for the last N records of each partition, "
+    "or a time such as 2013-07-01T12:00:00Z."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start position; of the fields at most one is set, none means the first record."""
+
+    latest: bool = False
+    offset: int | None = None
+    last: int | None = None
+    time_ms: int | None = None
+
+    @property
+    def reset_policy(self) -> str | None:
+        """Kafka's `auto.offset.reset` for this start, None where it is neither end."""
+        if self == Start():
+            return "earliest"
+        return "latest" if self.latest else None
+
+
+def parse_start(text: str) -> Start:
+    """Read --from; raises ValueError."""
+    if text in {"earliest", "beginning"}:
+        return Start()
+    if text in {"latest", "end"}:
+        return Start(latest=True)
+    if text.isdecimal():
+        return Start(offset=int(text))
+    if text.startswith("-") and text[1:].isdecimal():
+        return Start(last=int(text[1:]))
+    return Start(time_ms=parse_moment_ms(text))
+
+
+def find_partitions(consumer: Consumer, topic: str, chosen: Sequence[int]) -> list[TopicPartition]:
+    """The chosen partitions of a topic, or all; raises `CliError` where the topic or one of them does not exist."""
+    existing = consumer.partitions_for_topic(topic)
+    if not existing:
+        raise CliError(f"topic {topic!r} does not exist")
+    if missing := sorted(set(chosen) - existing):
+        raise CliError(f"topic {topic!r} has no partition {missing[0]}; it has {len(existing)}")
+    return [topic_partition(topic, index) for index in sorted(chosen or existing)]
+
+
+def start_offsets(consumer: Consumer, partitions: Sequence[TopicPartition], start: Start) -> dict[TopicPartition, int]:
+    """The first offset to read of each partition, held within what the partition has."""
+    first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    if start.time_ms is not None:
+        found = consumer.offsets_for_times(dict.fromkeys(partitions, max(start.time_ms, 0)))
+        times = {tp: answer.offset for tp, answer in found.items() if answer is not None and answer.offset >= 0}
+        return {tp: times.get(tp, end[tp]) for tp in partitions}
+    return {tp: _start_offset(start, first[tp], end[tp]) for tp in partitions}
+
+
+def _start_offset(start: Start, first: int, end: int) -> int:
+    if start.latest:
+        return end
+    if start.last is not None:
+        return max(first, end - start.last)
+    return first if start.offset is None else min(max(start.offset, first), end)
