@@ -1,0 +1,44 @@
+"""Numbers as Java reads and writes them: configs are Java's text, so `1_000` is no number and 1e9 is shown as 1.0E9."""
+
+import math
+import re
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?|Infinity|NaN)", re.ASCII)
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
+
+
+def parse_integer(text: str, bits: int) -> int | None:
+    """The signed integer of `bits` bits that `text` is, or None."""
+    if not _INTEGER.fullmatch(text) or len(text) > bits:  # no number of so many digits fits
+        return None
+    value = int(text)
+    return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
+
+
+def parse_double(text: str) -> float | None:
+    """The double that `text` is, or None; Java's suffixes are allowed, its hexadecimal form is not."""
+    trimmed = text.strip()
+    if not _DOUBLE.fullmatch(trimmed):
+        return None
+    return float(trimmed if trimmed.endswith("y") else trimmed.rstrip("fFdD"))
+
+
+def format_double(value: float) -> str:
+    """`value` as Java's Double.toString shows it: plain from 0.001 to below 10 million, else with an exponent."""
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return repr(value)
+    digits, _, exponent = f"{value:e}".partition("e")
+    digits, exponent = _shortest(value, int(exponent))
+    return f"{digits}E{exponent}"
+
+
+def _shortest(value: float, exponent: int) -> tuple[str, int]:
+    """The fewest mantissa digits that read back as `value`, with its exponent."""
+    for precision in range(1, 17):
+        digits, _, power = f"{value:.{precision}e}".partition("e")
+        if float(f"{digits}e{power}") == value:
+            return digits, int(power)
+    return repr(value), exponent

@@ -1,0 +1,65 @@
+"""The operations of IncrementalAlterConfigs (KIP-339) on the text of one config."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from coordinator.configs.definition import Definition, ResourceType
+from coordinator.configs.errors import ConfigRefusedError
+from coordinator.configs.tables import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, is_list
+
+
+class AlterOperation(IntEnum):
+    """Numbered as in the request."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+_TABLES: Mapping[ResourceType, Mapping[str, Definition]] = {
+    ResourceType.TOPIC: TOPIC_CONFIGS,
+    ResourceType.BROKER: BROKER_CONFIGS,
+    ResourceType.GROUP: GROUP_CONFIGS,
+}
+
+
+def apply_operation(
+    resource: ResourceType, name: str, operation: AlterOperation, operand: str | None, current: str | None
+) -> str | None:
+    """The text after the operation; None deletes it. A list that was not set starts from its default.
+
+    Raises ConfigRefusedError when something is appended to, or subtracted from, what is no list.
+    """
+    if operation is AlterOperation.DELETE:
+        return None
+    assert operand is not None, "the request was checked"
+    if operation is AlterOperation.SET:
+        return operand
+    table = _TABLES.get(resource, {})
+    if not is_list(table, name):
+        raise _not_a_list(resource, name, operation)
+    before = table[name].default if current is None else current
+    parts = [part for part in (before or "").split(",") if part]
+    given = operand.split(",")
+    return ",".join(_appended(parts, given) if operation is AlterOperation.APPEND else _subtracted(parts, given))
+
+
+def _not_a_list(resource: ResourceType, name: str, operation: AlterOperation) -> ConfigRefusedError:
+    if resource is ResourceType.BROKER:
+        return ConfigRefusedError(f"Config value {operation.name.lower()} is not allowed for config key: {name}")
+    return ConfigRefusedError(f"Can't {operation.name} to key {name} because its type is not LIST.")
+
+
+def _appended(parts: list[str], given: list[str]) -> list[str]:
+    for part in given:
+        if part not in parts:
+            parts.append(part)
+    return parts
+
+
+def _subtracted(parts: list[str], given: list[str]) -> list[str]:
+    for part in given:
+        if part in parts:
+            parts.remove(part)
+    return parts

@@ -1,0 +1,176 @@
+"""The rules that values must meet, with Kafka's messages for those that do not."""
+
+import re
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from coordinator.configs.errors import ConfigRefusedError, bad_value
+
+
+class Validator(Protocol):
+    """Checks one parsed value; raises ConfigRefusedError."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError when `value` is not allowed for `name`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number from `low` to `high`, both included."""
+
+    low: int | float
+    high: int | float | None = None
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError when the number is out of range; NaN passes, as in Kafka."""
+        if not isinstance(value, int | float):
+            raise bad_value(name, "null", "Value must be non-null")
+        if value < self.low:
+            raise bad_value(name, value, f"Value must be at least {self.low}")
+        if self.high is not None and value > self.high:
+            raise bad_value(name, value, f"Value must be no more than {self.high}")
+
+
+@dataclass(frozen=True, slots=True)
+class RangeOr:
+    """A number from `low` to `high`, or `also`."""
+
+    low: int
+    high: int
+    also: int
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError when the number is neither."""
+        if value == self.also or (isinstance(value, int) and self.low <= value <= self.high):
+            return
+        raise bad_value(name, value, f"Value must be between {self.low} and {self.high} or equal to {self.also}")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some strings."""
+
+    allowed: tuple[str, ...]
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for any other string."""
+        if value not in self.allowed:
+            raise bad_value(name, value, f"String must be one of: {', '.join(self.allowed)}")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOfAnyCase:
+    """One of some strings, in capitals or not."""
+
+    allowed: tuple[str, ...]
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for any other string."""
+        if not isinstance(value, str) or value.upper() not in self.allowed:
+            raise bad_value(name, value, f"String must be one of (case insensitive): {', '.join(self.allowed)}")
+
+
+@dataclass(frozen=True, slots=True)
+class NonEmpty:
+    """A string with something in it."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for the empty string."""
+        if value == "":
+            raise bad_value(name, value, "String must be non-empty")
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list of distinct, non-empty strings, of the allowed ones when any are named."""
+
+    allowed: tuple[str, ...] = ()
+    may_be_empty: bool = True
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for an empty list or element, or one that is not allowed."""
+        items = _items(value)
+        if not items and not self.may_be_empty:
+            valid = f"[{', '.join(self.allowed)}]" if self.allowed else "any non-empty value"
+            raise ConfigRefusedError(f"Configuration '{name}' must not be empty. Valid values include: {valid}")
+        if "" in items:
+            raise ConfigRefusedError(f"Configuration '{name}' values must not be empty.")
+        for item in items if self.allowed else ():
+            OneOf(self.allowed).check(name, item)
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicas:
+    """`*`, or pairs of partition and broker such as `0:1,1:2`."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for anything else."""
+        items = _items(value)
+        if items == ("*",) or all(re.fullmatch(r"\d+:\d+", item) for item in items):
+            return
+        form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        why = f"{name} must be the literal '*' or a list of replicas in the following format: {form}"
+        raise bad_value(name, f"[{', '.join(items)}]", why)
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumVoters:
+    """Controllers as `id@host:port`."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for an entry of another form."""
+        items = _items(value)
+        if not all(re.fullmatch(r"\d+@[^@]+:\d+", item) for item in items):
+            form = "Each entry should be in the form `{id}@{host}:{port}`."
+            raise ConfigRefusedError(f"Invalid configuration value for {name}. {form}")
+
+
+@dataclass(frozen=True, slots=True)
+class HostPorts:
+    """Servers as `host:port`."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for an entry of another form."""
+        for item in _items(value):
+            if not re.fullmatch(r".+:\d+", item):
+                form = 'Each entry should be in the form "{host}:{port}"'
+                raise ConfigRefusedError(f"Failed to parse host name from {item} for the configuration {name}. {form}")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """Where a share group starts: `earliest`, `latest` or `by_duration:` and an ISO 8601 duration (KIP-1106)."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for anything else."""
+        text = str(value)
+        duration = r"P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
+        if text in ("earliest", "latest") or re.fullmatch(rf"by_duration:{duration}", text):
+            return
+        form = "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        raise bad_value(name, text, f"Invalid value `{text}` for configuration {name}. {form}")
+
+
+def _items(value: object) -> tuple[str, ...]:
+    return cast("tuple[str, ...]", value) if isinstance(value, tuple) else ()
+
+
+def at_least(low: int | float) -> Range:
+    """Numbers from `low`."""
+    return Range(low)
+
+
+def between(low: int | float, high: int | float) -> Range:
+    """Numbers from `low` to `high`."""
+    return Range(low, high)
+
+
+def one_of(*allowed: str) -> OneOf:
+    """One of these strings."""
+    return OneOf(allowed)
+
+
+def list_of(*allowed: str, may_be_empty: bool = True) -> ListOf:
+    """A list of these strings, or of any when none are named."""
+    return ListOf(allowed, may_be_empty)
