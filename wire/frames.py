@@ -66,7 +66,9 @@ class FrameReader:
             raise self._fault
         if self._big is not None:
             return self._big[self._big_end :]
-        if len(self._chunk) - self._end < MIN_RECEIVE_BYTES:
+        # A frame whose length is known fits into the chunk, else it would have its own buffer.
+        length_is_known = self._end - self._start >= LENGTH_BYTES
+        if not length_is_known and len(self._chunk) - self._end < MIN_RECEIVE_BYTES:
             self._renew_chunk()
         return self._chunk[self._end :]
 

@@ -11,7 +11,7 @@ import struct
 from typing import NamedTuple
 
 from wire.api_keys import ApiKey, api_key_of, is_flexible
-from wire.codec import as_view, decode, encode_parts
+from wire.codec import as_view, decoder, encode_parts
 from wire.errors import DecodeError, UnsupportedVersionError
 from wire.messages import request_class, response_class
 from wire.runtime import append_tagged_fields, read_tagged_fields
@@ -60,7 +60,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
     """Read a whole request, which must fill ``frame``."""
     view = as_view(frame)
     header, pos = decode_request_header(view)
-    message, end = decode(request_class(header.api_key), header.api_version, view, pos)
+    message, end = decoder(request_class(header.api_key), header.api_version)(view, pos)
     _refuse_rest(view, end)
     return header, message
 
@@ -100,7 +100,7 @@ def decode_response(key: ApiKey, version: int, frame: Buffer) -> tuple[int, Mess
     pos = 4
     if _has_tags(key, version):
         _, pos = _read_tags(view, pos)
-    message, end = decode(response_class(key), version, view, pos)
+    message, end = decoder(response_class(key), version)(view, pos)
     _refuse_rest(view, end)
     return correlation_id, message
 

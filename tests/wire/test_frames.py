@@ -128,3 +128,14 @@ def test_quiet_connections_stay_small_and_busy_ones_grow():
 
 def test_an_empty_frame_is_a_frame():
     assert feed(FrameReader(LIMIT), framed(b"", b"")) == [b"", b""]
+
+
+@pytest.mark.parametrize("room", [0, 1, 3, 4, 5, 100, 600])
+def test_a_frame_cut_near_the_end_of_a_chunk_survives_slow_receives(room: int):
+    reader = FrameReader(LIMIT)
+    feed(reader, framed(*[b"x" * 1000] * 500))
+    size = len(reader.get_buffer()) - room
+    # Single bytes let the next chunk be small, while a large part of a frame still stands in this one.
+    bodies = [b"a" * (size - 4), b"b" * 200, b"c" * 5000]
+    stream = framed(*bodies)
+    assert [bytes(frame) for frame in feed(reader, stream, 7)] == bodies

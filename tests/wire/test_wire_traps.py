@@ -172,6 +172,11 @@ def test_trap_15_node_endpoints_are_tag_0_at_the_top(version: int):
     assert encode(ProduceResponse(node_endpoints=(ProduceNode(**node),)), 10).endswith(endpoints)
 
 
+def test_trap_16_epoch_errors_have_kafkas_numbers():
+    # 76 is UNSUPPORTED_COMPRESSION_TYPE.
+    assert (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH) == (74, 75)
+
+
 def test_trap_18_find_coordinator_is_a_batch_from_4():
     single = FindCoordinatorRequest(key="g")
     batch = FindCoordinatorRequest(coordinator_keys=("g", "h"))
