@@ -1,0 +1,144 @@
+"""The broker's settings as typed values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from coordinator.configs.layers import BrokerLayers
+from coordinator.groups.config import GroupConfig
+from gateway.config.errors import ConfigError
+from gateway.config.listeners import Endpoint, advertised, check_protocols, parse_endpoints
+
+CONTROLLER_ROLE: Final = "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """What the gateway acts on. Field names are Kafka's (or `odradek.…`) with underscores; units are last in a name.
+
+    `layers` holds every setting as text, for DescribeConfigs.
+    """
+
+    layers: BrokerLayers
+    node_id: int
+    rack: str | None
+    storage_url: str
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
+    auto_create_topics_enable: bool
+    connections_max_idle_ms: int
+    fetch_max_bytes: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: Mapping[str, int]
+    max_request_partition_size_limit: int
+    producer_id_expiration_ms: int
+    socket_request_max_bytes: int
+    commit_threads: int
+    commit_max_bytes: int
+    commit_max_pending_bytes: int
+    connection_max_in_flight_requests: int
+    connection_write_timeout_ms: int
+    drain_timeout_ms: int
+    group: GroupConfig
+
+    @classmethod
+    def of(cls, layers: BrokerLayers) -> Self:
+        """Check and type the settings. Raises ConfigError."""
+        listeners, told = _listeners(layers)
+        return cls(
+            layers=layers,
+            node_id=_int(layers, "node.id"),
+            rack=_optional(layers, "broker.rack"),
+            storage_url=_storage_url(layers),
+            listeners=listeners,
+            advertised_listeners=told,
+            max_connections_per_ip_overrides=_per_ip(layers),
+            group=_group(layers),
+            **_typed(layers),
+        )
+
+    def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Self:
+        """The same with settings that were changed at run time; what cannot change then stays."""
+        layers = BrokerLayers(self.layers.static, dynamic_default, dynamic_broker)
+        return replace(self, layers=layers, max_connections_per_ip_overrides=_per_ip(layers), **_typed(layers))
+
+
+_SIMPLE: Final = {
+    "auto_create_topics_enable": "auto.create.topics.enable",
+    "connections_max_idle_ms": "connections.max.idle.ms",
+    "fetch_max_bytes": "fetch.max.bytes",
+    "max_connections": "max.connections",
+    "max_connections_per_ip": "max.connections.per.ip",
+    "max_request_partition_size_limit": "max.request.partition.size.limit",
+    "producer_id_expiration_ms": "producer.id.expiration.ms",
+    "socket_request_max_bytes": "socket.request.max.bytes",
+    "commit_threads": "odradek.commit.threads",
+    "commit_max_bytes": "odradek.commit.max.bytes",
+    "commit_max_pending_bytes": "odradek.commit.max.pending.bytes",
+    "connection_max_in_flight_requests": "odradek.connection.max.in.flight.requests",
+    "connection_write_timeout_ms": "odradek.connection.write.timeout.ms",
+    "drain_timeout_ms": "odradek.drain.timeout.ms",
+}
+"""Fields that are a setting's value as it is."""
+
+
+def _typed(layers: BrokerLayers) -> dict[str, Any]:
+    return {field: layers.values[name] for field, name in _SIMPLE.items()}
+
+
+def _int(layers: BrokerLayers, name: str) -> int:
+    value = layers.values[name]
+    assert isinstance(value, int), name
+    return value
+
+
+def _optional(layers: BrokerLayers, name: str) -> str | None:
+    value = layers.values[name]
+    return None if value is None else str(value)
+
+
+def _texts(layers: BrokerLayers, name: str) -> tuple[str, ...]:
+    value = layers.values[name]
+    if isinstance(value, tuple):
+        return value
+    return tuple(text.strip() for text in str(value).split(",")) if value else ()
+
+
+def _listeners(layers: BrokerLayers) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+    """The broker's listeners; those of the controller role, which a cluster of one does not need, are left out."""
+    controllers = {name.upper() for name in _texts(layers, "controller.listener.names")}
+    every = parse_endpoints("listeners", _texts(layers, "listeners"))
+    listeners = tuple(endpoint for endpoint in every if endpoint.name not in controllers)
+    if not listeners:
+        raise ConfigError("listeners has no listener for clients, as PLAINTEXT://127.0.0.1:9092")
+    check_protocols(listeners, _texts(layers, "listener.security.protocol.map"))
+    wanted = parse_endpoints("advertised.listeners", _texts(layers, "advertised.listeners"))
+    told = tuple(endpoint for endpoint in wanted if endpoint.name not in controllers)
+    return listeners, advertised(listeners, told or None)
+
+
+def _storage_url(layers: BrokerLayers) -> str:
+    url = _optional(layers, "odradek.storage")
+    if url is not None:
+        return url
+    folders = _texts(layers, "log.dirs") or _texts(layers, "log.dir")
+    if len(folders) > 1:
+        raise ConfigError(f"log.dirs names {len(folders)} directories; this version keeps its data in one")
+    return f"lmdb://{Path(folders[0]).absolute()}"
+
+
+def _per_ip(layers: BrokerLayers) -> Mapping[str, int]:
+    overrides: dict[str, int] = {}
+    for entry in _texts(layers, "max.connections.per.ip.overrides"):
+        host, colon, count = entry.rpartition(":")
+        if not colon or not count.strip().isdigit():
+            raise ConfigError(f"max.connections.per.ip.overrides: {entry!r} is not of the form HOST:COUNT")
+        overrides[host.strip()] = int(count)
+    return overrides
+
+
+def _group(layers: BrokerLayers) -> GroupConfig:
+    names = [field.name for field in fields(GroupConfig)]
+    return GroupConfig(**{name: _int(layers, name.replace("_", ".")) for name in names})

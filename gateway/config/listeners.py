@@ -1,0 +1,77 @@
+"""`listeners`, `advertised.listeners` and `listener.security.protocol.map`, with Kafka's rules."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.config.errors import ConfigError
+
+_ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):(-?[0-9]+)")
+MAX_PORT: Final = 65535
+SUPPORTED_PROTOCOLS: Final = frozenset({"PLAINTEXT"})
+"""TLS and SASL come with the security issue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One listener's name, host (empty: all interfaces) and port (0: any free one)."""
+
+    name: str
+    host: str
+    port: int
+
+
+def parse_endpoints(setting: str, texts: tuple[str, ...]) -> tuple[Endpoint, ...]:
+    """Parse `NAME://HOST:PORT`, … . Raises ConfigError."""
+    endpoints = tuple(_endpoint(setting, text) for text in texts)
+    names = [endpoint.name for endpoint in endpoints]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{setting} names a listener twice: {','.join(texts)}")
+    return endpoints
+
+
+def _endpoint(setting: str, text: str) -> Endpoint:
+    matched = _ENDPOINT.fullmatch(text)
+    if matched is None:
+        raise ConfigError(f"{setting}: {text!r} is not of the form NAME://HOST:PORT, as PLAINTEXT://127.0.0.1:9092")
+    port = int(matched[3])
+    if not 0 <= port <= MAX_PORT:
+        raise ConfigError(f"{setting}: port {port} of {text!r} is not between 0 and {MAX_PORT}")
+    return Endpoint(matched[1].upper(), matched[2].strip("[]"), port)
+
+
+def check_protocols(endpoints: tuple[Endpoint, ...], protocol_map: tuple[str, ...]) -> None:
+    """Every listener's security protocol must be one that is served. Raises ConfigError."""
+    protocols = dict(_protocol(entry) for entry in protocol_map)
+    for endpoint in endpoints:
+        protocol = protocols.get(endpoint.name)
+        if protocol is None:
+            raise ConfigError(f"listeners: {endpoint.name} has no entry in listener.security.protocol.map")
+        if protocol not in SUPPORTED_PROTOCOLS:
+            raise ConfigError(
+                f"listeners: {endpoint.name} uses {protocol}; this version serves only "
+                f"{', '.join(sorted(SUPPORTED_PROTOCOLS))} (set listener.security.protocol.map)"
+            )
+
+
+def _protocol(entry: str) -> tuple[str, str]:
+    name, colon, protocol = entry.rpartition(":")
+    if not colon:
+        raise ConfigError(f"listener.security.protocol.map: {entry!r} is not of the form NAME:PROTOCOL")
+    return name.strip().upper(), protocol.strip().upper()
+
+
+def advertised(listeners: tuple[Endpoint, ...], wanted: tuple[Endpoint, ...] | None) -> tuple[Endpoint, ...]:
+    """What clients are told for each listener. Raises ConfigError for an address nobody can connect to."""
+    chosen = {endpoint.name: endpoint for endpoint in wanted or listeners}
+    for name in chosen:
+        if name not in {endpoint.name for endpoint in listeners}:
+            raise ConfigError(f"advertised.listeners names {name}, which listeners does not")
+    told = tuple(chosen.get(endpoint.name, endpoint) for endpoint in listeners)
+    for endpoint in told:
+        if endpoint.host in ("0.0.0.0", "::"):  # noqa: S104 - refused, not bound
+            raise ConfigError(
+                "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0: "
+                "set advertised.listeners (--advertise HOST:PORT) to an address that clients reach"
+            )
+    return told

@@ -1,0 +1,42 @@
+"""Joins the sources, in their order of precedence, into a checked configuration."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from coordinator.configs.errors import ConfigRefusedError
+from coordinator.configs.layers import BrokerLayers
+from coordinator.configs.tables import broker_definition
+from gateway.config.broker_config import BrokerConfig
+from gateway.config.errors import ConfigError
+from gateway.config.sources import Setting, Settings, read_environment, read_file, warn_of_unknown
+
+
+def load_config(
+    file: Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> BrokerConfig:
+    """The configuration from a file, the environment (by default this process's) and overrides; the last wins.
+
+    Raises ConfigError naming the setting, where it was set and what is allowed.
+    """
+    settings: Settings = {}
+    if file is not None:
+        settings.update(read_file(file))
+    settings.update(read_environment(os.environ if environ is None else environ))
+    settings.update({name: Setting(text, "command line") for name, text in (overrides or {}).items()})
+    warn_of_unknown(settings)
+    _check(settings)
+    return BrokerConfig.of(BrokerLayers({name: setting.text for name, setting in settings.items()}))
+
+
+def _check(settings: Settings) -> None:
+    for name, setting in settings.items():
+        definition = broker_definition(name)
+        if definition is None:
+            continue
+        try:
+            definition.parse(setting.text)
+        except ConfigRefusedError as error:
+            raise ConfigError(f"{error.message} ({setting.place})") from error

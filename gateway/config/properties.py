@@ -1,0 +1,44 @@
+"""Java properties files, as Kafka's server.properties is one: `key=value`, continuation lines, escapes, comments."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_KEY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+
+
+def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield (key, value, line number) of each entry, in order; a later entry of the same key is meant to win."""
+    for line, number in _logical_lines(text):
+        matched = _KEY.fullmatch(line)
+        assert matched is not None, "every line matches"
+        yield _unescape(matched[1]), _unescape(matched[2]), number
+
+
+def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
+    """Join continued lines; leave out comments and blanks. A comment is never continued."""
+    joined, started = "", 0
+    for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+        line = raw.lstrip(" \t\f")
+        if not joined:
+            if not line or line[0] in "#!":
+                continue
+            started = number
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            joined += line[:-1] or " "
+            continue
+        yield joined + line, started
+        joined = ""
+    if joined:
+        yield joined, started
+
+
+def _unescape(text: str) -> str:
+    def replace(matched: re.Match[str]) -> str:
+        escape = matched[1]
+        return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPES.get(escape, escape)
+
+    return _ESCAPE.sub(replace, text)

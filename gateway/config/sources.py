@@ -1,0 +1,116 @@
+"""Reading settings from files and the environment, each with the place it was found, for messages."""
+
+import logging
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from coordinator.configs.tables import BROKER_CONFIGS, broker_definition
+from gateway.config.errors import ConfigError
+from gateway.config.properties import parse_properties
+
+log = logging.getLogger(__name__)
+
+KAFKA_PREFIX: Final = "KAFKA_"
+ODRADEK_PREFIX: Final = "ODRADEK_"
+IMAGE_ONLY: Final = frozenset(
+    (
+        "KAFKA_VERSION",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_LOG4J_OPTS",
+        "KAFKA_OPTS",
+        "KAFKA_JMX_OPTS",
+        "KAFKA_JMX_PORT",
+        "KAFKA_JMX_HOSTNAME",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_GC_LOG_OPTS",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL",
+        "KAFKA_LOG4J_LOGGERS",
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_IMAGE",
+        "KAFKA_HOME",
+    )
+)
+"""Variables of the official image that are no settings of the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting's text, and where it stands."""
+
+    text: str
+    place: str
+
+
+Settings = dict[str, Setting]
+
+
+def read_file(path: Path) -> Settings:
+    """Settings of a TOML file (`.toml`) or a properties file (anything else). Raises ConfigError."""
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the configuration file {path}: {error}") from error
+    if path.suffix == ".toml":
+        return _read_toml(path, content)
+    return {name: Setting(value.strip(), f"{path}:{line}") for name, value, line in parse_properties(content)}
+
+
+def _read_toml(path: Path, content: str) -> Settings:
+    try:
+        tables = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    return {name: Setting(text, f"{path} ({name})") for name, text in _flatten("", tables, path)}
+
+
+def _flatten(prefix: str, value: object, path: Path) -> Iterator[tuple[str, str]]:
+    """Nested tables become dotted names; `[log.retention] ms = 1` and `"log.retention.ms" = 1` are the same."""
+    if isinstance(value, dict):
+        for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
+            yield from _flatten(f"{prefix}.{key}" if prefix else str(key), inner, path)  # pyright: ignore[reportUnknownArgumentType]
+    elif isinstance(value, bool):
+        yield prefix, "true" if value else "false"
+    elif isinstance(value, list):
+        yield prefix, ",".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+    elif isinstance(value, str | int | float):
+        yield prefix, str(value)
+    else:
+        raise ConfigError(f"{path}: {prefix} is a {type(value).__name__}; a setting is text, a number or a list")
+
+
+def read_environment(environ: Mapping[str, str]) -> Settings:
+    """Settings of `KAFKA_*` and `ODRADEK_*` variables; the latter win."""
+    settings: Settings = {}
+    for variable, text in sorted(environ.items()):
+        if variable.startswith(KAFKA_PREFIX) and variable not in IMAGE_ONLY:
+            settings[_dotted(variable.removeprefix(KAFKA_PREFIX))] = Setting(text, f"${variable}")
+    for variable, text in sorted(environ.items()):
+        name = _own_name(variable)
+        if name is not None:
+            settings[name] = Setting(text, f"${variable}")
+    return settings
+
+
+def _own_name(variable: str) -> str | None:
+    """The setting of an `ODRADEK_*` variable: ours if there is one, else Kafka's; other variables are not for us."""
+    if not variable.startswith(ODRADEK_PREFIX):
+        return None
+    name = _dotted(variable.removeprefix(ODRADEK_PREFIX))
+    if f"odradek.{name}" in BROKER_CONFIGS:
+        return f"odradek.{name}"
+    return name if broker_definition(name) is not None else None
+
+
+def _dotted(name: str) -> str:
+    """The official image's rule: `_` is a dot, `__` an underscore, `___` a hyphen."""
+    return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
+
+
+def warn_of_unknown(settings: Settings) -> None:
+    """Name settings that mean nothing to a broker, as Kafka does; they are kept, for plugins of clients may use them."""
+    for name, setting in settings.items():
+        if broker_definition(name) is None:
+            log.warning("unknown setting ignored name=%s place=%s", name, setting.place)
