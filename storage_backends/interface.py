@@ -17,7 +17,7 @@ from wire.log_values import LogSnapshot, LogWrite, PartitionKey
 
 
 class StoreError(Exception):
-    """The store could not do what was asked; nothing of the failed call is kept."""
+    """The store could not do what was asked; nothing of the failed call is kept unless the method says otherwise."""
 
 
 class StoreFullError(StoreError):
@@ -42,15 +42,24 @@ class OffsetNotInStoreError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class LogPolicy:
-    """The topic settings a store acts on (`segment.bytes`, `segment.ms`)."""
+    """The topic settings a store acts on (`segment.bytes`, `segment.ms`, and whether `flush.messages` is 1).
+
+    `durable` says that commits will ask for `sync`, so that a backend may arrange for it. Where it is False, commits
+    without `sync` are left to the operating system's page cache if the backend can do that, and after an
+    operating-system crash the newest part of the log may be missing.
+    """
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    durable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentInfo:
-    """One segment: `base_offset` to `end_offset` (exclusive), its bytes of batches, and whether it is sealed."""
+    """One segment: `base_offset` to `end_offset` (exclusive), its bytes of batches, and whether it is sealed.
+
+    The first segment may hold batches below the log start: they count here and are never lent.
+    """
 
     base_offset: int
     end_offset: int
@@ -89,8 +98,11 @@ class PartitionStore(Protocol):
         ...
 
     def load(self) -> LogSnapshot:
-        """What the last durable commit left: cost independent of the amount of data.
+        """What the last commit left: cost independent of the amount of data.
 
+        Epochs come in the order of their numbers, without those that ended at or below the log start; aborted
+        transactions in the order of their last offsets, without those that ended below the log start.
+        `max_timestamp_ms` is that of all segments still kept, so it may belong to a batch below the log start.
         Raises StoreCorruptError.
         """
         ...
@@ -98,9 +110,15 @@ class PartitionStore(Protocol):
     def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
         """Write all of `writes`, in order, in one transaction; on return they survive `kill -9`.
 
-        With `sync` they also survive a power cut. Batches must continue the log without a gap (ValueError: our bug).
-        Rolls to a new segment before the first batch that would break the policy; then one call may span two
-        segments, and the batches of the first are durable before those of the second are visible.
+        With `sync` they also survive a power cut (and without, if the store knows no difference). The batches' bytes
+        are copied: the caller may reuse the buffers on return. Batches must continue the log without a gap (ValueError:
+        our bug, and nothing is written). A log start below the present one changes nothing; one above the log end, in
+        a write without batches, first empties the log (epochs, producers and all), which goes on from there: what a
+        follower does whose leader has deleted further. Whole segments below the log start are deleted.
+
+        Rolls to a new segment before the first *write* that would break the policy, as Kafka does before a record
+        set; then one call spans two transactions and segments, and the first is durable before the second is visible.
+        A write is never split: it may be larger than `segment_bytes`, and is then a segment by itself.
         Raises StoreFullError or StoreError; then nothing of `writes` (but for a roll between them, a prefix) is kept.
         """
         ...
@@ -108,10 +126,12 @@ class PartitionStore(Protocol):
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
         """Lend whole batches from the one containing `start_offset` up to but not including `end_offset`.
 
-        Stops before `max_bytes` are exceeded, except that a first batch larger than `max_bytes` is still lent. Empty
-        when `start_offset` is the log end or `start_offset >= end_offset`. A batch whose last offset is >= `end_offset`
-        is not lent. After compaction the first batch may begin above `start_offset`.
-        Raises OffsetNotInStoreError, StoreError.
+        Stops before `max_bytes` are exceeded, except that a first batch larger than `max_bytes` is still lent; a
+        store may also stop earlier, at a border of its own (a segment, a stored value), but never before the first
+        batch. Empty only when `start_offset` is the log end, `start_offset >= end_offset`, or the first batch is not
+        wholly below `end_offset`. A batch whose last offset is >= `end_offset` is not lent, nor is one beyond the
+        last commit. After compaction the first batch may begin above `start_offset`; the batch that contains the log
+        start is lent whole. Raises OffsetNotInStoreError, StoreError.
         """
         ...
 
@@ -120,22 +140,33 @@ class PartitionStore(Protocol):
         ...
 
     def find_by_timestamp(self, timestamp_ms: int) -> int | None:
-        """The base offset of the first batch whose max timestamp is >= `timestamp_ms`, None when there is none."""
+        """The base offset of the first batch, not below the log start, whose max timestamp is >= `timestamp_ms`.
+
+        None when there is none. Raises StoreError.
+        """
         ...
 
     def find_max_timestamp(self) -> int | None:
-        """The base offset of the first batch that carries the log's largest timestamp, None when the log is empty."""
+        """The base offset of the first batch, not below the log start, that carries the largest timestamp there.
+
+        None when the log is empty. Raises StoreError.
+        """
         ...
 
     def truncate(self, end_offset: int) -> LogSnapshot:
-        """Durably drop every batch that ends at or above `end_offset`, its epochs, producer rows and aborted ranges.
+        """Durably drop every batch that ends at or above `end_offset`, and what was written with or after it.
 
-        Producer state is rebuilt by the caller, who gets the snapshot that is left. Raises StoreError.
+        The cut is `end_offset` or the base offset of the first dropped batch, whichever is lower: the log then ends
+        at the cut (or where it ended), epochs that start at or above the cut and aborted ranges that end there go,
+        even when no batch does. A log start above the cut comes down to it. A producer's row goes when the write that
+        last set it left the log end above the cut; rows the log's pruned history does not touch stay as they are. The
+        caller, who gets the snapshot that is left, rebuilds the rows that went from the batches that stay.
+        Held leases stay valid. Raises StoreError.
         """
         ...
 
     def configure(self, policy: LogPolicy) -> None:
-        """Use another policy from the next commit on."""
+        """Use another policy from the next commit on. A change of `durable` may start a new segment then."""
         ...
 
     def segments(self) -> Sequence[SegmentInfo]:
@@ -147,7 +178,10 @@ class PartitionStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what is held open. Idempotent; outstanding leases must be released first."""
+        """Release what is held open; everything committed is durable on return. Idempotent.
+
+        Outstanding leases must be released first. Raises StoreError when the last sync fails.
+        """
         ...
 
 
@@ -161,14 +195,14 @@ class Store(Protocol):
     def open(self, key: PartitionKey, policy: LogPolicy) -> PartitionStore:
         """Open the partition's log, creating an empty one when there is none. At most one open handle per key.
 
-        Raises StoreError, StoreCorruptError.
+        Raises StoreError (also when it is open already), StoreFullError, StoreCorruptError, StoreFormatError.
         """
         ...
 
     def delete(self, key: PartitionKey) -> None:
         """Remove the partition's log; the handle must be closed. A crash in between leaves it whole or gone.
 
-        No error when there is none.
+        No error when there is none. Raises StoreError, also while a handle is open.
         """
         ...
 
@@ -177,7 +211,7 @@ class Store(Protocol):
         ...
 
     def set_properties(self, values: Mapping[str, str]) -> None:
-        """Durably add or replace named values, all at once."""
+        """Durably add or replace named values, all at once. Raises StoreFullError, StoreError."""
         ...
 
     def close(self) -> None:

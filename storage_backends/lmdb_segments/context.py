@@ -1,0 +1,60 @@
+"""What the partitions of one open store share."""
+
+import logging
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from storage_backends.lmdb_segments.layout import DELETED_SUFFIX
+from storage_backends.lmdb_segments.sealed_cache import SealedCache
+from storage_backends.options import StoreOptions
+
+_logger = logging.getLogger(__name__)
+
+
+class Janitor:
+    """Removes files and directories behind the writers' backs: unlinking a large file takes a while.
+
+    What is to go is first renamed, at once, so that its name is free and a crash does not bring it back.
+    """
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="odradek-store-janitor")
+        self._numbers: Iterator[int] = count()
+
+    def remove(self, path: Path) -> None:
+        """Rename `path` out of the way and remove it later. Raises OSError when it cannot be renamed."""
+        doomed = path.rename(path.with_name(f"{path.name}.{next(self._numbers)}{DELETED_SUFFIX}"))
+        self._worker.submit(_purge_later, doomed)
+
+    def close(self) -> None:
+        """Finish what is under way."""
+        self._worker.shutdown()
+
+
+def _purge_later(path: Path) -> None:
+    try:
+        purge(path)
+    except OSError as error:
+        _logger.warning("cannot remove %s now (%s); the next start tries again", path, error)
+
+
+def purge(path: Path) -> None:
+    """Remove a file or a directory with all it holds. Raises OSError."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreContext:
+    """Options, and the services that all partitions use."""
+
+    options: StoreOptions
+    boot_id: str
+    janitor: Janitor
+    sealed_cache: SealedCache

@@ -1,0 +1,87 @@
+"""Foreign errors become ours here, once, at the backend's edge."""
+
+import errno
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from storage_backends.interface import StoreCorruptError, StoreError, StoreFormatError, StoreFullError
+from wire.records.errors import InvalidRecordBatch
+
+ForeignError = (lmdb.Error, OSError, InvalidRecordBatch)
+"""All that may come from below; catch it and raise what `mapped` returns."""
+
+_FULL = {
+    errno.ENOSPC: "the file system is full: free space on it, lower retention.bytes or retention.ms, or add a disk",
+    errno.EDQUOT: "the disk quota is used up: raise it, or lower retention.bytes or retention.ms",
+    errno.EFBIG: "the file size limit is reached: raise it (ulimit -f), or lower segment.bytes",
+}
+_CORRUPT = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, InvalidRecordBatch)
+_FORMAT = (lmdb.VersionMismatchError, lmdb.IncompatibleError)
+_TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
+
+
+def mapped(error: Exception, path: Path, doing: str) -> StoreError:
+    """Return our error for a foreign one that came up while `doing` something to `path`."""
+    code = _code_of(error)
+    where = f"{doing} {path}: "
+    if code in _FULL:
+        return StoreFullError(where + _FULL[code])
+    if isinstance(error, lmdb.MapFullError):
+        return StoreFullError(where + "one write is larger than the segment's map: raise segment.bytes")
+    if isinstance(error, _FORMAT):
+        return StoreFormatError(f"{where}{error}; this version reads LMDB {'.'.join(map(str, lmdb.version()))} files")
+    if isinstance(error, _CORRUPT):
+        return StoreCorruptError(f"{where}{error}; restore the file or delete the partition's directory")
+    if isinstance(error, lmdb.PanicError):
+        return StoreError(f"{where}an earlier error left the segment unusable; reopen the partition ({error})")
+    if code in _TOO_MANY_FILES:
+        return StoreError(f"{where}too many open files: raise the limit (ulimit -n), about 3 a partition are needed")
+    return StoreError(where + str(error))
+
+
+def _code_of(error: Exception) -> int | None:
+    if isinstance(error, OSError):
+        return error.errno
+    return getattr(error, "code", None)
+
+
+def mapped_commit(error: Exception, path: Path, size_bytes: int) -> StoreError:
+    """Return our error for a failed commit of `size_bytes` to a segment.
+
+    LMDB says EIO when a write came to a halt halfway, as it does when space runs out: so ask for the space.
+    """
+    if isinstance(error, lmdb.Error) and _code_of(error) == errno.EIO:
+        refusal = _try_to_reserve(path, size_bytes)
+        if refusal is not None:
+            return mapped(refusal, path, "writing")
+    return mapped(error, path, "writing")
+
+
+def _try_to_reserve(path: Path, size_bytes: int) -> OSError | None:
+    """Reserve room behind the file's end and give it back; pages there belong to no transaction yet."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        return error
+    try:
+        end = os.fstat(fd).st_size
+        os.posix_fallocate(fd, end, size_bytes + 65536)
+        os.ftruncate(fd, end)
+    except OSError as error:
+        return error if error.errno in _FULL else None
+    finally:
+        os.close(fd)
+    return None
+
+
+@contextmanager
+def mapping_errors(path: Path, doing: str) -> Generator[None]:
+    """Map what is raised inside. For rare paths: hot ones catch `ForeignError` themselves, which costs nothing."""
+    try:
+        yield
+    except ForeignError as error:
+        raise mapped(error, path, doing) from error

@@ -1,0 +1,55 @@
+"""The few file system operations whose order decides what a crash leaves. All raise OSError."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from storage_backends.interface import StoreLockedError
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace a file's content as a whole, durably: after a crash it is the old or the new one."""
+    draft = path.with_name(path.name + ".new")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    sync_directory(path.parent)
+
+
+def boot_id() -> str:
+    """Return what tells one run of the operating system from the next, empty where there is no such thing."""
+    return _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else ""
+
+
+class DirectoryLock:
+    """A lock on a directory that goes with the process, however it ends (flock on a file in it)."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise StoreLockedError(
+                f"{path.parent} is in use by the process with id {owner}: stop it first, or use another directory"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let another process have the directory."""
+        os.close(self._fd)

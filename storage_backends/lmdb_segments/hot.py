@@ -1,0 +1,29 @@
+"""Which of a log's offsets were written a moment ago, so that reading them touches no disk."""
+
+from collections import deque
+
+
+class HotTail:
+    """The last `limit_bytes` of commits made since the log was opened. One writer, any number of readers."""
+
+    __slots__ = ("_bytes", "_limit_bytes", "_marks", "start_offset")
+
+    def __init__(self, limit_bytes: int, log_end_offset: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._marks: deque[tuple[int, int]] = deque()
+        self._bytes = 0
+        self.start_offset = log_end_offset
+
+    def add(self, first_offset: int, size_bytes: int) -> None:
+        """Note a commit."""
+        self._marks.append((first_offset, size_bytes))
+        self._bytes += size_bytes
+        while self._bytes > self._limit_bytes and len(self._marks) > 1:
+            self._bytes -= self._marks.popleft()[1]
+        self.start_offset = self._marks[0][0]
+
+    def reset(self, log_end_offset: int) -> None:
+        """Forget everything: the log was cut."""
+        self._marks.clear()
+        self._bytes = 0
+        self.start_offset = log_end_offset

@@ -1,0 +1,146 @@
+"""What lies where in an LMDB store: the contract with other processes that read sealed segments (Spark), and with
+ourselves after a crash.
+
+    <store>/format                        "odradek-lmdb 1"
+    <store>/lock                          flock()ed by the process that has the store open; holds its process id
+    <store>/properties.json               the named values
+    <store>/<topic>-<index>.<topic id>/   one directory a partition; the id in base64url, as Kafka prints it
+        00000000000000000000.lmdb         one LMDB environment (a plain file) a segment, named by its base offset
+        00000000000000000000.unsynced     beside a segment that is written without syncs: the boot it belongs to
+
+Names that end in `.new` (half made), `.truncated` (a truncation that is decided but not finished, see `recovery`) and
+`.deleted` are taken up or removed when the store or the partition is next opened.
+
+The segment with the highest base offset is the active one. All others are sealed: synced, and never written again; a
+truncation into one replaces the file. They may be opened by other processes with `readonly=True, lock=False`.
+
+Inside a segment, integers are big-endian so that keys sort by value:
+
+    database "log"    last offset (u64) of the value's batches → one or more whole record batches, one after the other
+    main database     "m" → the segment's meta; and rows whose first byte says what they are:
+        "a" last offset u64, producer id u64 → first offset, last stable offset: an aborted transaction
+        "e" leader epoch u32 → start offset
+        "p" producer id u64 → log end offset after the write that set it, then the state, opaque
+        "s" base offset u64 → end offset, bytes, max timestamp: a sealed segment that is still kept
+        "t" max timestamp u64 so far → key in "log" of the value that reached it (sparse)
+
+The log is keyed by *last* offset: the first key not below an offset is then the value that holds it, and a key below an
+end offset says that the whole value lies below it, both without looking into values. Every new segment starts with its
+predecessor's rows a, e, p and s, so that the active segment alone tells the state of the log.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+from uuid import UUID
+
+from wire.log_values import PartitionKey
+
+FORMAT_NAME = "odradek-lmdb"
+FORMAT_VERSION = 1
+FORMAT_FILE = "format"
+LOCK_FILE = "lock"
+PROPERTIES_FILE = "properties.json"
+TOPIC_FILE = "topic"
+
+SEGMENT_SUFFIX = ".lmdb"
+UNSYNCED_SUFFIX = ".unsynced"
+NEW_SUFFIX = ".new"
+TRUNCATED_SUFFIX = ".truncated"
+DELETED_SUFFIX = ".deleted"
+
+LOG_DB = b"log"
+META_KEY = b"m"
+
+U64 = Struct(">Q")
+PAIR = Struct(">qq")
+EXTENT = Struct(">QQq")
+ABORTED_KEY = Struct(">cQq")
+EPOCH_KEY = Struct(">cI")
+ROW_KEY = Struct(">cQ")
+ABORTED, EPOCH, PRODUCER, SEALED, TIME = b"a", b"e", b"p", b"s", b"t"
+
+_META = Struct(">HHqqqqqqq")
+_MAX_TOPIC_IN_NAME = 180
+_SHORTENED = "~"
+
+
+class SegmentMeta(NamedTuple):
+    """The meta row: what the segment and, in the active one, the log have come to.
+
+    `size_bytes` counts the batches, `max_timestamp_ms` is theirs; `first_timestamp_ms` is the first batch's max
+    timestamp; `indexed_bytes` is what `size_bytes` was at the last time index row.
+    """
+
+    base_offset: int
+    log_start_offset: int
+    log_end_offset: int
+    size_bytes: int = 0
+    first_timestamp_ms: int = -1
+    max_timestamp_ms: int = -1
+    indexed_bytes: int = 0
+
+    def pack(self) -> bytes:
+        """Return the row's value."""
+        return _META.pack(FORMAT_VERSION, 0, *self)
+
+
+def unpack_meta(value: bytes) -> tuple[int, SegmentMeta | None]:
+    """Return the format version of the row, and the row when the version is ours."""
+    version = int.from_bytes(value[:2], "big")
+    if version != FORMAT_VERSION or len(value) != _META.size:
+        return version, None
+    return version, SegmentMeta(*_META.unpack(value)[2:])
+
+
+def segment_name(base_offset: int) -> str:
+    """Return the file name of the segment that starts there."""
+    return f"{base_offset:020d}{SEGMENT_SUFFIX}"
+
+
+def unsynced_name(base_offset: int) -> str:
+    """Return the name of the file that marks the segment as written without syncs."""
+    return f"{base_offset:020d}{UNSYNCED_SUFFIX}"
+
+
+def segment_bases(directory: Path) -> list[int]:
+    """Return the base offsets of the segments in a partition's directory, in order. Raises OSError."""
+    return sorted(int(each.stem) for each in directory.iterdir() if each.suffix == SEGMENT_SUFFIX)
+
+
+def partition_dir_name(key: PartitionKey) -> str:
+    """Return the directory name of a partition.
+
+    A topic's name may be as long as a file name may; then it is cut here and stands in the file `topic` in full.
+    """
+    topic_id = urlsafe_b64encode(key.topic_id.bytes).decode().rstrip("=")
+    topic = key.topic if len(key.topic) <= _MAX_TOPIC_IN_NAME else key.topic[:_MAX_TOPIC_IN_NAME] + _SHORTENED
+    return f"{topic}-{key.index}.{topic_id}"
+
+
+def is_shortened(key: PartitionKey) -> bool:
+    """Whether the directory's name does not tell the whole topic name."""
+    return len(key.topic) > _MAX_TOPIC_IN_NAME
+
+
+def parse_partition_dir(directory: Path) -> PartitionKey:
+    """Return the partition that a directory belongs to.
+
+    Raises ValueError when the name is none of ours, OSError when the file `topic` cannot be read.
+    """
+    name, _, topic_id = directory.name.rpartition(".")
+    topic, _, index = name.rpartition("-")
+    if not topic:
+        raise ValueError(f"{directory.name} is not <topic>-<index>.<topic id>")
+    if topic.endswith(_SHORTENED):
+        topic = (directory / TOPIC_FILE).read_text(encoding="utf-8")
+    return PartitionKey(topic, UUID(bytes=urlsafe_b64decode(topic_id + "==")), int(index))
+
+
+def partition_dirs(store: Path) -> Iterator[Path]:
+    """Walk the partitions' directories of a store, without those half made or deleted. Raises OSError."""
+    for entry in store.iterdir():
+        if entry.is_dir() and entry.suffix not in (NEW_SUFFIX, DELETED_SUFFIX) and entry.name != "lost+found":
+            yield entry

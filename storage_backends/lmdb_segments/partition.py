@@ -1,0 +1,224 @@
+"""One partition's log in LMDB segments: the interface's methods, and where foreign errors become ours.
+
+The writer changes segments (`segment_log`); readers take its `state`, one immutable value that is replaced after every
+commit, and pin the segment they need. So readers take no lock of the writer's.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentInfo, StoreError
+from storage_backends.lmdb_segments.context import StoreContext
+from storage_backends.lmdb_segments.errors import ForeignError, mapped, mapped_commit, mapping_errors
+from storage_backends.lmdb_segments.hot import HotTail
+from storage_backends.lmdb_segments.reads import (
+    CopyLease,
+    PageLease,
+    ReadTxn,
+    first_batch_at,
+    lend,
+    max_timestamp_from,
+)
+from storage_backends.lmdb_segments.recovery import open_log
+from storage_backends.lmdb_segments.segment import LogDb, Segment
+from storage_backends.lmdb_segments.segment_log import SegmentLog
+from storage_backends.lmdb_segments.tables import snapshot
+from storage_backends.planning import NO_TIMESTAMP, SegmentFill, plan_runs
+from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+
+_OnClose = Callable[[PartitionKey], None]
+
+
+class LmdbPartition:
+    """A `PartitionStore`. Opening it raises StoreError and its kinds."""
+
+    def __init__(
+        self, key: PartitionKey, directory: Path, policy: LogPolicy, context: StoreContext, on_close: _OnClose
+    ) -> None:
+        self._key = key
+        self._directory = directory
+        self._context = context
+        self._on_close = on_close
+        with mapping_errors(directory, "opening"):
+            self._log = SegmentLog(directory, policy, context, open_log(directory, policy, context))
+        self._hot = HotTail(context.options.hot_bytes, self._log.state.meta.log_end_offset)
+        self._unusable = ""
+        self._mode_changed = False
+
+    @property
+    def key(self) -> PartitionKey:
+        """See `PartitionStore.key`."""
+        return self._key
+
+    def load(self) -> LogSnapshot:
+        """See `PartitionStore.load`."""
+        self._check_usable()
+        with mapping_errors(self._directory, "reading"):
+            return snapshot(self._log.state.meta, self._log.rows())
+
+    def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
+        """See `PartitionStore.commit`."""
+        self._check_usable()
+        log = self._log
+        meta, policy = log.state.meta, log.policy
+        fill = SegmentFill(meta.size_bytes, meta.first_timestamp_ms)
+        runs = plan_runs(writes, meta.log_end_offset, fill, policy)
+        size_bytes = sum([len(batch.data) for write in writes for batch in write.batches])
+        synced = sync or policy.durable
+        try:
+            if log.synced is not synced:
+                self._change_mode(synced=synced)
+            for run in runs:
+                log.run(run, size_bytes, synced=synced)
+        except ForeignError as error:
+            raise mapped_commit(error, log.state.segments[-1].path, size_bytes) from error
+        if size_bytes:
+            self._hot.add(meta.log_end_offset, size_bytes)
+
+    def _change_mode(self, *, synced: bool) -> None:
+        """Go on in a segment that is written with, or without, syncs: an LMDB environment cannot change that.
+
+        What must be durable must be so at once; what need not be may wait for the next roll, lest every other commit
+        rolls.
+        """
+        log = self._log
+        if synced or self._mode_changed or not log.state.meta.size_bytes:
+            log.start_segment(log.state.meta.log_end_offset, synced=synced)
+            self._mode_changed = False
+
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> PageLease | CopyLease:
+        """See `PartitionStore.read`."""
+        self._check_usable()
+        state = self._log.state
+        meta = state.meta
+        if not meta.log_start_offset <= start_offset <= meta.log_end_offset:
+            raise self._out_of_range(start_offset)
+        end_offset = min(end_offset, meta.log_end_offset)
+        if start_offset >= end_offset:
+            return CopyLease()
+        first = max(bisect_right(state.bases, start_offset) - 1, 0)
+        for segment in state.segments[first:]:
+            lease = self._lend(segment, start_offset, end_offset, max_bytes)
+            if lease is not None:
+                return lease
+        return CopyLease()
+
+    def _lend(
+        self, segment: Segment, start_offset: int, end_offset: int, max_bytes: int
+    ) -> PageLease | CopyLease | None:
+        try:
+            lease = lend(segment, start_offset, end_offset, max_bytes, self._context.options.max_leases_per_segment)
+        except ForeignError as error:
+            raise self._read_error(error, segment, start_offset) from error
+        self._note_use(segment)
+        return lease
+
+    def _note_use(self, segment: Segment) -> None:
+        segments = self._log.state.segments
+        if segment is not segments[-1] and segment in segments:
+            self._context.sealed_cache.touch(segment)
+
+    def _read_error(self, error: Exception, segment: Segment, start_offset: int) -> StoreError:
+        if segment not in self._log.state.segments:
+            return self._out_of_range(start_offset)  # deleted while we were on the way to it
+        return mapped(error, segment.path, "reading")
+
+    def _out_of_range(self, offset: int) -> OffsetNotInStoreError:
+        meta = self._log.state.meta
+        return OffsetNotInStoreError(
+            f"{self._key}: offset {offset} is not within {meta.log_start_offset} to {meta.log_end_offset}"
+        )
+
+    def is_hot(self, start_offset: int) -> bool:
+        """See `PartitionStore.is_hot`."""
+        return start_offset >= self._hot.start_offset and start_offset >= self._log.state.meta.base_offset
+
+    def find_by_timestamp(self, timestamp_ms: int) -> int | None:
+        """See `PartitionStore.find_by_timestamp`."""
+        self._check_usable()
+        state = self._log.state
+        for segment, info in zip(state.segments, state.infos(), strict=True):
+            if info.max_timestamp_ms < timestamp_ms or info.end_offset == info.base_offset:
+                continue
+            with self._reading(segment) as (txn, log):
+                offset = first_batch_at(txn, log, timestamp_ms, state.meta.log_start_offset)
+            if offset is not None and offset < state.meta.log_end_offset:
+                return offset
+        return None
+
+    def find_max_timestamp(self) -> int | None:
+        """See `PartitionStore.find_max_timestamp`."""
+        self._check_usable()
+        state = self._log.state
+        if state.meta.log_start_offset == state.meta.log_end_offset:
+            return None
+        largest = NO_TIMESTAMP
+        for segment, info in zip(state.segments, state.infos(), strict=True):
+            if info.base_offset >= state.meta.log_start_offset:
+                largest = max(largest, info.max_timestamp_ms)
+            else:
+                with self._reading(segment) as (txn, log):
+                    largest = max(largest, max_timestamp_from(txn, log, state.meta.log_start_offset))
+        return self.find_by_timestamp(largest)
+
+    @contextmanager
+    def _reading(self, segment: Segment) -> Generator[tuple[ReadTxn, LogDb]]:
+        try:
+            handle = segment.pin()
+            try:
+                with handle.env.begin(buffers=True) as txn:
+                    yield txn, handle.log
+            finally:
+                segment.unpin()
+        except ForeignError as error:
+            raise self._read_error(error, segment, segment.base_offset) from error
+        self._note_use(segment)
+
+    def truncate(self, end_offset: int) -> LogSnapshot:
+        """See `PartitionStore.truncate`."""
+        self._check_usable()
+        try:
+            self._log.truncate(end_offset)
+        except (*ForeignError, StoreError) as error:
+            self._unusable = "is in doubt after a failed truncation; reopen it"
+            if isinstance(error, StoreError):
+                raise
+            raise mapped(error, self._directory, "truncating") from error
+        self._hot.reset(self._log.state.meta.log_end_offset)
+        return self.load()
+
+    def configure(self, policy: LogPolicy) -> None:
+        """See `PartitionStore.configure`."""
+        self._mode_changed = self._mode_changed or policy.durable is not self._log.policy.durable
+        self._log.policy = policy
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """See `PartitionStore.segments`."""
+        self._check_usable()
+        return self._log.state.infos()
+
+    def size_bytes(self) -> int:
+        """See `PartitionStore.size_bytes`: the disk blocks of the files."""
+        self._check_usable()
+        with mapping_errors(self._directory, "measuring"):
+            return self._log.space_bytes()
+
+    def close(self) -> None:
+        """See `PartitionStore.close`."""
+        if self._unusable == _CLOSED:
+            return
+        self._unusable = _CLOSED
+        try:
+            with mapping_errors(self._directory, "closing"):
+                self._log.close()
+        finally:
+            self._on_close(self._key)
+
+    def _check_usable(self) -> None:
+        if self._unusable:
+            raise StoreError(f"the log of {self._key} {self._unusable}")
+
+
+_CLOSED = "is closed"

@@ -1,0 +1,141 @@
+"""Reading a segment: leases over LMDB's own pages, and the searches by time."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import lmdb
+
+from storage_backends.lmdb_segments.layout import ROW_KEY, TIME, U64
+from storage_backends.lmdb_segments.segment import LogDb, Segment
+from storage_backends.planning import NO_TIMESTAMP
+from wire.records.batch import BatchHeader, iter_headers, slice_from_offset, trim_before_offset, trim_to_bytes
+
+_logger = logging.getLogger(__name__)
+
+ReadTxn: TypeAlias = "lmdb.Transaction[memoryview]"
+
+
+class PageLease:
+    """Views of a segment's pages, which stay as they are for as long as the read transaction is held."""
+
+    __slots__ = ("_held", "chunks", "size_bytes")
+
+    def __init__(self, segment: Segment, txn: ReadTxn, chunks: Sequence[memoryview]) -> None:
+        self.chunks = chunks
+        self.size_bytes = sum([len(chunk) for chunk in chunks])
+        self._held = [(segment, txn)]
+
+    def release(self) -> None:
+        """See `ReadLease.release`."""
+        try:
+            segment, txn = self._held.pop()
+        except IndexError:
+            return  # released before
+        chunks, self.chunks = self.chunks, ()
+        try:
+            for chunk in chunks:
+                chunk.release()
+        except BufferError:
+            # reading unmapped pages would kill the process: rather keep them for good
+            _logger.exception("a lease of %s was released while its bytes were in use", segment.path)
+            return
+        txn.abort()
+        segment.unpin()
+
+
+class CopyLease:
+    """Bytes of the caller's own: nothing to give back."""
+
+    __slots__ = ("chunks", "size_bytes")
+
+    def __init__(self, chunks: Sequence[memoryview] = ()) -> None:
+        self.chunks = [memoryview(bytes(chunk)) for chunk in chunks]
+        self.size_bytes = sum([len(chunk) for chunk in self.chunks])
+
+    def release(self) -> None:
+        """See `ReadLease.release`."""
+        self.chunks = []
+
+
+def lend(
+    segment: Segment, start_offset: int, end_offset: int, max_bytes: int, max_leases: int
+) -> PageLease | CopyLease | None:
+    """Lend batches of one segment as `PartitionStore.read` says, None when it has none of them.
+
+    A segment has `max_leases` slots for held leases; beyond that the bytes are copied. Raises lmdb.Error, OSError,
+    CorruptBatch.
+    """
+    handle = segment.pin()
+    txn = lease = None
+    try:
+        txn = handle.env.begin(handle.log, None, False, True)  # noqa: FBT003 - positional: half the cost
+        chunks = _collect(txn.cursor(), start_offset, end_offset, max_bytes)
+        if chunks and segment.users <= max_leases:
+            lease = PageLease(segment, txn, chunks)
+            return lease
+        return CopyLease(chunks) if chunks else None
+    finally:
+        if lease is None:
+            if txn is not None:
+                txn.abort()
+            segment.unpin()
+
+
+def _collect(cursor: "lmdb.Cursor[memoryview]", start_offset: int, end_offset: int, max_bytes: int) -> list[memoryview]:
+    """Gather views of the values from `start_offset` on; only the first and the last are looked into."""
+    chunks: list[memoryview] = []
+    found = cursor.set_range(U64.pack(start_offset))
+    while found:
+        key, value = cursor.item()
+        reaches_end = int.from_bytes(key, "big") >= end_offset
+        if not chunks:
+            value = slice_from_offset(value, start_offset)
+        if reaches_end:
+            value = trim_before_offset(value, end_offset)
+        if len(value) > max_bytes:
+            if not chunks:
+                chunks.append(trim_to_bytes(value, max_bytes, keep_first=True))
+            return chunks
+        if value:
+            chunks.append(value)
+            max_bytes -= len(value)
+        found = not reaches_end and cursor.next()
+    return chunks
+
+
+def headers_from(txn: ReadTxn, log: LogDb, key: bytes, start_offset: int) -> Iterator[BatchHeader]:
+    """Walk the headers of a segment from the value at `key` on, without batches that end below `start_offset`."""
+    cursor = txn.cursor(db=log)
+    found = cursor.set_range(key)
+    while found:
+        for header in iter_headers(cursor.value()):
+            if header.last_offset >= start_offset:
+                yield header
+        found = cursor.next()
+
+
+def first_batch_at(txn: ReadTxn, log: LogDb, timestamp_ms: int, start_offset: int) -> int | None:
+    """Return the base offset of the first batch from `start_offset` on with at least that max timestamp."""
+    key = max(_key_before(txn, timestamp_ms), U64.pack(start_offset))
+    for header in headers_from(txn, log, key, start_offset):
+        if header.max_timestamp >= timestamp_ms:
+            return header.base_offset
+    return None
+
+
+def _key_before(txn: ReadTxn, timestamp_ms: int) -> bytes:
+    """Return a key at or above which the first such value lies: all before it had only lower timestamps."""
+    if timestamp_ms <= 0:
+        return b""
+    cursor = txn.cursor()
+    found = cursor.prev() if cursor.set_range(ROW_KEY.pack(TIME, timestamp_ms)) else cursor.last()
+    if not found or bytes(cursor.key()[:1]) != TIME:
+        return b""
+    return U64.pack(U64.unpack(cursor.value())[0] + 1)
+
+
+def max_timestamp_from(txn: ReadTxn, log: LogDb, start_offset: int) -> int:
+    """Return the largest timestamp of the segment's batches from `start_offset` on, -1 when there are none."""
+    headers = headers_from(txn, log, U64.pack(start_offset), start_offset)
+    return max((header.max_timestamp for header in headers), default=NO_TIMESTAMP)

@@ -1,0 +1,125 @@
+"""Opening a partition's directory, whatever a crash has left in it, without reading data.
+
+- `*.new`, `*.deleted`: half made, or doomed. Removed.
+- `<base>.truncated`: a truncation that had been decided. The file is complete and synced; all segments from that base
+  on give way to it. It is finished here.
+- Segments below the log start: the crash came between the commit that moved it and their removal. Removed.
+- A segment marked as written without syncs, by another run of the operating system: see `salvage`.
+"""
+
+import logging
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError, StoreFormatError
+from storage_backends.lmdb_segments.context import StoreContext, purge
+from storage_backends.lmdb_segments.files import sync_directory
+from storage_backends.lmdb_segments.layout import (
+    DELETED_SUFFIX,
+    FORMAT_VERSION,
+    META_KEY,
+    NEW_SUFFIX,
+    TRUNCATED_SUFFIX,
+    UNSYNCED_SUFFIX,
+    SegmentMeta,
+    segment_bases,
+    segment_name,
+    unpack_meta,
+    unsynced_name,
+)
+from storage_backends.lmdb_segments.salvage import salvage_segment
+from storage_backends.lmdb_segments.segment import Handle, Segment, env_settings, open_env
+from storage_backends.lmdb_segments.tables import LogRows, alive, read_rows
+
+_logger = logging.getLogger(__name__)
+
+
+class OpenedLog(NamedTuple):
+    """A log found on disk: its active segment, open and pinned, and what that says of the others."""
+
+    active: Segment
+    synced: bool
+    meta: SegmentMeta
+    sealed: tuple[SegmentInfo, ...]
+
+
+def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> OpenedLog:
+    """Bring the directory in order and open the log. Raises StoreError and foreign errors."""
+    _tidy(directory)
+    bases = segment_bases(directory)
+    if not bases:
+        raise StoreCorruptError(f"{directory} has no segment: restore it, or delete the directory")
+    base_offset = bases[-1]
+    synced = _mend(directory, base_offset, context)
+    path = directory / segment_name(base_offset)
+    handle = open_env(path, env_settings(policy, context.options, synced=synced))
+    try:
+        meta, kept = read_segment(handle, path)
+        sealed = tuple(alive(kept, meta.log_start_offset).sealed)
+        _check_sealed(directory, bases[:-1], sealed)
+    except BaseException:
+        handle.env.close()
+        raise
+    active = Segment(path, base_offset, handle)
+    active.pin()
+    return OpenedLog(active, synced, meta, sealed)
+
+
+def read_segment(handle: Handle, path: Path) -> tuple[SegmentMeta, LogRows]:
+    """Read all of a segment but its batches and time index. Raises StoreFormatError, StoreCorruptError."""
+    with handle.env.begin() as txn:
+        value = txn.get(META_KEY)
+        if value is None:
+            raise StoreCorruptError(f"{path} has no meta row: restore it, or delete the partition's directory")
+        version, meta = unpack_meta(value)
+        if meta is None:
+            raise StoreFormatError(f"{path} has segment format {version}; this version knows {FORMAT_VERSION}")
+        return meta, read_rows(txn)
+
+
+def _tidy(directory: Path) -> None:
+    for entry in list(directory.iterdir()):
+        if entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX):
+            purge(entry)
+    for entry in directory.glob(f"*{TRUNCATED_SUFFIX}"):
+        finish_truncation(directory, int(entry.stem))
+
+
+def finish_truncation(directory: Path, base_offset: int) -> None:
+    """Put `<base>.truncated` in the place of the segments from `base_offset` on. Raises OSError."""
+    for base in reversed(segment_bases(directory)):
+        if base > base_offset:
+            (directory / segment_name(base)).unlink()
+            (directory / unsynced_name(base)).unlink(missing_ok=True)
+    sync_directory(directory)  # first those gone, then this one in place: never a log with a gap
+    (directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}").replace(directory / segment_name(base_offset))
+    (directory / unsynced_name(base_offset)).unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def _mend(directory: Path, base_offset: int, context: StoreContext) -> bool:
+    """See to an active segment that was written without syncs; return whether it is to be written with syncs."""
+    for marker in directory.glob(f"*{UNSYNCED_SUFFIX}"):
+        if marker.name != unsynced_name(base_offset):
+            marker.unlink()  # sealed since, so synced
+    marker = directory / unsynced_name(base_offset)
+    if not marker.exists():
+        return True
+    if marker.read_text(encoding="ascii") == context.boot_id:
+        return False  # the process died, not the system: all it wrote is there
+    salvage_segment(directory, base_offset, context)
+    return True
+
+
+def _check_sealed(directory: Path, bases: list[int], sealed: tuple[SegmentInfo, ...]) -> None:
+    """Hold the files against the active segment's list: one too many is rubbish, one too few a loss."""
+    kept = {info.base_offset for info in sealed}
+    missing = sorted(kept.difference(bases))
+    if missing:
+        names = ", ".join(segment_name(base) for base in missing)
+        raise StoreCorruptError(f"{directory} lacks {names}: restore them, or delete the partition's directory")
+    for base in bases:
+        if base not in kept:
+            _logger.info("removing %s: it lies below the log start", directory / segment_name(base))
+            os.unlink(directory / segment_name(base))  # noqa: PTH108

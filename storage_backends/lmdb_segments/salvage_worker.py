@@ -1,0 +1,97 @@
+"""The process that reads a doubtful segment: `python -m ... SEGMENT DRAFT BASE_OFFSET STOP_OFFSET`.
+
+It prints the offset it has come to after every value, so that its parent knows where it died if it dies.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+
+from storage_backends.interface import LogPolicy
+from storage_backends.lmdb_segments.layout import META_KEY, SegmentMeta, unpack_meta
+from storage_backends.lmdb_segments.segment import Handle, WriteTxn, create_env, env_settings, open_sealed_env
+from storage_backends.lmdb_segments.tables import append_writes
+from storage_backends.options import StoreOptions
+from wire.log_values import EpochStart, LogWrite, StoredBatch
+from wire.records.batch import batch_bytes, check_crc, iter_headers
+from wire.records.errors import InvalidRecordBatch
+
+_COMMIT_BYTES = 32 * 1024 * 1024
+
+
+def copy_valid(source: Path, draft: Path, base_offset: int, stop_offset: int) -> None:
+    """Copy the batches of `source` that are whole, in order and below `stop_offset` into a new segment `draft`."""
+    settings = env_settings(LogPolicy(), StoreOptions(), synced=False, need_bytes=source.stat().st_size)
+    meta = SegmentMeta(base_offset, -1, base_offset)
+    target = create_env(draft, settings, lambda txn, _: _put_meta(txn, meta))
+    try:
+        handle = open_sealed_env(source)
+    except lmdb.Error as error:
+        sys.stderr.write(f"nothing can be read: {error}\n")
+        return
+    meta = meta._replace(log_start_offset=_log_start_offset(handle))
+    for writes in _grouped(_valid_writes(handle, base_offset, stop_offset)):
+        with target.env.begin(write=True) as txn:
+            meta = append_writes(txn, target.log, meta, writes, StoreOptions())
+    with target.env.begin(write=True) as txn:
+        _put_meta(txn, meta)
+    target.env.sync(True)  # noqa: FBT003 - the binding's own parameter
+
+
+def _put_meta(txn: WriteTxn, meta: SegmentMeta) -> None:
+    txn.put(META_KEY, meta.pack())
+
+
+def _log_start_offset(handle: Handle) -> int:
+    with handle.env.begin() as txn:
+        _, meta = unpack_meta(txn.get(META_KEY, b""))
+    return meta.log_start_offset if meta else -1
+
+
+def _valid_writes(handle: Handle, next_offset: int, stop_offset: int) -> Iterator[LogWrite]:
+    """Walk the batches for as long as nothing is wrong with them."""
+    leader_epoch = -1
+    try:
+        for value in _values(handle):
+            for header in iter_headers(value):
+                check_crc(value, header)
+                if header.base_offset != next_offset or header.next_offset > stop_offset:
+                    return
+                started = header.partition_leader_epoch > leader_epoch
+                leader_epoch = max(leader_epoch, header.partition_leader_epoch)
+                epochs = (EpochStart(leader_epoch, next_offset),) if started else ()
+                data = batch_bytes(value, header)
+                yield LogWrite((StoredBatch(next_offset, header.last_offset, header.max_timestamp, data),), epochs)
+                next_offset = header.next_offset
+            sys.stdout.write(f"{next_offset}\n")
+            sys.stdout.flush()
+    except (InvalidRecordBatch, lmdb.Error) as error:
+        sys.stderr.write(f"stopped at offset {next_offset}: {error}\n")
+
+
+def _values(handle: Handle) -> Iterator[bytes]:
+    with handle.env.begin(db=handle.log) as txn:
+        cursor = txn.cursor()
+        found = cursor.first()
+        while found:
+            yield cursor.value()
+            found = cursor.next()
+
+
+def _grouped(writes: Iterator[LogWrite]) -> Iterator[list[LogWrite]]:
+    group: list[LogWrite] = []
+    size_bytes = 0
+    for write in writes:
+        group.append(write)
+        size_bytes += len(write.batches[0].data)
+        if size_bytes >= _COMMIT_BYTES:
+            yield group
+            group, size_bytes = [], 0
+    if group:
+        yield group
+
+
+if __name__ == "__main__":
+    copy_valid(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,183 @@
+"""One segment's file and its open LMDB environment: creating, opening, lending and closing it.
+
+LMDB allows one environment per file and process, so whoever needs it shares it: `pin` and `unpin` count the users, and
+nothing that someone still reads is closed. LMDB's own lock file is unlinked as soon as it is open: the store's lock
+keeps other writers away, and other readers open sealed segments without one. The environment's reader table stays
+mapped, so pages under a lease are not reused.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple, TypeAlias
+
+import lmdb
+from lmdb import _Database  # pyright: ignore[reportPrivateUsage]
+
+from storage_backends.interface import LogPolicy
+from storage_backends.lmdb_segments.layout import LOG_DB, NEW_SUFFIX
+from storage_backends.options import StoreOptions
+
+LogDb = _Database
+WriteTxn: TypeAlias = "lmdb.Transaction[bytes]"
+Fill = Callable[[WriteTxn, LogDb], None]
+
+_SPARE_READ_TXNS = 8
+_TRANSIENT_READERS = 40  # slots for reads that are under way, beside those for leases
+_SPACE_PERCENT = 220  # pages over bytes of batches at the worst: values just above a page take two
+
+
+class Handle(NamedTuple):
+    """An open environment and its log database."""
+
+    env: lmdb.Environment
+    log: LogDb
+
+
+class EnvSettings(NamedTuple):
+    """How to open an environment for writing. `synced` is LMDB's default mode, in which every commit is durable."""
+
+    map_bytes: int
+    synced: bool
+    max_readers: int
+
+
+def env_settings(policy: LogPolicy, options: StoreOptions, *, synced: bool, need_bytes: int = 0) -> EnvSettings:
+    """Size the map so that a segment of that policy, or one write of `need_bytes`, never fills it.
+
+    The map is address space, not memory or disk. It is never grown, since that asks for no reader to be active.
+    """
+    payload = max(policy.segment_bytes, need_bytes)
+    map_bytes = payload * _SPACE_PERCENT // 100 + options.map_slack_bytes
+    return EnvSettings(_whole_pages(map_bytes), synced, options.max_leases_per_segment + _TRANSIENT_READERS)
+
+
+def _whole_pages(size_bytes: int) -> int:
+    return (size_bytes + 0xFFFF) & ~0xFFFF
+
+
+def _open_env(path: Path, settings: EnvSettings) -> lmdb.Environment:
+    env = lmdb.open(
+        str(path),
+        subdir=False,
+        map_size=settings.map_bytes,
+        sync=settings.synced,
+        max_dbs=2,
+        max_readers=settings.max_readers,
+        max_spare_txns=_SPARE_READ_TXNS,
+    )
+    path.with_name(path.name + "-lock").unlink()
+    return env
+
+
+def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:
+    """Make a segment at `path`, filled by `fill` in its first transaction; on return it is synced.
+
+    What stood at `path` is replaced. The name is not synced yet. Raises lmdb.Error and OSError, leaving nothing.
+    """
+    path.unlink(missing_ok=True)
+    env = _open_env(path, settings)
+    try:
+        with env.begin(write=True) as txn:
+            log = env.open_db(LOG_DB, txn=txn)
+            fill(txn, log)
+        if not settings.synced:
+            env.sync(True)  # noqa: FBT003 - the binding's own parameter
+    except BaseException:
+        env.close()
+        path.unlink(missing_ok=True)
+        raise
+    return Handle(env, log)
+
+
+def open_env(path: Path, settings: EnvSettings) -> Handle:
+    """Open an existing segment for writing. Raises lmdb.Error, OSError."""
+    room = _whole_pages(path.stat().st_size * 2)
+    env = _open_env(path, settings._replace(map_bytes=max(settings.map_bytes, room)))
+    return _with_log(env)
+
+
+def open_sealed_env(path: Path) -> Handle:
+    """Open a segment that nobody writes to, as any process may. Raises lmdb.Error, OSError."""
+    path.stat()  # a missing file is an OSError, and is not made
+    env = lmdb.open(
+        str(path),
+        subdir=False,
+        map_size=1,
+        readonly=True,
+        lock=False,
+        create=False,
+        max_dbs=2,
+        max_spare_txns=_SPARE_READ_TXNS,
+    )
+    return _with_log(env)
+
+
+def _with_log(env: lmdb.Environment) -> Handle:
+    try:
+        return Handle(env, env.open_db(LOG_DB, create=False))
+    except BaseException:
+        env.close()
+        raise
+
+
+def draft_path(path: Path) -> Path:
+    """Return where a segment is made before it is moved to `path`."""
+    return path.with_name(path.name + NEW_SUFFIX)
+
+
+class Segment:
+    """A segment of an open log. All methods may be called from any thread."""
+
+    __slots__ = ("_handle", "_lock", "_retired", "_users", "base_offset", "path")
+
+    def __init__(self, path: Path, base_offset: int, handle: Handle | None = None) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._handle = handle
+        self._users = 0
+        self._retired = False
+        self._lock = Lock()
+
+    @property
+    def users(self) -> int:
+        """How many pins there are."""
+        return self._users
+
+    def pin(self) -> Handle:
+        """Return the environment, opened read-only if it was closed, and keep it open until `unpin`.
+
+        Raises lmdb.Error and OSError when it cannot be opened.
+        """
+        with self._lock:
+            if self._handle is None:
+                self._handle = open_sealed_env(self.path)
+            self._users += 1
+            return self._handle
+
+    def unpin(self) -> None:
+        """End a `pin`."""
+        with self._lock:
+            self._users -= 1
+            assert self._users >= 0
+            if self._retired:
+                self._close_idle()
+
+    def close_if_idle(self) -> bool:
+        """Close the environment unless someone uses it; return whether it is closed."""
+        with self._lock:
+            return self._close_idle()
+
+    def retire(self) -> None:
+        """Close it as soon as nobody uses it, for good: its file is going away, or the log is being closed."""
+        with self._lock:
+            self._retired = True
+            self._close_idle()
+
+    def _close_idle(self) -> bool:
+        if self._users:
+            return False
+        if self._handle is not None:
+            self._handle.env.close()
+            self._handle = None
+        return True

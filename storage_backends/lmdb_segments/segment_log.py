@@ -1,0 +1,283 @@
+"""The writer's side of a log: its active segment, and how segments come and go.
+
+Order of events in a roll: the old segment is synced; the new one is made under another name with all state carried
+over, and synced; it is renamed into place and the directory synced. Until the rename the old segment is the active one,
+after it the new one; there is nothing between. A truncation into a sealed segment makes a shortened copy likewise, and
+its first rename is the decision (`recovery.finish_truncation`).
+
+Nothing here maps errors: `partition` does.
+"""
+
+import logging
+import os
+import shutil
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import lmdb
+
+from storage_backends.interface import LogPolicy, SegmentInfo
+from storage_backends.lmdb_segments.context import StoreContext
+from storage_backends.lmdb_segments.files import sync_directory, write_durably
+from storage_backends.lmdb_segments.layout import (
+    META_KEY,
+    TRUNCATED_SUFFIX,
+    SegmentMeta,
+    segment_name,
+    unsynced_name,
+)
+from storage_backends.lmdb_segments.recovery import OpenedLog, finish_truncation, open_log, read_segment
+from storage_backends.lmdb_segments.segment import (
+    EnvSettings,
+    Handle,
+    LogDb,
+    Segment,
+    WriteTxn,
+    create_env,
+    draft_path,
+    env_settings,
+    open_env,
+)
+from storage_backends.lmdb_segments.tables import LogRows, alive, append_writes, below, put_rows, read_rows
+from storage_backends.lmdb_segments.truncation import truncate_segment
+from storage_backends.planning import Run, RunStart
+from wire.log_values import LogWrite
+
+_logger = logging.getLogger(__name__)
+
+
+class LogState(NamedTuple):
+    """What readers see: replaced as a whole after each commit. The last segment is the active one."""
+
+    meta: SegmentMeta
+    bases: tuple[int, ...]
+    segments: tuple[Segment, ...]
+    sealed: tuple[SegmentInfo, ...]
+
+    def infos(self) -> tuple[SegmentInfo, ...]:
+        """Return all segments, described."""
+        meta = self.meta
+        active = SegmentInfo(
+            meta.base_offset, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=False
+        )
+        return (*self.sealed, active)
+
+
+class SegmentLog:
+    """The segments of one log, open for writing. One thread at a time; `state` may be read by any."""
+
+    def __init__(self, directory: Path, policy: LogPolicy, context: StoreContext, opened: OpenedLog) -> None:
+        self._directory = directory
+        self._context = context
+        self.policy = policy
+        self._adopt(opened, {})
+
+    def _adopt(self, opened: OpenedLog, known: dict[int, Segment]) -> None:
+        self._active = opened.active
+        self._handle = opened.active.pin()
+        opened.active.unpin()
+        self._is_pinned = True
+        self.synced = opened.synced
+        bases = [info.base_offset for info in opened.sealed]
+        sealed = [known.get(base) or Segment(self._path(base), base) for base in bases]
+        self.state = LogState(opened.meta, (), (*sealed, opened.active), opened.sealed)
+        self._publish(opened.meta)
+
+    def _publish(self, meta: SegmentMeta) -> None:
+        state = self.state
+        bases = state.bases
+        if len(bases) != len(state.segments) or bases[-1] != meta.base_offset:
+            bases = tuple([segment.base_offset for segment in state.segments])
+        self.state = LogState(meta, bases, state.segments, state.sealed)
+
+    def _path(self, base_offset: int) -> Path:
+        return self._directory / segment_name(base_offset)
+
+    def run(self, run: Run, size_bytes: int, *, synced: bool) -> None:
+        """Commit a run of writes with batches of `size_bytes`, in a new segment if it says so."""
+        if run.start is not RunStart.CONTINUE:
+            restart = run.start is RunStart.RESTART
+            self.start_segment(run.base_offset, synced=synced, restart=restart, need_bytes=size_bytes)
+        if not run.writes:
+            return
+        try:
+            self._append(run.writes)
+        except lmdb.MapFullError:
+            # readers that hold old pages kept them from being used again: a fresh segment has room
+            self.start_segment(self.state.meta.log_end_offset, synced=synced, need_bytes=size_bytes)
+            self._append(run.writes)
+        self._drop_dead()
+
+    def _append(self, writes: Sequence[LogWrite]) -> None:
+        handle = self._handle
+        with handle.env.begin(write=True) as txn:
+            meta = append_writes(txn, handle.log, self.state.meta, writes, self._context.options)
+        self._publish(meta)
+
+    def start_segment(self, base_offset: int, *, synced: bool, restart: bool = False, need_bytes: int = 0) -> None:
+        """Seal the active segment and go on in a new one, which takes the place of an empty one at the same base.
+
+        With `restart` the log is emptied: the new segment knows nothing of what was before.
+        """
+        old, old_synced, meta = self._active, self.synced, self.state.meta
+        if not old_synced:
+            self._sync()
+        sealed = () if restart else self._sealed_by(base_offset)
+        kept = LogRows({}, {}, [], []) if restart else self._carried(sealed)
+        meta = SegmentMeta(base_offset, base_offset if restart else meta.log_start_offset, base_offset)
+        settings = env_settings(self.policy, self._context.options, synced=synced, need_bytes=need_bytes)
+        handle = self._place(base_offset, settings, meta, kept)
+        self._switch(Segment(self._path(base_offset), base_offset, handle), handle, meta, sealed)
+        self.synced = synced
+        if not old_synced and not (old.base_offset == base_offset and not synced):
+            self._marker(old.base_offset).unlink()
+
+    def _sealed_by(self, base_offset: int) -> tuple[SegmentInfo, ...]:
+        meta = self.state.meta
+        infos = (_as_sealed(info) for info in self.state.infos() if info.base_offset != base_offset)
+        return tuple(info for info in infos if info.end_offset > meta.log_start_offset)
+
+    def _carried(self, sealed: tuple[SegmentInfo, ...]) -> LogRows:
+        return alive(self.rows(), self.state.meta.log_start_offset)._replace(sealed=list(sealed))
+
+    def _place(self, base_offset: int, settings: EnvSettings, meta: SegmentMeta, kept: LogRows) -> Handle:
+        path = self._path(base_offset)
+        handle = make_segment(draft_path(path), settings, meta, kept)
+        try:
+            if not settings.synced:
+                write_durably(self._marker(base_offset), self._context.boot_id.encode())
+            draft_path(path).replace(path)
+            sync_directory(self._directory)
+        except BaseException:
+            handle.env.close()
+            raise
+        return handle
+
+    def _switch(self, active: Segment, handle: Handle, meta: SegmentMeta, sealed: tuple[SegmentInfo, ...]) -> None:
+        """Make `active` the active segment and let go of those that are in `sealed` no more."""
+        old = self.state.segments
+        active.pin()
+        self._active, self._handle = active, handle
+        bases = {info.base_offset for info in sealed}
+        self.state = LogState(meta, (), (*(each for each in old if each.base_offset in bases), active), sealed)
+        self._publish(meta)
+        old[-1].unpin()
+        if old[-1].base_offset in bases:
+            self._context.sealed_cache.touch(old[-1])
+        for segment in old:
+            if segment.base_offset not in bases:
+                self._let_go(segment, keep_file=segment.base_offset == active.base_offset)
+
+    def _let_go(self, segment: Segment, *, keep_file: bool = False) -> None:
+        self._context.sealed_cache.forget(segment)
+        segment.retire()
+        if not keep_file:
+            try:
+                self._context.janitor.remove(segment.path)
+            except OSError as error:  # no matter for who is committing: the next open removes it
+                _logger.warning("cannot remove %s: %s", segment.path, error)
+
+    def _drop_dead(self) -> None:
+        """Let go of the segments that lie wholly below the log start."""
+        meta, _, segments, sealed = self.state
+        dead = bisect_right([info.end_offset for info in sealed], meta.log_start_offset)
+        if dead:
+            self.state = LogState(meta, (), segments[dead:], sealed[dead:])
+            self._publish(meta)
+            for segment in segments[:dead]:
+                self._let_go(segment)
+
+    def rows(self) -> LogRows:
+        """Read the active segment's rows."""
+        with self._handle.env.begin() as txn:
+            return read_rows(txn)
+
+    def truncate(self, end_offset: int) -> None:
+        """See `PartitionStore.truncate`. After an error here the log must be opened anew."""
+        state = self.state
+        index = bisect_right(state.bases, end_offset) - 1
+        if index == len(state.segments) - 1:
+            self._truncate_active(end_offset)
+        else:
+            base_offset = state.bases[index] if index >= 0 else end_offset
+            self._make_truncated(base_offset, end_offset, exists=index >= 0)
+            self._replace_from(max(index, 0), base_offset)
+
+    def _truncate_active(self, end_offset: int) -> None:
+        meta, rows = self.state.meta, self.rows()
+        with self._handle.env.begin(write=True) as txn:
+            meta = truncate_segment((txn, self._handle.log), meta, rows, end_offset, meta.log_start_offset)
+        if not self.synced:
+            self._sync()
+        self._publish(meta)
+
+    def _make_truncated(self, base_offset: int, end_offset: int, *, exists: bool) -> None:
+        """Make the file that takes the place of all segments from `base_offset` on; on return that is decided."""
+        target = self._directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}"
+        draft = draft_path(target)
+        settings = env_settings(self.policy, self._context.options, synced=True)
+        rows, log_start_offset = self.rows(), self.state.meta.log_start_offset
+        if exists:
+            shutil.copyfile(self._path(base_offset), draft)
+            handle = open_env(draft, settings)
+        else:
+            meta = SegmentMeta(end_offset, end_offset, end_offset)
+            handle = make_segment(draft, settings, meta, below(rows, end_offset))
+        try:
+            meta, _ = read_segment(handle, draft)
+            with handle.env.begin(write=True) as txn:
+                truncate_segment((txn, handle.log), meta, rows, end_offset, log_start_offset)
+        finally:
+            handle.env.close()
+        draft.replace(target)
+        sync_directory(self._directory)
+
+    def _replace_from(self, index: int, base_offset: int) -> None:
+        kept, gone = self.state.segments[:index], self.state.segments[index:]
+        self.state = self.state._replace(segments=kept)
+        gone[-1].unpin()
+        self._is_pinned = False
+        for segment in gone:
+            self._let_go(segment, keep_file=True)
+        finish_truncation(self._directory, base_offset)
+        opened = open_log(self._directory, self.policy, self._context)
+        self._adopt(opened, {segment.base_offset: segment for segment in kept})
+
+    def _sync(self) -> None:
+        self._handle.env.sync(True)  # noqa: FBT003 - the binding's own parameter
+
+    def _marker(self, base_offset: int) -> Path:
+        return self._directory / unsynced_name(base_offset)
+
+    def close(self) -> None:
+        """Sync what is not yet, and let go of all segments."""
+        try:
+            if self._is_pinned and not self.synced:
+                self._sync()
+                self._marker(self._active.base_offset).unlink()
+        finally:
+            if self._is_pinned:
+                self._active.unpin()
+            for segment in self.state.segments:
+                self._let_go(segment, keep_file=True)
+
+    def space_bytes(self) -> int:
+        """Return the disk space of all segments."""
+        return sum(os.stat(segment.path).st_blocks * 512 for segment in self.state.segments)  # noqa: PTH116
+
+
+def _as_sealed(info: SegmentInfo) -> SegmentInfo:
+    """Return the description with `sealed` set."""
+    return SegmentInfo(info.base_offset, info.end_offset, info.size_bytes, info.max_timestamp_ms, sealed=True)
+
+
+def make_segment(path: Path, settings: EnvSettings, meta: SegmentMeta, kept: LogRows) -> Handle:
+    """Make a segment without batches."""
+
+    def fill(txn: WriteTxn, _: LogDb) -> None:
+        put_rows(txn, kept)
+        txn.put(META_KEY, meta.pack())
+
+    return create_env(path, settings, fill)

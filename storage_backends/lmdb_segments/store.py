@@ -1,0 +1,216 @@
+"""A directory of partitions (see `layout`), locked for one process."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import cast
+
+from storage_backends.interface import LogPolicy, StoreCorruptError, StoreError, StoreFormatError
+from storage_backends.lmdb_segments.context import Janitor, StoreContext, purge
+from storage_backends.lmdb_segments.errors import mapping_errors
+from storage_backends.lmdb_segments.files import DirectoryLock, boot_id, sync_directory, write_durably
+from storage_backends.lmdb_segments.layout import (
+    DELETED_SUFFIX,
+    FORMAT_FILE,
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    LOCK_FILE,
+    NEW_SUFFIX,
+    PROPERTIES_FILE,
+    TOPIC_FILE,
+    SegmentMeta,
+    is_shortened,
+    parse_partition_dir,
+    partition_dir_name,
+    partition_dirs,
+    segment_name,
+    unsynced_name,
+)
+from storage_backends.lmdb_segments.partition import LmdbPartition
+from storage_backends.lmdb_segments.sealed_cache import SealedCache
+from storage_backends.lmdb_segments.segment import env_settings
+from storage_backends.lmdb_segments.segment_log import make_segment
+from storage_backends.lmdb_segments.tables import LogRows
+from storage_backends.options import StoreOptions
+from wire.log_values import PartitionKey
+
+
+def open_lmdb_store(path: str, options: StoreOptions) -> "LmdbStore":
+    """Open the store in the directory `path`, making it where there is none.
+
+    Raises StoreLockedError, StoreFormatError, StoreCorruptError, StoreError.
+    """
+    return LmdbStore(Path(path), options)
+
+
+class LmdbStore:
+    """A `Store`. Methods may be called from any thread."""
+
+    def __init__(self, root: Path, options: StoreOptions) -> None:
+        self._root = root
+        with mapping_errors(root, "opening"):
+            root.mkdir(parents=True, exist_ok=True)
+            self._lock = DirectoryLock(root / LOCK_FILE)
+            try:
+                _check_format(root)
+                _tidy(root)
+                self._properties = _read_properties(root / PROPERTIES_FILE)
+            except BaseException:
+                self._lock.release()
+                raise
+        cache = SealedCache(options.max_open_sealed_segments)
+        self._context = StoreContext(options, boot_id(), Janitor(), cache)
+        self._mutex = Lock()
+        self._open: dict[PartitionKey, LmdbPartition | None] = {}
+        self._closed = False
+
+    def partitions(self) -> Sequence[PartitionKey]:
+        """See `Store.partitions`."""
+        self._check_open()
+        with mapping_errors(self._root, "listing"):
+            return sorted(_parse(directory) for directory in partition_dirs(self._root))
+
+    def open(self, key: PartitionKey, policy: LogPolicy) -> LmdbPartition:
+        """See `Store.open`."""
+        self._reserve(key)
+        try:
+            directory = self._root / partition_dir_name(key)
+            with mapping_errors(directory, "creating"):
+                if not directory.exists():
+                    self._create(key, directory, policy)
+            partition = LmdbPartition(key, directory, policy, self._context, self._forget)
+        except BaseException:
+            self._forget(key)
+            raise
+        with self._mutex:
+            self._open[key] = partition
+        return partition
+
+    def _reserve(self, key: PartitionKey) -> None:
+        with self._mutex:
+            self._check_open()
+            if key in self._open:
+                raise StoreError(f"the log of {key} is open already")
+            self._open[key] = None
+
+    def _forget(self, key: PartitionKey) -> None:
+        with self._mutex:
+            self._open.pop(key, None)
+
+    def _create(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> None:
+        """Make a partition with one empty segment under another name, and rename it: it is there whole or not."""
+        draft = directory.with_name(directory.name + NEW_SUFFIX)
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        if is_shortened(key):
+            write_durably(draft / TOPIC_FILE, key.topic.encode())
+        settings = env_settings(policy, self._context.options, synced=policy.durable)
+        make_segment(draft / segment_name(0), settings, SegmentMeta(0, 0, 0), LogRows({}, {}, [], [])).env.close()
+        if not policy.durable:
+            write_durably(draft / unsynced_name(0), self._context.boot_id.encode())
+        sync_directory(draft)
+        draft.rename(directory)
+        sync_directory(self._root)
+
+    def delete(self, key: PartitionKey) -> None:
+        """See `Store.delete`."""
+        self._reserve(key)
+        try:
+            directory = self._root / partition_dir_name(key)
+            with mapping_errors(directory, "deleting"):
+                if directory.exists():
+                    self._context.janitor.remove(directory)
+                    sync_directory(self._root)
+        finally:
+            self._forget(key)
+
+    def properties(self) -> Mapping[str, str]:
+        """See `Store.properties`."""
+        return dict(self._properties)
+
+    def set_properties(self, values: Mapping[str, str]) -> None:
+        """See `Store.set_properties`."""
+        with self._mutex, mapping_errors(self._root, "writing"):
+            self._check_open()
+            merged = {**self._properties, **values}
+            text = json.dumps(merged, indent=1, sort_keys=True)
+            write_durably(self._root / PROPERTIES_FILE, text.encode())
+            self._properties = merged
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+            partitions = [each for each in self._open.values() if each is not None]
+        try:
+            _close_all(partitions)
+        finally:
+            self._context.janitor.close()
+            self._lock.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"the store in {self._root} is closed")
+
+
+def _close_all(partitions: Sequence[LmdbPartition]) -> None:
+    """Close every one even if some fail; the first failure is raised."""
+    failures: list[StoreError] = []
+    for partition in partitions:
+        try:
+            partition.close()
+        except StoreError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _parse(directory: Path) -> PartitionKey:
+    try:
+        return parse_partition_dir(directory)
+    except ValueError as error:
+        raise StoreCorruptError(f"{directory} is no partition's directory ({error}): move it elsewhere") from error
+
+
+def _check_format(root: Path) -> None:
+    """Refuse a directory written by another version, or by somebody else; mark a new one."""
+    path = root / FORMAT_FILE
+    if not path.exists():
+        _check_fresh(root)
+        write_durably(path, f"{FORMAT_NAME} {FORMAT_VERSION}\n".encode())
+        return
+    name, _, version = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
+    if (name, version) != (FORMAT_NAME, str(FORMAT_VERSION)):
+        raise StoreFormatError(
+            f"{root} has store format {f'{name} {version}'[:60]!r}; this version knows {FORMAT_NAME} {FORMAT_VERSION}: "
+            "use the version that wrote it, or another directory"
+        )
+
+
+def _check_fresh(root: Path) -> None:
+    ours = (LOCK_FILE, FORMAT_FILE + NEW_SUFFIX, "lost+found")
+    foreign = sorted(entry.name for entry in root.iterdir() if entry.name not in ours)
+    if foreign:
+        raise StoreFormatError(
+            f"{root} is not empty and has no file {FORMAT_FILE!r} (this version would write {FORMAT_NAME} "
+            f"{FORMAT_VERSION}), so it is no store: it holds {', '.join(foreign[:3])}; use another directory"
+        )
+
+
+def _tidy(root: Path) -> None:
+    for entry in list(root.iterdir()):
+        if entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX):
+            purge(entry)
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    try:
+        return cast("dict[str, str]", json.loads(path.read_bytes()))
+    except ValueError as error:
+        raise StoreCorruptError(f"{path} is not what was written ({error}): restore it") from error

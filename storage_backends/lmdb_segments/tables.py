@@ -1,0 +1,233 @@
+"""What a transaction reads and writes in a segment: batches and, with them, everything else (see `layout`)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import lmdb
+
+from storage_backends.interface import SegmentInfo
+from storage_backends.lmdb_segments.layout import (
+    ABORTED,
+    ABORTED_KEY,
+    EPOCH,
+    EPOCH_KEY,
+    EXTENT,
+    META_KEY,
+    PAIR,
+    PRODUCER,
+    ROW_KEY,
+    SEALED,
+    TIME,
+    U64,
+    SegmentMeta,
+)
+from storage_backends.lmdb_segments.segment import LogDb, WriteTxn
+from storage_backends.options import StoreOptions
+from storage_backends.planning import NO_TIMESTAMP, visible_aborted, visible_epochs
+from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
+
+_Bytes = bytes | bytearray | memoryview
+_VT = TypeVar("_VT", bound=bytes | memoryview)
+
+
+class _Appender:
+    """Joins the batches of one commit into values and puts them at the end of the log."""
+
+    __slots__ = (
+        "_chunk",
+        "_chunk_bytes",
+        "_indexed_maximum",
+        "_last_offset",
+        "_log",
+        "_options",
+        "_txn",
+        "indexed",
+        "maximum",
+        "size",
+    )
+
+    def __init__(self, txn: WriteTxn, log: LogDb, meta: SegmentMeta, options: StoreOptions) -> None:
+        self._txn = txn
+        self._log = log
+        self._options = options
+        self._chunk: list[_Bytes] = []
+        self._chunk_bytes = 0
+        self._last_offset = meta.log_end_offset - 1
+        self.maximum = self._indexed_maximum = meta.max_timestamp_ms
+        self.size = meta.size_bytes
+        self.indexed = meta.indexed_bytes
+
+    def add(self, batch: StoredBatch) -> None:
+        size = len(batch.data)
+        if self._chunk and self._chunk_bytes + size > self._options.max_value_bytes:
+            self.flush()
+        self._chunk.append(batch.data)
+        self._chunk_bytes += size
+        self._last_offset = batch.last_offset
+        if batch.max_timestamp_ms > self.maximum:  # noqa: PLR1730 - hot
+            self.maximum = batch.max_timestamp_ms
+
+    def flush(self) -> None:
+        if not self._chunk:
+            return
+        key = U64.pack(self._last_offset)
+        value = self._chunk[0] if len(self._chunk) == 1 else b"".join(self._chunk)
+        self._txn.put(key, value, append=True, db=self._log)
+        if self.maximum > self._indexed_maximum and self._is_index_due():
+            self._txn.put(ROW_KEY.pack(TIME, self.maximum), key, append=True)
+            self._indexed_maximum = self.maximum
+            self.indexed = self.size
+        self.size += self._chunk_bytes
+        self._chunk.clear()
+        self._chunk_bytes = 0
+
+    def _is_index_due(self) -> bool:
+        return not self.size or self.size - self.indexed >= self._options.time_index_interval_bytes
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._last_offset + 1
+
+
+def append_writes(
+    txn: WriteTxn, log: LogDb, meta: SegmentMeta, writes: Sequence[LogWrite], options: StoreOptions
+) -> SegmentMeta:
+    """Write all of `writes` and return the meta row that now holds."""
+    appender = _Appender(txn, log, meta, options)
+    first_timestamp_ms, log_start_offset = meta.first_timestamp_ms, meta.log_start_offset
+    empty = not meta.size_bytes
+    producers: dict[int, tuple[int, bytes | None]] = {}
+    for write in writes:
+        for batch in write.batches:
+            if empty:
+                first_timestamp_ms, empty = batch.max_timestamp_ms, False
+            appender.add(batch)
+        for producer_id, state in write.producers.items():
+            producers[producer_id] = (appender.log_end_offset, state)
+        if write.log_start_offset is not None:
+            log_start_offset = max(log_start_offset, write.log_start_offset)
+        if write.epochs or write.aborted:
+            _put_history(txn, write)
+    appender.flush()
+    _put_producers(txn, producers)
+    meta = SegmentMeta(
+        meta.base_offset,
+        log_start_offset,
+        appender.log_end_offset,
+        appender.size,
+        first_timestamp_ms,
+        appender.maximum,
+        appender.indexed,
+    )
+    txn.put(META_KEY, meta.pack())
+    return meta
+
+
+def _put_history(txn: WriteTxn, write: LogWrite) -> None:
+    for epoch in write.epochs:
+        txn.put(EPOCH_KEY.pack(EPOCH, epoch.leader_epoch), U64.pack(epoch.start_offset))
+    for each in write.aborted:
+        key = ABORTED_KEY.pack(ABORTED, each.last_offset, each.producer_id)
+        txn.put(key, PAIR.pack(each.first_offset, each.last_stable_offset))
+
+
+def _put_producers(txn: WriteTxn, producers: Mapping[int, tuple[int, bytes | None]]) -> None:
+    for producer_id, (end_offset, state) in producers.items():
+        key = ROW_KEY.pack(PRODUCER, producer_id)
+        if state is None:
+            txn.delete(key)
+        else:
+            txn.put(key, U64.pack(end_offset) + state)
+
+
+def rows(txn: "lmdb.Transaction[_VT]", prefix: bytes) -> Iterator[tuple[_VT, _VT]]:
+    """Walk the rows of one kind, in the order of their keys."""
+    cursor = txn.cursor()
+    found = cursor.set_range(prefix)
+    while found:
+        key, value = cursor.item()
+        if key[:1] != prefix:
+            return
+        yield key, value
+        found = cursor.next()
+
+
+class LogRows(NamedTuple):
+    """A segment's rows besides batches and time index, decoded. `producers` are (log end when set, state)."""
+
+    epochs: dict[int, int]
+    producers: dict[int, tuple[int, bytes]]
+    aborted: list[AbortedTransaction]
+    sealed: list[SegmentInfo]
+
+
+def read_rows(txn: WriteTxn) -> LogRows:
+    """Read them all."""
+    return LogRows(
+        {EPOCH_KEY.unpack(key)[1]: U64.unpack(value)[0] for key, value in rows(txn, EPOCH)},
+        {ROW_KEY.unpack(key)[1]: (U64.unpack_from(value)[0], value[8:]) for key, value in rows(txn, PRODUCER)},
+        [_aborted(key, value) for key, value in rows(txn, ABORTED)],
+        [_sealed(key, value) for key, value in rows(txn, SEALED)],
+    )
+
+
+def _aborted(key: bytes, value: bytes) -> AbortedTransaction:
+    _, last_offset, producer_id = ABORTED_KEY.unpack(key)
+    first_offset, last_stable_offset = PAIR.unpack(value)
+    return AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset)
+
+
+def _sealed(key: bytes, value: bytes) -> SegmentInfo:
+    return SegmentInfo(ROW_KEY.unpack(key)[1], *EXTENT.unpack(value), sealed=True)
+
+
+def put_rows(txn: WriteTxn, carried: LogRows) -> None:
+    """Write rows as they are: what a new segment starts with."""
+    _put_producers(txn, carried.producers)
+    _put_history(txn, LogWrite(epochs=visible_epochs(carried.epochs, 0), aborted=carried.aborted))
+    for info in carried.sealed:
+        value = EXTENT.pack(info.end_offset, info.size_bytes, info.max_timestamp_ms)
+        txn.put(ROW_KEY.pack(SEALED, info.base_offset), value)
+
+
+def alive(kept: LogRows, log_start_offset: int) -> LogRows:
+    """Return the rows without those that only concern what lies below the log start."""
+    epochs = visible_epochs(kept.epochs, log_start_offset)
+    return LogRows(
+        {each.leader_epoch: each.start_offset for each in epochs},
+        kept.producers,
+        list(visible_aborted(kept.aborted, log_start_offset)),
+        [info for info in kept.sealed if info.end_offset > log_start_offset],
+    )
+
+
+def below(kept: LogRows, cut: int) -> LogRows:
+    """Return the rows that a truncation at `cut` leaves."""
+    return LogRows(
+        {epoch: start for epoch, start in kept.epochs.items() if start < cut},
+        {producer_id: row for producer_id, row in kept.producers.items() if row[0] <= cut},
+        [each for each in kept.aborted if each.last_offset < cut],
+        [info for info in kept.sealed if info.end_offset <= cut],
+    )
+
+
+def replace_rows(txn: WriteTxn, kept: LogRows) -> None:
+    """Make `kept` the segment's rows."""
+    for prefix in (ABORTED, EPOCH, PRODUCER, SEALED):
+        for key in [key for key, _ in rows(txn, prefix)]:
+            txn.delete(key)
+    put_rows(txn, kept)
+
+
+def snapshot(meta: SegmentMeta, kept: LogRows) -> LogSnapshot:
+    """Put the active segment's rows together for the partition's logic."""
+    start_offset = meta.log_start_offset
+    sealed_maxima = [info.max_timestamp_ms for info in kept.sealed if info.end_offset > start_offset]
+    return LogSnapshot(
+        log_start_offset=start_offset,
+        log_end_offset=meta.log_end_offset,
+        max_timestamp_ms=max([meta.max_timestamp_ms, *sealed_maxima], default=NO_TIMESTAMP),
+        epochs=visible_epochs(kept.epochs, start_offset),
+        producers={producer_id: state for producer_id, (_, state) in kept.producers.items()},
+        aborted=visible_aborted(kept.aborted, start_offset),
+    )

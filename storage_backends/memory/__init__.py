@@ -1,0 +1,187 @@
+"""Logs in memory: for tests, for `odradek serve --storage memory://`, and as the simulation's disk."""
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+
+from storage_backends.interface import LogPolicy, SegmentInfo, StoreError, StoreLockedError
+from storage_backends.memory.log import own_batches
+from storage_backends.memory.medium import MediumLog, MemoryMedium
+from storage_backends.options import StoreOptions
+from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+
+__all__ = ["MemoryMedium", "MemoryPartition", "MemoryStore", "open_memory_store"]
+
+
+def open_memory_store(path: str, options: StoreOptions) -> "MemoryStore":
+    """Open a new, empty store."""
+    del path, options
+    return MemoryStore(MemoryMedium())
+
+
+class MemoryLease:
+    """Batches that garbage collection keeps alive; `release` only forgets them."""
+
+    __slots__ = ("chunks", "size_bytes")
+
+    def __init__(self, chunks: Sequence[memoryview]) -> None:
+        self.chunks = chunks
+        self.size_bytes = sum([len(chunk) for chunk in chunks])
+
+    def release(self) -> None:
+        """See `ReadLease.release`."""
+        self.chunks = ()
+
+
+class MemoryPartition:
+    """A `PartitionStore` over one log of a medium; one lock for everything, since everything is quick."""
+
+    def __init__(self, store: "MemoryStore", key: PartitionKey, log: MediumLog, policy: LogPolicy) -> None:
+        self._store = store
+        self._key = key
+        self._log = log
+        self._policy = policy
+        self._lock = Lock()
+        self._closed = False
+
+    @property
+    def key(self) -> PartitionKey:
+        """See `PartitionStore.key`."""
+        return self._key
+
+    def load(self) -> LogSnapshot:
+        """See `PartitionStore.load`."""
+        with self._lock:
+            return self._open_log().live.snapshot()
+
+    def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
+        """See `PartitionStore.commit`."""
+        owned = [own_batches(write) for write in writes]
+        with self._lock:
+            log = self._open_log()
+            log.apply(log.live.plan(owned, self._policy), sync=sync)
+
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> MemoryLease:
+        """See `PartitionStore.read`."""
+        with self._lock:
+            return MemoryLease(self._open_log().live.read(start_offset, end_offset, max_bytes))
+
+    def is_hot(self, start_offset: int) -> bool:
+        """See `PartitionStore.is_hot`: memory always is."""
+        del start_offset
+        return True
+
+    def find_by_timestamp(self, timestamp_ms: int) -> int | None:
+        """See `PartitionStore.find_by_timestamp`."""
+        with self._lock:
+            return self._open_log().live.find_by_timestamp(timestamp_ms)
+
+    def find_max_timestamp(self) -> int | None:
+        """See `PartitionStore.find_max_timestamp`."""
+        with self._lock:
+            return self._open_log().live.find_max_timestamp()
+
+    def truncate(self, end_offset: int) -> LogSnapshot:
+        """See `PartitionStore.truncate`."""
+        with self._lock:
+            log = self._open_log()
+            log.truncate(end_offset)
+            return log.live.snapshot()
+
+    def configure(self, policy: LogPolicy) -> None:
+        """See `PartitionStore.configure`."""
+        self._policy = policy
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """See `PartitionStore.segments`."""
+        with self._lock:
+            return self._open_log().live.segment_infos()
+
+    def size_bytes(self) -> int:
+        """See `PartitionStore.size_bytes`."""
+        return sum(segment.size_bytes for segment in self.segments())
+
+    def close(self) -> None:
+        """See `PartitionStore.close`."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._log.sync()
+                self._store.forget(self._key)
+
+    def abandon(self) -> None:
+        """Stop without a last sync, as a process does that is killed."""
+        self._closed = True
+
+    def _open_log(self) -> MediumLog:
+        if self._closed:
+            raise StoreError(f"the log of {self._key} is closed")
+        return self._log
+
+
+class MemoryStore:
+    """A `Store` over a medium, which keeps everything when the store is closed."""
+
+    def __init__(self, medium: MemoryMedium) -> None:
+        if medium.in_use:
+            raise StoreLockedError("another store has this memory medium open; close it first")
+        medium.in_use = True
+        self._medium = medium
+        self._open: dict[PartitionKey, MemoryPartition] = {}
+        self._lock = Lock()
+        self._closed = False
+
+    def partitions(self) -> Sequence[PartitionKey]:
+        """See `Store.partitions`."""
+        with self._lock:
+            return sorted(self._medium.logs)
+
+    def open(self, key: PartitionKey, policy: LogPolicy) -> MemoryPartition:
+        """See `Store.open`."""
+        with self._lock:
+            self._check_open()
+            if key in self._open:
+                raise StoreError(f"the log of {key} is open already")
+            partition = MemoryPartition(self, key, self._medium.log(key), policy)
+            self._open[key] = partition
+            return partition
+
+    def delete(self, key: PartitionKey) -> None:
+        """See `Store.delete`."""
+        with self._lock:
+            self._check_open()
+            if key in self._open:
+                raise StoreError(f"the log of {key} is open; close it before deleting it")
+            self._medium.logs.pop(key, None)
+
+    def properties(self) -> Mapping[str, str]:
+        """See `Store.properties`."""
+        return dict(self._medium.properties)
+
+    def set_properties(self, values: Mapping[str, str]) -> None:
+        """See `Store.set_properties`."""
+        self._check_open()
+        self._medium.properties.update(values)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        for partition in list(self._open.values()):
+            partition.close()
+        if not self._closed:
+            self._closed = True
+            self._medium.in_use = False
+
+    def abandon(self) -> None:
+        """Close without syncing anything, as when the process is killed: the medium is left as it is."""
+        self._closed = True
+        self._medium.in_use = False
+        for partition in self._open.values():
+            partition.abandon()
+        self._open.clear()
+
+    def forget(self, key: PartitionKey) -> None:
+        """Take note that a partition closed itself."""
+        self._open.pop(key, None)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed")

@@ -1,0 +1,75 @@
+"""What outlives a memory store: the logs and properties, as a disk outlives a process.
+
+With `power_cuts` the medium also keeps, for each log, what a disk would still have after a power cut: the state at the
+last synced commit, and the unsynced commits after it in order. The fault wrapper and the simulation use that.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from storage_backends.memory.log import MemoryLog
+from storage_backends.planning import Run
+from wire.log_values import PartitionKey
+
+_Survivors = Callable[[int], int]
+
+
+@dataclass(slots=True)
+class MediumLog:
+    """A log as processes see it (`live`), and as a power cut would leave it (`durable` and part of `unsynced`)."""
+
+    live: MemoryLog = field(default_factory=MemoryLog)
+    durable: MemoryLog | None = None
+    unsynced: list[Sequence[Run]] = field(default_factory=list[Sequence[Run]])
+
+    def apply(self, runs: Sequence[Run], *, sync: bool) -> None:
+        """Apply one commit, after which everything before is durable too if `sync`."""
+        self.live.apply(runs)
+        if self.durable is None:
+            return
+        self.unsynced.append(runs)
+        if sync:
+            self.sync()
+
+    def sync(self) -> None:
+        """Make everything durable."""
+        if self.durable is not None:
+            for runs in self.unsynced:
+                self.durable.apply(runs)
+            self.unsynced.clear()
+
+    def truncate(self, end_offset: int) -> None:
+        """Truncate durably."""
+        self.sync()
+        self.live.truncate(end_offset)
+        if self.durable is not None:
+            self.durable.truncate(end_offset)
+
+    def cut_power(self, survivors: _Survivors) -> None:
+        """Lose the unsynced commits but for the first `survivors(number of them)`."""
+        assert self.durable is not None
+        del self.unsynced[survivors(len(self.unsynced)) :]
+        self.sync()
+        self.live = self.durable.copy()
+
+
+@dataclass(slots=True)
+class MemoryMedium:
+    """All logs and properties. One store at a time may have it open."""
+
+    power_cuts: bool = False
+    logs: dict[PartitionKey, MediumLog] = field(default_factory=dict[PartitionKey, MediumLog])
+    properties: dict[str, str] = field(default_factory=dict[str, str])
+    in_use: bool = False
+
+    def log(self, key: PartitionKey) -> MediumLog:
+        """Return the log of `key`, making an empty one where there is none."""
+        if key not in self.logs:
+            self.logs[key] = MediumLog(durable=MemoryLog() if self.power_cuts else None)
+        return self.logs[key]
+
+    def cut_power(self, survivors: _Survivors) -> None:
+        """Leave only what a power cut leaves; `survivors(n)` says how many of n unsynced commits reached the disk."""
+        self.in_use = False
+        for key in sorted(self.logs):
+            self.logs[key].cut_power(survivors)

@@ -1,0 +1,23 @@
+"""What a store may be told when it is opened; the defaults are measured ones (see `benchmarks/store_commit.py`)."""
+
+from dataclasses import dataclass
+
+_PAGE_BYTES = 4096
+_PAGE_HEADER_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Limits and sizes of a store; a backend ignores what it has no use for.
+
+    `max_value_bytes` is how far the batches of one commit are joined into one stored value: values take whole pages,
+    so the best sizes are just below a multiple of them. `hot_bytes` is how much of a log's end counts as recently
+    written (`PartitionStore.is_hot`).
+    """
+
+    max_value_bytes: int = 64 * _PAGE_BYTES - _PAGE_HEADER_BYTES
+    time_index_interval_bytes: int = 64 * 1024
+    hot_bytes: int = 32 * 1024 * 1024
+    map_slack_bytes: int = 64 * 1024 * 1024
+    max_leases_per_segment: int = 480
+    max_open_sealed_segments: int = 256

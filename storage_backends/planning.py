@@ -1,0 +1,122 @@
+"""The decisions every backend takes alike: where a commit rolls to a new segment, and what a snapshot shows.
+
+Pure: a backend asks here and does the writing. Rolling follows Kafka's LogSegment.shouldRoll, with the time taken from
+the records alone: a segment is too old for a batch whose max timestamp lies more than `segment.ms` after the max
+timestamp of the segment's first batch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import takewhile
+
+from storage_backends.interface import LogPolicy
+from wire.log_values import AbortedTransaction, EpochStart, LogWrite
+
+NO_TIMESTAMP = -1
+
+
+class RunStart(Enum):
+    """Where a run of writes goes: on in the active segment, to a new one, or to a new one in an emptied log."""
+
+    CONTINUE = "continue"
+    ROLL = "roll"
+    RESTART = "restart"
+
+
+@dataclass(slots=True)
+class Run:
+    """Writes that go into one segment in one transaction; `base_offset` is the log end before them."""
+
+    start: RunStart
+    base_offset: int
+    writes: list[LogWrite] = field(default_factory=list[LogWrite])
+
+
+@dataclass(slots=True)
+class SegmentFill:
+    """How full the active segment is: bytes of batches, and the first batch's max timestamp (-1: none)."""
+
+    size_bytes: int = 0
+    first_timestamp_ms: int = NO_TIMESTAMP
+
+    def must_roll(self, size_bytes: int, max_timestamp_ms: int, policy: LogPolicy) -> bool:
+        """Whether a write of that size and max timestamp has to go to a new segment. An empty one takes any."""
+        if not self.size_bytes:
+            return False
+        if self.size_bytes + size_bytes > policy.segment_bytes:
+            return True
+        if self.first_timestamp_ms < 0 or max_timestamp_ms < 0:
+            return False
+        return max_timestamp_ms - self.first_timestamp_ms > policy.segment_ms
+
+    def add(self, size_bytes: int, first_timestamp_ms: int) -> None:
+        """Count a write."""
+        if not self.size_bytes:
+            self.first_timestamp_ms = first_timestamp_ms
+        self.size_bytes += size_bytes
+
+
+def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill, policy: LogPolicy) -> list[Run]:
+    """Divide writes into runs, checking first that their batches continue the log (ValueError).
+
+    `fill` is used up. The first run continues the active segment and may be empty.
+    """
+    run = Run(RunStart.CONTINUE, log_end_offset)
+    runs = [run]
+    for write in writes:
+        if write.batches:
+            end_offset = check_continuity(write, log_end_offset)
+            size_bytes = sum([len(batch.data) for batch in write.batches])
+            max_timestamp_ms = max([batch.max_timestamp_ms for batch in write.batches])
+            if fill.must_roll(size_bytes, max_timestamp_ms, policy):
+                run, fill = Run(RunStart.ROLL, log_end_offset), SegmentFill()
+                runs.append(run)
+            fill.add(size_bytes, write.batches[0].max_timestamp_ms)
+            log_end_offset = end_offset
+        start_offset = write.log_start_offset
+        if start_offset is not None and start_offset > log_end_offset:
+            log_end_offset = _restart_offset(write, log_end_offset)
+            run, fill = Run(RunStart.RESTART, log_end_offset), SegmentFill()
+            runs.append(run)
+        run.writes.append(write)
+        if start_offset == log_end_offset and fill.size_bytes:
+            # everything is deleted: a new segment, so that the old one's space can go
+            run, fill = Run(RunStart.ROLL, log_end_offset), SegmentFill()
+            runs.append(run)
+    return runs
+
+
+def check_continuity(write: LogWrite, log_end_offset: int) -> int:
+    """Return the log end after the write. Raises ValueError when its batches leave a gap or overlap."""
+    for batch in write.batches:
+        if batch.base_offset != log_end_offset:
+            raise ValueError(
+                f"batch at offset {batch.base_offset} does not continue the log, which ends at {log_end_offset}"
+            )
+        if batch.last_offset < batch.base_offset:
+            raise ValueError(f"batch at offset {batch.base_offset} ends at {batch.last_offset}")
+        log_end_offset = batch.last_offset + 1
+    return log_end_offset
+
+
+def _restart_offset(write: LogWrite, log_end_offset: int) -> int:
+    assert write.log_start_offset is not None
+    if write.batches:
+        raise ValueError(
+            f"log start {write.log_start_offset} lies above the end {log_end_offset} of the batches written with it"
+        )
+    return write.log_start_offset
+
+
+def visible_epochs(starts: Mapping[int, int], log_start_offset: int) -> tuple[EpochStart, ...]:
+    """Return the epochs (number to start offset) that the log still has offsets of, by number."""
+    ordered = sorted(starts.items())
+    dead = list(takewhile(lambda following: following[1] <= log_start_offset, ordered[1:]))
+    return tuple(EpochStart(epoch, start) for epoch, start in ordered[len(dead) :])
+
+
+def visible_aborted(aborted: Iterable[AbortedTransaction], log_start_offset: int) -> tuple[AbortedTransaction, ...]:
+    """Return the aborted transactions that end at or above the log start, by last offset."""
+    seen = [each for each in aborted if each.last_offset >= log_start_offset]
+    return tuple(sorted(seen, key=lambda each: (each.last_offset, each.producer_id)))
