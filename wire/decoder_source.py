@@ -47,16 +47,15 @@ class DecoderSource(SourceWriter):
         if self._limited:
             self.emit(f"budget = {runtime.MAX_REQUEST_ELEMENTS}")
         self.indent("try:")
-        self.struct(message, "message")
-        self.emit("return message, pos")
+        self.emit(f"return {self.struct(message)}, pos")
         self.dedent()
         self.indent("except IndexError_:")
         text = f"{message.__name__} version {self.version} ends too early"
         self.emit(f"raise DecodeError({text!r}) from None")
         return self.source("decode(buf, pos)")
 
-    def struct(self, cls: type[Struct], target: str) -> None:
-        """Read a struct into the variable or attribute ``target``."""
+    def struct(self, cls: type[Struct]) -> str:
+        """Read a struct into a new variable, whose name is returned."""
         built = self.fresh("o")
         self.emit(f"{built} = {self.constant('Builder_', cls.__builder__)}()")
         for spec in [*self.absent_fields(cls), *self.tagged_fields(cls)]:
@@ -65,7 +64,7 @@ class DecoderSource(SourceWriter):
             self.value(spec, spec.type, f"{built}.{spec.name}", f"{cls.__name__}.{spec.name}")
         self._tagged_section(cls, built)
         self.emit(f"{built}.__class__ = {self.constant('Class_', cls)}")
-        self.emit(f"{target} = {built}")
+        return built
 
     def value(self, spec: FieldSpec, kind: WireType[Any], target: str, label: str) -> None:
         """Read a value of ``kind`` into ``target``; ``label`` names it in errors."""
@@ -79,7 +78,7 @@ class DecoderSource(SourceWriter):
     def _struct_field(self, spec: FieldSpec, cls: type[Struct], target: str) -> None:
         # A nullable struct has a presence byte in front (KIP-893), also inside a tagged field.
         if not (self.nullable(spec) and spec.type.struct is cls):
-            self.struct(cls, target)
+            self.emit(f"{target} = {self.struct(cls)}")
             return
         present = self.fresh("n")
         self._run.append(("b", present))
@@ -88,7 +87,7 @@ class DecoderSource(SourceWriter):
         self.emit(f"{target} = None")
         self.dedent()
         self.indent("else:")
-        self.struct(cls, target)
+        self.emit(f"{target} = {self.struct(cls)}")
         self.dedent()
 
     def _sized(self, spec: FieldSpec, kind: WireType[Any], target: str, label: str) -> None:
@@ -144,11 +143,15 @@ class DecoderSource(SourceWriter):
             self.emit(f'{target} = unpack_from(f">{{{count}}}{element.code}", buf, pos)')
             self.emit(f"pos += {count} * {smallest}")
             return
-        items, item = self.fresh("a"), self.fresh("v")
+        items = self.fresh("a")
         self.emit(f"{items} = []")
         self.indent(f"for _ in range({count}):")
-        self.value(spec, element, item, label)
-        self._flush()
+        if element.struct is not None:
+            item = self.struct(element.struct)
+        else:
+            item = self.fresh("v")
+            self.value(spec, element, item, label)
+            self._flush()
         self.emit(f"{items}.append({item})")
         self.dedent()
         self.emit(f"{target} = tuple({items})")
