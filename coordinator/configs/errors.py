@@ -1,15 +1,24 @@
-"""Why a config or a change of configs is refused, as Kafka's error code and message."""
+"""Why a request is refused, as Kafka's error code and message."""
 
 from wire.errors import ErrorCode
 
 
-class ConfigRefusedError(Exception):
-    """A name or value is not allowed; `code` and the message go to the client as they are."""
+class RefusedError(Exception):
+    """What was asked for is not allowed; `code` and `message` go to the client as they are."""
+
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
+        super().__init__(message or code.message)
+        self.code = code
+        self.message = message
+
+
+class ConfigRefusedError(RefusedError):
+    """A config's name or value is not allowed."""
+
+    message: str
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_CONFIG) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
+        super().__init__(code, message)
 
 
 def bad_value(name: str, value: object, why: str) -> ConfigRefusedError:

@@ -1,0 +1,42 @@
+"""What a topic may be called; Kafka's rules and words."""
+
+import re
+from typing import Final
+
+from coordinator.configs.errors import RefusedError
+from wire.errors import ErrorCode
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_GROUP_STATE: Final = "__share_group_state"
+CLUSTER_METADATA: Final = "__cluster_metadata"
+INTERNAL_TOPICS: Final = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE))
+
+MAX_LENGTH: Final = 249
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def reason_invalid(name: str) -> str | None:
+    """Why `name` cannot be a topic's name, or None when it can."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def check_topic_name(name: str) -> None:
+    """Raise RefusedError (INVALID_TOPIC_EXCEPTION) when `name` cannot be a topic's name."""
+    reason = reason_invalid(name)
+    if reason is not None:
+        raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def collision_key(name: str) -> str | None:
+    """What a name has in common with those it would collide with in metrics: dots count as underscores."""
+    unified = name.replace(".", "_")
+    return unified if "_" in unified else None
