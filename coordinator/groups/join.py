@@ -8,7 +8,9 @@ from coordinator.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
 from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.rebalance import (
     add_pending,
+    complete_join_if_ready,
     hold_join,
+    keep_alive,
     prepare_rebalance,
     rebalance_or_complete,
     remove_member,
@@ -97,6 +99,7 @@ def _join(table: GroupTable, group: ClassicGroup, joiner: Joiner, decision: Deci
         remove_pending(table, group, joiner.member_id)
         remove_member(table, group, joiner.member_id, decision)
         refuse_join(decision, joiner.waiter, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        complete_join_if_ready(table, group, decision)
     elif not group.supports(joiner.protocol_type, joiner.protocols):
         refuse_join(decision, joiner.waiter, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, joiner.member_id)
     elif joiner.member_id:
@@ -206,6 +209,7 @@ def _join_known(table: GroupTable, group: ClassicGroup, joiner: Joiner, decision
         hold_join(group, member.member_id, joiner.waiter, decision)
         rebalance_or_complete(table, group, decision)
     else:
+        keep_alive(table, member, decision.now_ms)
         leads = group.leader == member.member_id
         decision.reply(joiner.waiter.token, join_reply(group, member.member_id, with_members=leads))
 

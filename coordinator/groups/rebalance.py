@@ -75,7 +75,8 @@ def rebalance_or_complete(table: GroupTable, group: ClassicGroup, decision: Deci
 
 def prepare_rebalance(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
     """Begin a join phase. The first one of an empty group waits a while for more members to come (KIP-134)."""
-    _refuse_waiting_syncs(table, group, decision)
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        _abandon_generation(table, group, decision)
     group.unsynced.clear()
     table.timers.cancel(group.sync_timer)
     group.initial_rebalance = group.state is GroupState.EMPTY
@@ -135,11 +136,13 @@ def _write_empty_generation(group: ClassicGroup, decision: Decision) -> None:
     decision.record(records.group_record(group, {}, decision.now_ms))
 
 
-def _refuse_waiting_syncs(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def _abandon_generation(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
     for member_id, token in group.syncing.items():
         refuse_sync(decision, token, ErrorCode.REBALANCE_IN_PROGRESS)
         keep_alive(table, group.members[member_id], decision.now_ms)
     group.syncing.clear()
+    for member in group.members.values():
+        member.assignment = b""
 
 
 # The initial delay

@@ -58,6 +58,8 @@ def _finish(group: ClassicGroup, value: GroupMetadataValue, now_ms: int) -> None
     group.stored = value
     for stored in value.members:
         group.members[stored.member_id].assignment = bytes(stored.assignment)
+    if value.members:
+        group.learn_subscriptions()  # a static member may have come back with others
     if value.members and group.state is GroupState.COMPLETING_REBALANCE:
         group.become(GroupState.STABLE, now_ms)
     elif not group.members and group.state is GroupState.PREPARING_REBALANCE:

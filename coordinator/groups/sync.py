@@ -23,7 +23,9 @@ def sync_group(table: GroupTable, request: SyncGroupRequest, token: Token, decis
     if not group.unsynced:
         table.timers.cancel(group.sync_timer)
     if group.state is GroupState.STABLE:
-        decision.reply(token, sync_reply(group, group.members[request.member_id].assignment))
+        member = group.members[request.member_id]
+        keep_alive(table, member, decision.now_ms)
+        decision.reply(token, sync_reply(group, member.assignment))
         return
     _hold_sync(group, request.member_id, token, decision)
     if group.leader == request.member_id:

@@ -1,0 +1,309 @@
+"""The little language of `scripts/*.txt`: commands to one shard, and what it decided, in words.
+
+A client remembers the member id and generation that it was last told, as real clients do; `id=` and `gen=` override.
+"""
+
+import dataclasses
+import shlex
+from uuid import UUID
+
+from group_world import World
+
+from coordinator.groups.config import GroupConfig
+from coordinator.groups.consumer_protocol import subscribed_topics
+from coordinator.groups.records import decode_group, decode_key, decode_offset
+from wire.errors import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from wire.schema import Struct
+from wire.stored.group_records import OffsetCommitKey
+
+TOPIC_ID = UUID(int=7)
+
+
+def subscription(topics):
+    """ConsumerProtocolSubscription version 0."""
+    names = [name.encode() for name in topics]
+    head = b"\0\0" + len(names).to_bytes(4, "big")
+    return head + b"".join(len(n).to_bytes(2, "big") + n for n in names) + b"\xff\xff\xff\xff"
+
+
+@dataclasses.dataclass
+class Client:
+    name: str
+    group: str = "g"
+    version: int = 9
+    member_id: str = ""
+    instance: str | None = None
+    generation: int = -1
+
+
+class Script:
+    """Runs one file's blocks, each command a method `do_...`."""
+
+    def __init__(self):
+        self.world = World()
+        self.clients: dict[str, Client] = {}
+        self.askers: dict[int, str] = {}
+        self.ids = 0
+
+    def run(self, commands):
+        lines = []
+        for command in commands:
+            words = shlex.split(command, comments=True)
+            if words:
+                method = getattr(self, "do_" + words[0].replace("-", "_"))
+                lines += method(*split_options(words[1:]))
+        return lines or ["nothing"]
+
+    # Plumbing
+
+    def client(self, name, options):
+        client = self.clients.setdefault(name, Client(name))
+        client.group = options.get("group", client.group)
+        client.version = int(options.get("v", client.version))
+        client.member_id = options.get("id", client.member_id)
+        client.instance = options.get("instance", client.instance)
+        client.generation = int(options.get("gen", client.generation))
+        return client
+
+    def call(self, asker, version, operation, request):
+        self.ids += 1
+        token = self.world.token()
+        self.askers[token] = asker
+        caller = self.world.caller(version, asker, str(self.ids))
+        return self.show(*self.world.apply(operation(request, caller, token, self.world.now_ms)))
+
+    def show(self, records, replies):
+        lines = [show_record(record) for record in records]
+        for reply in replies:
+            asker = self.askers.pop(reply.token)
+            lines.append(f"{asker} <- {show(reply.value)}")
+            if isinstance(reply.value, JoinGroupResponse) and asker in self.clients:
+                self.remember(self.clients[asker], reply.value)
+        return lines
+
+    def remember(self, client, response):
+        if response.error_code in {ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED}:
+            client.member_id, client.generation = response.member_id, response.generation_id
+
+    # Commands
+
+    def do_config(self, _, options):
+        self.world = World(GroupConfig(**{key: int(value) for key, value in options.items()}))
+        return ["ok"]
+
+    def do_limit(self, _, options):
+        """A restart with another config follows."""
+        changes = {key: int(value) for key, value in options.items()}
+        self.world.config = dataclasses.replace(self.world.config, **changes)
+        return ["ok"]
+
+    def do_join(self, names, options):
+        client = self.client(names[0], options)
+        metadata = subscription(options.get("topics", "t").split(","))
+        if "metadata" in options:
+            metadata = options["metadata"].encode()
+        protocols = [p for p in options.get("protocols", "range").split(",") if p]
+        request = JoinGroupRequest(
+            group_id=client.group,
+            session_timeout_ms=int(options.get("session", 10_000)),
+            rebalance_timeout_ms=int(options.get("rebalance", 60_000)),
+            member_id=client.member_id,
+            group_instance_id=client.instance,
+            protocol_type=options.get("type", "consumer"),
+            protocols=tuple(JoinGroupRequestProtocol(name=p, metadata=memoryview(metadata)) for p in protocols),
+        )
+        return self.call(client.name, client.version, self.world.shard.join_group, request)
+
+    def do_sync(self, names, options):
+        client = self.client(names[0], options)
+        given = [pair.split(":") for pair in options.get("assign", "").split(",") if pair]
+        request = SyncGroupRequest(
+            group_id=client.group,
+            generation_id=client.generation,
+            member_id=client.member_id,
+            group_instance_id=client.instance,
+            protocol_type=options.get("type"),
+            protocol_name=options.get("protocol"),
+            assignments=tuple(
+                SyncGroupRequestAssignment(
+                    member_id=self.clients[name].member_id if name in self.clients else name,
+                    assignment=memoryview(what.encode()),
+                )
+                for name, what in given
+            ),
+        )
+        return self.call(client.name, client.version, self.world.shard.sync_group, request)
+
+    def do_heartbeat(self, names, options):
+        lines = []
+        for name in names:
+            client = self.client(name, options)
+            request = HeartbeatRequest(
+                group_id=client.group,
+                generation_id=client.generation,
+                member_id=client.member_id,
+                group_instance_id=client.instance,
+            )
+            lines += self.call(name, 4, self.world.shard.heartbeat, request)
+        return lines
+
+    def do_leave(self, names, options):
+        client = self.client(names[0], options)
+        members = tuple(
+            MemberIdentity(member_id=self.clients[name].member_id, group_instance_id=self.clients[name].instance)
+            for name in names
+        )
+        old = int(options.get("v", 5)) < 3
+        request = LeaveGroupRequest(
+            group_id=client.group, member_id=client.member_id if old else "", members=() if old else members
+        )
+        return self.call(client.name, int(options.get("v", 5)), self.world.shard.leave_group, request)
+
+    def do_remove(self, names, options):
+        """An administrator removes static members."""
+        members = tuple(MemberIdentity(member_id="", group_instance_id=name) for name in names)
+        request = LeaveGroupRequest(group_id=options.get("group", "g"), members=members)
+        return self.call("admin", 5, self.world.shard.leave_group, request)
+
+    def do_commit(self, words, options):
+        places = {key: value for key, value in options.items() if ":" in key}
+        settings = {key: value for key, value in options.items() if key not in places}
+        client = self.client(words[0], {k: v for k, v in settings.items() if k != "v"})
+        topics = tuple(commit_topic(*place.split(":"), value, settings) for place, value in places.items())
+        request = OffsetCommitRequest(
+            group_id=client.group,
+            generation_id_or_member_epoch=client.generation,
+            member_id=client.member_id,
+            group_instance_id=client.instance,
+            retention_time_ms=int(settings.get("retention", -1)),
+            topics=topics,
+        )
+        return self.call(client.name, int(settings.get("v", 9)), self.world.shard.offset_commit, request)
+
+    def do_fetch(self, words, options):
+        version = int(options.get("v", 9))
+        topics = None
+        if words:
+            topics = [(w.split(":")[0], tuple(map(int, w.split(":")[1].split("+")))) for w in words]
+        group = options.get("group", "g")
+        if version >= 8:
+            listed = topics and tuple(OffsetFetchRequestTopics(name=n, partition_indexes=p) for n, p in topics)
+            request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=listed),))
+        else:
+            listed = topics and tuple(OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in topics)
+            request = OffsetFetchRequest(group_id=group, topics=listed)
+        return self.call("admin", version, self.world.shard.offset_fetch, request)
+
+    def do_offset_delete(self, words, options):
+        topics = tuple(
+            OffsetDeleteRequestTopic(
+                name=word.split(":")[0],
+                partitions=tuple(
+                    OffsetDeleteRequestPartition(partition_index=int(p)) for p in word.split(":")[1].split("+")
+                ),
+            )
+            for word in words
+        )
+        request = OffsetDeleteRequest(group_id=options.get("group", "g"), topics=topics)
+        return self.call("admin", 0, self.world.shard.offset_delete, request)
+
+    def do_topics_deleted(self, names, _):
+        return self.show(*self.world.apply(self.world.shard.on_topics_deleted(names, self.world.now_ms)))
+
+    def do_describe(self, names, options):
+        return self.call("admin", int(options.get("v", 6)), self.world.shard.describe_group, names[0])
+
+    def do_list(self, _, options):
+        request = ListGroupsRequest(
+            states_filter=tuple(s for s in options.get("states", "").split(",") if s),
+            types_filter=tuple(s for s in options.get("types", "").split(",") if s),
+        )
+        return self.call("admin", 5, self.world.shard.list_groups, request)
+
+    def do_delete(self, names, _):
+        return self.call("admin", 2, self.world.shard.delete_group, names[0])
+
+    def do_advance(self, words, _):
+        lines = []
+        for records, replies in self.world.advance(int(words[0])):
+            decided = self.show(records, replies)
+            lines += [f"at {self.world.now_ms}: {line}" for line in decided]
+        return lines
+
+    def do_restart(self, _, __):
+        self.askers.clear()
+        records, replies = self.world.restart()
+        return ["restarted", *self.show(records, replies)]
+
+
+def commit_topic(topic, partition, value, settings):
+    return OffsetCommitRequestTopic(
+        name=topic,
+        topic_id=TOPIC_ID if "topic-id" in settings else UUID(int=0),
+        partitions=(
+            OffsetCommitRequestPartition(
+                partition_index=int(partition),
+                committed_offset=int(value),
+                committed_leader_epoch=int(settings.get("epoch", -1)),
+                committed_metadata=settings.get("metadata"),
+            ),
+        ),
+    )
+
+
+def split_options(words):
+    names = [word for word in words if "=" not in word]
+    return names, dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def show_record(record):
+    key = decode_key(record.key)
+    if isinstance(key, OffsetCommitKey):
+        what = f"offset {key.group} {key.topic}:{key.partition}"
+        return f"write {what} {show(decode_offset(record.value)) if record.value else 'tombstone'}"
+    return f"write group {key.group} {show(decode_group(record.value)) if record.value else 'tombstone'}"
+
+
+def show(value):
+    """A struct as its name and the fields that differ from their defaults."""
+    if isinstance(value, Struct):
+        given = [
+            f"{spec.name}={show_field(spec.name, getattr(value, spec.name))}"
+            for spec in type(value).__fields__
+            if getattr(value, spec.name) != spec.default
+        ]
+        return " ".join([type(value).__name__, *given])
+    return str(value)
+
+
+def show_field(name, value):
+    if name == "error_code":
+        return ErrorCode(value).name
+    if isinstance(value, tuple):
+        return "[" + ", ".join(f"({show(item)})" for item in value) + "]"
+    if isinstance(value, memoryview | bytes):
+        return show_bytes(name, bytes(value))
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def show_bytes(name, data):
+    if name in {"assignment", "member_assignment"} or not data.startswith(b"\0"):
+        return repr(data.decode())
+    return "<" + ",".join(subscribed_topics(data)) + ">"
