@@ -1,0 +1,100 @@
+"""One direction of a simulated connection: bytes on their way, each with the time it arrives.
+
+Nothing runs in the background: whoever receives sleeps until the next arrival. What has been sent counts against the
+window until it was read, so a reader that is slow or absent holds up its writer, as with TCP.
+
+    write ──► [arrives 3.2 s: 700 bytes][arrives 3.4 s: 90 bytes][arrives 3.4 s: end] ──► take
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+import trio
+
+WINDOW_BYTES: Final = 256 * 1024
+
+
+class End(Enum):
+    """How a direction ends: in order, after all that was sent, or torn down."""
+
+    FINISHED = "finished"
+    RESET = "reset"
+
+
+class Reader(Enum):
+    """What has become of the side that reads; LOST is one that vanished without telling its peer."""
+
+    THERE = "there"
+    CLOSED = "closed"
+    LOST = "lost"
+
+
+class Pipe:
+    """Bytes from `source` to `target`, both names of hosts.
+
+    `blocked()` says whether the network lets nothing through between them at present.
+    """
+
+    def __init__(self, source: str, target: str, blocked: Callable[[], bool], window_bytes: int = WINDOW_BYTES) -> None:
+        self.source = source
+        self.target = target
+        self.unread_bytes = 0
+        self.reader = Reader.THERE
+        self._blocked = blocked
+        self._window_bytes = window_bytes
+        self._chunks: deque[tuple[float, memoryview | End]] = deque()
+        self._last_arrival = 0.0
+        self._changed = trio.Event()
+
+    @property
+    def room_bytes(self) -> int:
+        """How much may be written before something has to be read."""
+        return self._window_bytes - self.unread_bytes
+
+    def write(self, data: memoryview, delay_s: float) -> None:
+        """Send `data`, which must fit into the room, to arrive after what was sent before it."""
+        self.unread_bytes += len(data)
+        self._put(data, delay_s)
+
+    def end(self, how: End, delay_s: float) -> None:
+        """Say that nothing more will come."""
+        self._put(how, delay_s)
+
+    def _put(self, what: memoryview | End, delay_s: float) -> None:
+        self._last_arrival = max(self._last_arrival, trio.current_time() + delay_s)
+        self._chunks.append((self._last_arrival, what))
+        self.notify()
+
+    def arrived(self) -> memoryview | End | None:
+        """The oldest that has arrived and was not taken, None when there is nothing."""
+        if not self._chunks or self._blocked():
+            return None
+        arrival, what = self._chunks[0]
+        return what if arrival <= trio.current_time() else None
+
+    def take(self, size: int) -> bytes:
+        """Take `size` bytes of what `arrived` returned."""
+        arrival, what = self._chunks.popleft()
+        assert not isinstance(what, End)
+        if size < len(what):
+            self._chunks.appendleft((arrival, what[size:]))
+        self.unread_bytes -= size
+        self.notify()
+        return bytes(what[:size])
+
+    def notify(self) -> None:
+        """Make whoever waits look again."""
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def changed(self) -> None:
+        """Wait until something changes: room, the end, the network. Look again afterwards."""
+        await self._changed.wait()
+
+    async def arrival(self) -> None:
+        """Wait until something may have arrived. Look again afterwards."""
+        until = self._chunks[0][0] if self._chunks and not self._blocked() else float("inf")
+        with trio.move_on_at(until):
+            await self._changed.wait()
