@@ -16,7 +16,7 @@ from wire.log_values import LogSnapshot, LogWrite
 EXPIRATION_MS = 1000
 SEQUENCES = 2**31
 CONFIG = LogConfig(producer_id_expiration_ms=EXPIRATION_MS)
-producer_ids = st.integers(1, 3)
+producer_ids = st.integers(1, 2)
 epochs = st.integers(0, 3)
 
 
@@ -148,13 +148,23 @@ class LogMachine(RuleBasedStateMachine):
                 self.aborted.append((producer_id, known.open_since, end))
         known.open_since = None
 
+    @rule(producer_id=producer_ids, batches=st.integers(2, 7), transactional=st.booleans())
+    def produce_many(self, producer_id: int, batches: int, transactional: bool) -> None:
+        for _ in range(batches):
+            self.produce(producer_id, 0, 0, 1, transactional)
+
+    @rule(producer_id=producer_ids, committed=st.booleans(), raise_epoch=st.sampled_from([0, 1]))
+    def transact(self, producer_id: int, committed: bool, raise_epoch: int) -> None:
+        self.produce(producer_id, 0, 0, 2, transactional=True)
+        self.mark(producer_id, raise_epoch, 3, committed, 0)
+
     @rule(count=st.integers(1, 3))
     def produce_plain(self, count: int) -> None:
         result = self.log.append(data_batch(count), origin=AppendOrigin.CLIENT, now_ms=self.now_ms)
         assert isinstance(result, Appended)
         self._note(result.write)
 
-    @rule(share=st.integers(1, 4))
+    @rule(share=st.sampled_from([0, 0, 1, 2, 4]))
     def commit(self, share: int) -> None:
         """The store makes some of the pending writes durable, in order."""
         done = self.pending[: max(1, len(self.pending) * share // 4)]
@@ -234,6 +244,6 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=80, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestLogMachine = LogMachine.TestCase
