@@ -1,0 +1,67 @@
+"""Brokers join the cluster; the first one founds it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata.image import ListenerImage, MetadataImage
+from coordinator.metadata.records import cluster_id_record
+from wire.errors import ErrorCode
+from wire.schema import Message
+from wire.stored.metadata_records import BrokerEndpoint, BrokerFeature, FeatureLevelRecord, RegisterBrokerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """A broker that starts: `incarnation_id` is new at every start, `listeners` are as clients are told."""
+
+    node_id: int
+    incarnation_id: UUID
+    listeners: Sequence[ListenerImage]
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The reply to a registration: which cluster it is, and the broker's epoch in it."""
+
+    cluster_id: str
+    broker_epoch: int
+
+
+def found_cluster(image: MetadataImage, cluster_id: str) -> list[Message]:
+    """Records that give a new cluster its id and feature levels; none where it has them.
+
+    Raises RefusedError (INCONSISTENT_CLUSTER_ID) when the log belongs to a cluster with another id.
+    """
+    if image.cluster_id:
+        if cluster_id not in ("", image.cluster_id):
+            raise RefusedError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"This storage belongs to cluster {image.cluster_id}, not to {cluster_id}.",
+            )
+        return []
+    levels = [
+        FeatureLevelRecord(name=name, feature_level=newest) for name, (_, newest) in image.features.supported.items()
+    ]
+    return [cluster_id_record(cluster_id), *levels]
+
+
+def register_broker(image: MetadataImage, registration: BrokerRegistration, broker_epoch: int) -> RegisterBrokerRecord:
+    """The record of a broker that starts and serves at once; its epoch is the record's place in the log."""
+    return RegisterBrokerRecord(
+        broker_id=registration.node_id,
+        incarnation_id=registration.incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=tuple(
+            BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+            for each in registration.listeners
+        ),
+        features=tuple(
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in image.features.supported.items()
+        ),
+        rack=registration.rack,
+        fenced=False,
+    )

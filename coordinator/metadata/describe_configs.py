@@ -1,0 +1,116 @@
+"""DescribeConfigs, answered from a published image: it decides nothing, so it needs no shard."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from coordinator.configs.definition import ConfigSource, ResourceType
+from coordinator.configs.describe import (
+    DescribeOptions,
+    describe_broker,
+    describe_broker_default,
+    describe_group,
+    describe_topic,
+)
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata.names import check_topic_name
+from coordinator.metadata.settings import Basis
+from wire.errors import ErrorCode
+from wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+
+Entries = tuple[DescribeConfigsResourceResult, ...]
+
+_NO_LOGGERS: Final[Mapping[str, str]] = {}
+
+
+def describe_configs(
+    basis: Basis, request: DescribeConfigsRequest, loggers: Mapping[str, str] = _NO_LOGGERS
+) -> DescribeConfigsResponse:
+    """Describe all resources of a request; each stands for itself. `loggers` are this broker's levels by name."""
+    return DescribeConfigsResponse(
+        results=tuple(_result(basis, request, resource, loggers) for resource in request.resources)
+    )
+
+
+def _result(
+    basis: Basis, request: DescribeConfigsRequest, resource: DescribeConfigsResource, loggers: Mapping[str, str]
+) -> DescribeConfigsResult:
+    options = DescribeOptions(
+        resource.configuration_keys, synonyms=request.include_synonyms, documentation=request.include_documentation
+    )
+    error, message, entries = ErrorCode.NONE, "", ()
+    try:
+        entries = _entries(basis, resource, options, loggers)
+    except RefusedError as refused:
+        error, message = refused.code, refused.message
+    return DescribeConfigsResult(
+        error_code=error,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=entries,
+    )
+
+
+def _entries(
+    basis: Basis, resource: DescribeConfigsResource, options: DescribeOptions, loggers: Mapping[str, str]
+) -> Entries:
+    name = resource.resource_name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            return _topic(basis, name, options)
+        case ResourceType.BROKER:
+            return _broker(basis, name, options)
+        case ResourceType.BROKER_LOGGER:
+            return _loggers(basis, name, options, loggers)
+        case ResourceType.GROUP:
+            if not name:
+                raise _invalid("Group name must not be empty")
+            return describe_group(basis.image.configs_of(ResourceType.GROUP, name), basis.layers, options)
+        case _:
+            raise _invalid(f"Unsupported resource type {resource.resource_type}")
+
+
+def _topic(basis: Basis, name: str, options: DescribeOptions) -> Entries:
+    check_topic_name(name)
+    if basis.image.topic(name) is None:
+        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    return describe_topic(basis.image.configs_of(ResourceType.TOPIC, name), basis.layers, options)
+
+
+def _broker(basis: Basis, name: str, options: DescribeOptions) -> Entries:
+    if not name:
+        return describe_broker_default(basis.layers, options)
+    if _broker_id(name) != basis.node_id:
+        raise _invalid(f"Unexpected broker id, expected {basis.node_id} or empty string, but received {name}")
+    return describe_broker(basis.layers, options)
+
+
+def _loggers(basis: Basis, name: str, options: DescribeOptions, loggers: Mapping[str, str]) -> Entries:
+    if not name:
+        raise _invalid("Broker id must not be empty")
+    if _broker_id(name) != basis.node_id:
+        raise _invalid(f"Unexpected broker id, expected {basis.node_id} but received {name}")
+    return tuple(
+        DescribeConfigsResourceResult(
+            name=logger, value=level, config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, documentation=None
+        )
+        for logger, level in loggers.items()
+        if not options.keys or logger in options.keys
+    )
+
+
+def _broker_id(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise _invalid(f"Broker id must be an integer, but it is: {name}") from None
+
+
+def _invalid(message: str) -> RefusedError:
+    return RefusedError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,58 @@
+"""What the shard is started with, and a broker's configs as they stand under an image."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.configs.definition import ResourceType
+from coordinator.configs.layers import BrokerLayers
+from coordinator.metadata.image import MetadataImage
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataConfig:
+    """The broker's id and its static configs as text, under Kafka's names."""
+
+    node_id: int
+    static: Mapping[str, str]
+
+
+class CurrentLayers:
+    """A broker's configs in all layers, computed anew only when an image brings other dynamic configs."""
+
+    def __init__(self, config: MetadataConfig) -> None:
+        self._config = config
+        self._layers = BrokerLayers(config.static)
+
+    def under(self, image: MetadataImage) -> BrokerLayers:
+        """The configs under `image`."""
+        default = image.configs_of(ResourceType.BROKER, "")
+        own = image.configs_of(ResourceType.BROKER, str(self._config.node_id))
+        layers = self._layers
+        if layers.dynamic_default != default or layers.dynamic_broker != own:
+            layers = self._layers = BrokerLayers(self._config.static, default, own)
+        return layers
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a decision rests on: the metadata, and the configs of the broker that decides."""
+
+    image: MetadataImage
+    layers: BrokerLayers
+    node_id: int
+
+    def number(self, name: str) -> int:
+        """The value of a numeric broker config."""
+        value = self.layers.values[name]
+        assert isinstance(value, int), name
+        return value
+
+    def flag(self, name: str) -> bool:
+        """The value of a boolean broker config."""
+        return self.layers.values[name] is True
+
+    def text(self, name: str) -> str:
+        """The value of a textual broker config that always has one."""
+        value = self.layers.values[name]
+        assert isinstance(value, str), name
+        return value

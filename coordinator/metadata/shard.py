@@ -1,0 +1,189 @@
+"""The metadata shard: operations decide and return records, `replay` alone changes the image.
+
+Every operation answers errors in its reply and raises nothing for what a client may send. Replies are response
+messages, but for `register` (`Registered` or `RefusedError`), `auto_create_topics` (a RefusedError or None per name)
+and `allocate_producer_ids` (`ProducerIdBlock`).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata import alter_configs as configs
+from coordinator.metadata.auto_create import auto_create_topics
+from coordinator.metadata.brokers import BrokerRegistration, Registered, found_cluster, register_broker
+from coordinator.metadata.create_partitions import create_partitions
+from coordinator.metadata.create_topics import create_topics
+from coordinator.metadata.delete_topics import delete_topics
+from coordinator.metadata.describe_configs import describe_configs
+from coordinator.metadata.image import MetadataImage
+from coordinator.metadata.records import from_shard_record, to_shard_records
+from coordinator.metadata.replay import ImageBuilder
+from coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
+from coordinator.shard import Outcome, Reply, ShardRecord, Token
+from wire.messages.alter_configs import AlterConfigsRequest
+from wire.messages.create_partitions import CreatePartitionsRequest
+from wire.messages.create_topics import CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.describe_configs import DescribeConfigsRequest
+from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from wire.schema import Message
+from wire.stored.metadata_records import ProducerIdsRecord
+
+PRODUCER_ID_BLOCK: Final = 1000
+"""How many producer ids a broker gets at a time, as in Kafka (KIP-730)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """Producer ids from `first` on, `count` of them, that were never given before and never will be again."""
+
+    first: int
+    count: int
+
+
+class MetadataShard:
+    """The cluster's metadata; implements `coordinator.shard.Shard`."""
+
+    def __init__(self, config: MetadataConfig) -> None:
+        self._config = config
+        self._builder = ImageBuilder()
+        self._layers = CurrentLayers(config)
+
+    # What the runtime calls
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image after all records replayed so far, durable or not: publish it when its records are."""
+        return self._builder.image
+
+    def replay(self, record: ShardRecord, now_ms: int) -> None:
+        """Apply one record. Raises ProtocolError for one that a newer version wrote: this one must not go on then."""
+        message = from_shard_record(record)
+        if message is not None:
+            self._builder.apply(message)
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        """Nothing to finish."""
+        return Outcome()
+
+    def next_deadline_ms(self) -> int | None:
+        """Nothing is ever due."""
+        return None
+
+    def on_time(self, now_ms: int) -> Outcome:
+        """Nothing is ever due."""
+        return Outcome()
+
+    def forget(self, token: Token) -> None:
+        """No operation waits."""
+
+    # Operations
+
+    def basis(self) -> Basis:
+        """What decisions rest on now."""
+        image = self.image
+        return Basis(image, self._layers.under(image), self._config.node_id)
+
+    def register(
+        self,
+        registration: BrokerRegistration,
+        token: Token,
+        now_ms: int,
+        *,
+        cluster_id: str,
+    ) -> Outcome:
+        """This broker starts. A new cluster takes `cluster_id`; for an existing one it must be its id, or empty.
+
+        The reply is `Registered`, or a RefusedError (INCONSISTENT_CLUSTER_ID).
+        """
+        image = self.image
+        try:
+            founding = found_cluster(image, cluster_id)
+        except RefusedError as refused:
+            return Outcome(replies=[Reply(token, refused)])
+        epoch = image.record_count + len(founding)
+        records = [*founding, register_broker(image, registration, epoch)]
+        return _outcome(records, token, Registered(image.cluster_id or cluster_id, epoch))
+
+    def create_topics(
+        self,
+        request: CreateTopicsRequest,
+        uuids: Iterator[UUID],
+        token: Token,
+        now_ms: int,
+    ) -> Outcome:
+        """CreateTopics, all versions; `uuids` gives random ids for new topics."""
+        return _outcome(*_reply(token, create_topics(self.basis(), request, uuids)))
+
+    def auto_create_topics(
+        self,
+        names: Collection[str],
+        uuids: Iterator[UUID],
+        token: Token,
+        now_ms: int,
+    ) -> Outcome:
+        """Make topics that someone asked for; internal ones as their coordinators need them.
+
+        The reply maps each name to None, when the topic is there now, or to the RefusedError.
+        """
+        return _outcome(*_reply(token, auto_create_topics(self.basis(), names, uuids)))
+
+    def delete_topics(
+        self,
+        request: DeleteTopicsRequest,
+        api_version: int,
+        token: Token,
+        now_ms: int,
+    ) -> Outcome:
+        """DeleteTopics, all versions."""
+        return _outcome(*_reply(token, delete_topics(self.basis(), request, api_version)))
+
+    def create_partitions(self, request: CreatePartitionsRequest, token: Token, now_ms: int) -> Outcome:
+        """CreatePartitions, all versions."""
+        return _outcome(*_reply(token, create_partitions(self.basis(), request)))
+
+    def alter_configs(self, request: AlterConfigsRequest, token: Token, now_ms: int) -> Outcome:
+        """AlterConfigs, all versions."""
+        return _outcome(*_reply(token, configs.alter_configs(self.basis(), request)))
+
+    def incremental_alter_configs(
+        self,
+        request: IncrementalAlterConfigsRequest,
+        token: Token,
+        now_ms: int,
+    ) -> Outcome:
+        """IncrementalAlterConfigs, all versions."""
+        return _outcome(*_reply(token, configs.incremental_alter_configs(self.basis(), request)))
+
+    def describe_configs(
+        self,
+        request: DescribeConfigsRequest,
+        loggers: Mapping[str, str],
+        token: Token,
+        now_ms: int,
+    ) -> Outcome:
+        """DescribeConfigs, all versions; `loggers` are this broker's log levels by logger."""
+        return Outcome(replies=[Reply(token, describe_configs(self.basis(), request, loggers))])
+
+    def allocate_producer_ids(self, token: Token, now_ms: int, count: int = PRODUCER_ID_BLOCK) -> Outcome:
+        """A block of producer ids for this broker."""
+        first = self.image.next_producer_id
+        broker = self.image.brokers.get(self._config.node_id)
+        record = ProducerIdsRecord(
+            broker_id=self._config.node_id,
+            broker_epoch=-1 if broker is None else broker.epoch,
+            next_producer_id=first + count,
+        )
+        return _outcome([record], token, ProducerIdBlock(first, count))
+
+
+def _reply(token: Token, decided: tuple[list[Message], object]) -> tuple[list[Message], Token, object]:
+    records, value = decided
+    return records, token, value
+
+
+def _outcome(records: Iterable[Message], token: Token, value: object) -> Outcome:
+    return Outcome(to_shard_records(records), [Reply(token, value)])
