@@ -123,7 +123,7 @@ def _storage_url(layers: BrokerLayers) -> str:
     url = _optional(layers, "odradek.storage")
     if url is not None:
         return url
-    folders = _texts(layers, "log.dirs") or _texts(layers, "log.dir")
+    folders: tuple[str, ...] = _texts(layers, "log.dirs") or _texts(layers, "log.dir")
     if len(folders) > 1:
         raise ConfigError(f"log.dirs names {len(folders)} directories; this version keeps its data in one")
     return f"lmdb://{Path(folders[0]).absolute()}"

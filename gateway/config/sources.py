@@ -110,7 +110,7 @@ def _dotted(name: str) -> str:
 
 
 def warn_of_unknown(settings: Settings) -> None:
-    """Name settings that mean nothing to a broker, as Kafka does; they are kept, for plugins of clients may use them."""
+    """Name settings that mean nothing to a broker, as Kafka does, and keep them, as Kafka does."""
     for name, setting in settings.items():
         if broker_definition(name) is None:
             log.warning("unknown setting ignored name=%s place=%s", name, setting.place)

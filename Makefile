@@ -1,0 +1,41 @@
+# Two commands matter: `make demo` runs the main job, `make test` passes the tests. Each does all of its own set-up.
+
+UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
+RUN := $(UV) run --no-sync
+
+.PHONY: help setup setup-python setup-java demo test test-fast lint bench clean
+
+help: ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: setup-python setup-java ## everything the other targets need (they call it themselves)
+
+setup-python:
+	@command -v $(UV) >/dev/null 2>&1 || { echo "uv is missing: installing it with pip into .venv-uv"; \
+	  python3 -m venv .venv-uv && .venv-uv/bin/pip install --quiet uv; }
+	@$(UV) sync --quiet --locked --all-extras
+
+setup-java:
+	@scripts/ensure_java.sh
+	@scripts/fetch_jars.sh
+
+demo: setup ## a broker, 336,776 flights, three consumers of which one is killed, Spark: all counts must agree
+	@$(RUN) python -m examples.flights
+
+test: setup ## all tests: unit, simulation, and every client against Odradek and a real Kafka
+	@$(RUN) pytest
+
+test-fast: setup-python ## only what needs neither Java nor a real Kafka
+	@$(RUN) pytest tests
+
+lint: setup-python ## style, types and import contracts
+	@$(RUN) ruff check .
+	@$(RUN) ruff format --check .
+	@$(RUN) pyright
+	@$(RUN) lint-imports
+
+bench: setup ## produce, consume, latency, memory and start-up, as ratios against a real Kafka
+	@$(RUN) python -m benchmarks
+
+clean: ## remove what the other targets made
+	rm -rf .venv .venv-uv .cache demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,229 @@
+"""One broker, joined together: store, metadata, replicas, coordinators, server; started in order, stopped in reverse.
+
+open the store ─► bind the listeners ─► replay the metadata log ─► register ─► load groups ─► accept
+stop: refuse new connections ─► answer what is under way ─► stop coordinators ─► close logs ─► close the store
+"""
+
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from coordinator.metadata.image import MetadataImage
+from coordinator.metadata.settings import MetadataConfig
+from gateway.config import BrokerConfig
+from gateway.environment import Environment, ProductionEnvironment
+from gateway.errors import first_error
+from gateway.network import Listener
+from gateway.runtime.commit import Backlog
+from gateway.runtime.groups import GroupCoordinator
+from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_LOG_CONFIG, MetadataService
+from gateway.runtime.producer_ids import ProducerIds
+from gateway.runtime.replica import Shared
+from gateway.runtime.replicas import Replicas
+from gateway.runtime.settings import LiveSettings
+from gateway.server import Server
+from gateway.services import Services
+from storage_backends.interface import Store
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+log = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a thread may keep the interpreter from the Trio thread; Python's default of 5 ms shows up as latency."""
+EXPIRE_PRODUCERS_EVERY_S: Final = 600
+
+
+class Broker:
+    """A broker that has been opened: everything is loaded, and clients that connect are queued until it serves."""
+
+    def __init__(self, services: Services, listeners: dict[str, Sequence[Listener]]) -> None:
+        self.services = services
+        self._server = Server(services, listeners)
+        self._stop = trio.Event()
+
+    @property
+    def config(self) -> BrokerConfig:
+        """What it was started with."""
+        return self.services.config
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The advertised host and port of the first listener."""
+        return next(iter(self.services.advertised.values()))
+
+    def stop(self) -> None:
+        """Begin to drain; `serve` returns when it is done. Idempotent."""
+        self._stop.set()
+
+    async def serve(self) -> None:
+        """Serve clients until `stop`, then answer what is under way. Cancellation ends it at once, as a crash would."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._server.run)
+            nursery.start_soon(self.services.groups.run)
+            nursery.start_soon(self._expire_producers_forever)
+            await self._stop.wait()
+            log.info("draining node_id=%d", self.config.node_id)
+            self.services.stopping = True
+            self.services.replicas.wake_all()
+            self.services.groups.stop()
+            await self._server.drain()
+            nursery.cancel_scope.cancel()
+
+    async def _expire_producers_forever(self) -> None:
+        while True:
+            await trio.sleep(EXPIRE_PRODUCERS_EVERY_S)
+            for replica in self.services.replicas.opened():
+                replica.expire_producers()
+
+
+@asynccontextmanager
+async def open_broker(config: BrokerConfig, env: Environment) -> "AsyncGenerator[Broker]":
+    """Open everything that a broker needs, and close it again at the end.
+
+    Raises StoreError (locked by another process, another format), OSError (a port in use) and CoordinatorError (the
+    metadata log cannot be read).
+    """
+    store = await env.run_blocking(lambda: env.open_store(config.storage_url))
+    try:
+        listeners = await _bind(config, env)
+        try:
+            async with trio.open_nursery() as nursery:
+                services = await _join(config, env, store, nursery, _advertised(config, listeners))
+                yield Broker(services, listeners)
+                with trio.CancelScope(shield=True):
+                    await services.replicas.close()
+                    await services.metadata.close()
+                nursery.cancel_scope.cancel()
+        finally:
+            for bound in listeners.values():
+                for listener in bound:
+                    listener.close()
+    finally:
+        with trio.CancelScope(shield=True):
+            await env.run_blocking(store.close)
+
+
+async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Listener]]:
+    listeners: dict[str, Sequence[Listener]] = {}
+    for wanted in config.listeners:
+        listeners[wanted.name] = await env.listen(wanted.host, wanted.port)
+    return listeners
+
+
+def _advertised(config: BrokerConfig, listeners: dict[str, Sequence[Listener]]) -> dict[str, tuple[str, int]]:
+    """What clients are told: the advertised address, with the port that was really bound where none was chosen."""
+    addresses: dict[str, tuple[str, int]] = {}
+    for wanted in config.advertised_listeners:
+        bound_port = listeners[wanted.name][0].address[1]
+        addresses[wanted.name] = (wanted.host or socket.gethostname(), wanted.port or bound_port)
+    return addresses
+
+
+async def _join(
+    config: BrokerConfig,
+    env: Environment,
+    store: Store,
+    nursery: trio.Nursery,
+    advertised: dict[str, tuple[str, int]],
+) -> Services:
+    settings = LiveSettings(config)
+    shared = Shared(store, env, nursery, Backlog(config.commit_max_pending_bytes), config.commit_max_bytes)
+    replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
+    metadata_log = replicas.fixed(METADATA_KEY, METADATA_LOG_CONFIG, METADATA_LEADER_EPOCH)
+    metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
+    groups = GroupCoordinator(metadata, replicas, env, config.group)
+
+    def published(before: MetadataImage, after: MetadataImage) -> None:
+        settings.publish(after)
+        replicas.publish(after)
+        deleted = [name for name in before.topics_by_name if name not in after.topics_by_name]
+        if deleted:
+            groups.topics_deleted(deleted)
+
+    metadata.on_published = published
+    await metadata.load()
+    await metadata.register(advertised, config.rack)
+    return Services(env, settings, metadata, replicas, groups, ProducerIds(metadata), advertised)
+
+
+class Running:
+    """A broker that answers, as whoever started it sees it; `stop` may be called from any thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.host, self.port = broker.address
+        self.config = broker.config
+        self._broker = broker
+        self._token = trio.lowlevel.current_trio_token()
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as `bootstrap.servers`."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def stop(self) -> None:
+        """Begin to drain; `run_broker` returns when it is done. No error when it has ended already."""
+        try:
+            self._token.run_sync_soon(self._broker.stop)
+        except trio.RunFinishedError:
+            return
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Create a topic from another thread, and return when clients can use it. Raises RuntimeError when refused."""
+        trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
+
+    async def _create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        wanted = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=-1,
+            configs=tuple([CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]),
+        )
+        request = CreateTopicsRequest(topics=(wanted,))
+        response = await self._broker.services.metadata.create_topics(request)
+        result = response.topics[0]
+        if result.error_code:
+            raise RuntimeError(f"cannot create topic {name}: {result.error_message}")
+
+
+def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, signals: bool = True) -> None:
+    """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT.
+
+    `on_ready` is called once it answers. Raises what `open_broker` raises.
+    """
+    if signals:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        trio.run(_run, config, on_ready, signals)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool) -> None:
+    env = ProductionEnvironment(threads=config.commit_threads)
+    async with open_broker(config, env) as broker, trio.open_nursery() as nursery:
+        if signals:
+            await nursery.start(_stop_on_signal, broker)
+        on_ready(Running(broker))
+        await broker.serve()
+        nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signal(broker: Broker, task_status: trio.TaskStatus[None]) -> None:
+    """Drain at the first signal; at the second give up at once."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        task_status.started()
+        async for number in received:
+            log.info("stopping signal=%s", signal.Signals(number).name)
+            broker.stop()
+            break
+        async for number in received:
+            raise KeyboardInterrupt(f"second signal {signal.Signals(number).name}")

@@ -1,0 +1,154 @@
+"""One client's connection: frames in, replies out, in the order in which the requests came.
+
+Requests are handled one at a time, as Kafka does by muting the channel, with one difference that no client can see but
+in speed: while produces wait for the disk, the next produce of the same connection is already begun. Any other request
+first waits until all earlier replies are out.
+
+    receive ──► split into frames ──► decode ──► handle ──────────────────────► send
+                                              └► produce: begin ──► replies ──► send   (a second task, in order)
+"""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable
+from typing import Any
+
+import trio
+
+from gateway.dispatch import Call, Dispatcher
+from gateway.errors import PeerError, first_error
+from gateway.network import Transport
+from gateway.services import Services
+from wire.errors import ProtocolError
+from wire.frames import FrameReader
+from wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+
+class Connection:
+    """Serves one transport until the peer leaves, misbehaves or is told to go.
+
+    `last_active_ms` and `sending_since_ms` are on the environment's monotonic clock; the server closes connections that
+    are idle, or take none of a reply, for too long.
+    """
+
+    def __init__(self, transport: Transport, listener: str, services: Services, dispatcher: Dispatcher) -> None:
+        self.transport = transport
+        self.last_active_ms = services.env.monotonic_ms()
+        self.sending_since_ms: int | None = None
+        self._listener = listener
+        self._services = services
+        self._dispatcher = dispatcher
+        self._reader = FrameReader(services.config.socket_request_max_bytes)
+        self._replies: deque[tuple[Call, Awaitable[Any], int]] = deque()
+        self._in_flight_bytes = 0
+        self._replied = trio.Event()
+        self._begun = trio.Event()
+        self._handling = False
+        self._draining = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being handled or its reply is under way."""
+        return self._handling or bool(self._replies)
+
+    def drain(self) -> None:
+        """Answer what is under way, then close; at once when nothing is."""
+        self._draining = True
+        if not self.busy:
+            self.transport.close()
+
+    async def run(self) -> None:
+        """Serve until the connection ends. Never raises for what the peer did; logs it and closes."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._reply_in_order)
+                await self._serve()
+                nursery.cancel_scope.cancel()
+        except* PeerError as group:
+            log.warning("closing connection peer=%s cause=%s", self.transport.peer, first_error(group))
+        except* OSError as group:
+            log.debug("connection ended peer=%s cause=%s", self.transport.peer, first_error(group))
+        except* Exception as group:  # our own bug: this client is cut off, everyone else is served on
+            log.exception("internal error peer=%s", self.transport.peer, exc_info=first_error(group))
+        finally:
+            self.transport.close()
+            for call, _, _ in self._replies:
+                call.ctx.finish()
+
+    async def _serve(self) -> None:
+        while not self._draining:
+            received = await self.transport.receive_into(self._buffer())
+            self.last_active_ms = self._services.env.monotonic_ms()
+            if received == 0:
+                break
+            for frame in self._split(received):
+                await self._handle(frame)
+        await self._all_replied()
+
+    def _buffer(self) -> memoryview:
+        try:
+            return self._reader.get_buffer()
+        except ProtocolError as error:
+            raise PeerError(str(error)) from error
+
+    def _split(self, received: int) -> list[memoryview]:
+        try:
+            return self._reader.received(received)
+        except ProtocolError as error:
+            raise PeerError(str(error)) from error
+
+    async def _handle(self, frame: memoryview) -> None:
+        call = self._dispatcher.open(frame, self.transport, self._listener)
+        if call.pipelined:
+            await self._begin(call, len(frame))
+            return
+        await self._all_replied()
+        self._handling = True
+        try:
+            response = call.canned if call.handler is None else await call.handler(call.ctx, call.request)
+            await self._send(call, response)
+        finally:
+            self._handling = False
+            call.ctx.finish()
+
+    async def _begin(self, call: Call, size_bytes: int) -> None:
+        """Give a pipelined request its place, as soon as fewer than the allowed requests and bytes are in flight."""
+        config = self._services.config
+        while self._replies and (
+            len(self._replies) >= config.connection_max_in_flight_requests
+            or self._in_flight_bytes + size_bytes > config.socket_request_max_bytes
+        ):
+            await self._replied.wait()
+        assert call.handler is not None
+        pending = await call.handler(call.ctx, call.request)
+        self._replies.append((call, pending, size_bytes))
+        self._in_flight_bytes += size_bytes
+        self._begun.set()
+
+    async def _reply_in_order(self) -> None:
+        while True:
+            await self._begun.wait()
+            self._begun = trio.Event()
+            while self._replies:
+                call, pending, size_bytes = self._replies[0]
+                response = await pending
+                if response is not None:
+                    await self._send(call, response)
+                call.ctx.finish()
+                self._replies.popleft()
+                self._in_flight_bytes -= size_bytes
+                self._replied.set()
+                self._replied = trio.Event()
+
+    async def _all_replied(self) -> None:
+        while self._replies:
+            await self._replied.wait()
+
+    async def _send(self, call: Call, response: Message) -> None:
+        parts = self._dispatcher.encode(call.ctx, response)
+        self.sending_since_ms = self._services.env.monotonic_ms()
+        await self.transport.send_parts(parts)
+        self.sending_since_ms = None
+        self.last_active_ms = self._services.env.monotonic_ms()

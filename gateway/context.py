@@ -1,0 +1,41 @@
+"""What a handler knows of the request it answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coordinator.groups.decision import Caller
+from gateway.services import Services
+from wire.api_keys import ApiKey
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request on its way through a handler.
+
+    `on_sent` collects what must be given back once the reply is on the wire or given up: leases on store pages.
+    """
+
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    peer: str
+    peer_host: str
+    listener: str
+    services: Services
+    on_sent: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka writes it, with a leading slash."""
+        return f"/{self.peer_host}"
+
+    def caller(self) -> Caller:
+        """Who asks, as a coordinator wants to know it, with a fresh member id to give away."""
+        return Caller(self.api_version, self.client_id or "", self.client_host, str(self.services.env.uuid()))
+
+    def finish(self) -> None:
+        """Give back what the reply borrowed."""
+        for give_back in self.on_sent:
+            give_back()
+        self.on_sent.clear()

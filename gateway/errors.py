@@ -1,0 +1,32 @@
+"""Errors of the gateway itself, named by who broke what; they become Kafka's error codes in one place each."""
+
+from typing import cast
+
+from storage_backends.interface import StoreError
+from wire.errors import ErrorCode
+
+
+class StartError(Exception):
+    """The broker cannot start; the message tells the operator why."""
+
+
+class PeerError(Exception):
+    """What the peer sent cannot be answered; the connection is closed. The message goes to the log."""
+
+
+class RequestRefusedError(PeerError):
+    """A request that Kafka refuses by closing the connection, since it has no response to carry the error."""
+
+
+def error_of_store(error: StoreError) -> ErrorCode:
+    """What a client is told when a store failed under its request."""
+    del error  # whatever it was, the log of the broker says it; clients know one code
+    return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first real exception in a group of groups: what is worth telling."""
+    error = group.exceptions[0]
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

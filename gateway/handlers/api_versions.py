@@ -1,0 +1,55 @@
+"""ApiVersions (API 18), versions 0 to 4: what this broker serves, and its features (KIP-35, KIP-511, KIP-584).
+
+Below version 4 features whose minimum is 0 are left out, for older clients refuse them (KAFKA-17011).
+
+Gaps: version 5 checks cluster and node ids (KIP-1242).
+"""
+
+import re
+from typing import Final
+
+from gateway.context import RequestContext
+from wire.api_keys import ADVERTISED
+from wire.errors import ErrorCode
+from wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+REQUEST: Final = ApiVersionsRequest
+CLIENT_INFORMATION_SINCE: Final = 3
+ZERO_MINIMUMS_SINCE: Final = 4
+VALID_CLIENT_INFORMATION: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+API_KEYS: Final = tuple(
+    ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in sorted(ADVERTISED.items())
+)
+
+
+async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """List the versions; refuse clients that name themselves with characters that would spoil a log or a metric."""
+    if ctx.api_version >= CLIENT_INFORMATION_SINCE and not _is_named_well(request):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    features = ctx.services.metadata.image.features
+    return ApiVersionsResponse(
+        api_keys=API_KEYS,
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in sorted(features.supported.items())
+            if low > 0 or ctx.api_version >= ZERO_MINIMUMS_SINCE
+        ),
+        finalized_features_epoch=features.epoch,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(features.finalized.items())
+        ),
+    )
+
+
+def _is_named_well(request: ApiVersionsRequest) -> bool:
+    return all(
+        VALID_CLIENT_INFORMATION.fullmatch(text)
+        for text in (request.client_software_name, request.client_software_version)
+    )

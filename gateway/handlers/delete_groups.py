@@ -1,0 +1,25 @@
+"""DeleteGroups (API 42), versions 0 to 2: delete groups without members, and their offsets (KIP-229)."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+REQUEST: Final = DeleteGroupsRequest
+
+
+async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Delete each group by itself."""
+    return DeleteGroupsResponse(results=tuple([await _delete(ctx, group_id) for group_id in request.groups_names]))
+
+
+async def _delete(ctx: RequestContext, group_id: str) -> DeletableGroupResult:
+    try:
+        return await ctx.services.groups.call(
+            group_id,
+            lambda shard, token, now_ms: shard.delete_group(group_id, ctx.caller(), token, now_ms),
+            DeletableGroupResult,
+        )
+    except CoordinatorError as error:
+        return DeletableGroupResult(group_id=group_id, error_code=error.error)

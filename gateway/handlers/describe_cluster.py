@@ -1,0 +1,33 @@
+"""DescribeCluster (API 60), versions 0 to 1: the cluster's id, controller and brokers (KIP-700)."""
+
+from typing import Final
+
+from gateway.authorized_operations import CLUSTER_OPERATIONS
+from gateway.context import RequestContext
+from wire.errors import ErrorCode
+from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+REQUEST: Final = DescribeClusterRequest
+BROKERS: Final = 1
+NOT_ASKED: Final = -(2**31)
+
+
+async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Describe the brokers; controllers are not reached through a broker's listener."""
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but the type asked for is "
+            f"{request.endpoint_type}.",
+            endpoint_type=request.endpoint_type,
+        )
+    host, port = ctx.services.advertised[ctx.listener]
+    node_id, rack = ctx.services.config.node_id, ctx.services.config.rack
+    return DescribeClusterResponse(
+        cluster_id=ctx.services.metadata.image.cluster_id,
+        controller_id=node_id,
+        brokers=(DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack),),
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )

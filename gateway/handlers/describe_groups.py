@@ -1,0 +1,30 @@
+"""DescribeGroups (API 15), versions 0 to 6: members, protocol and state of classic groups."""
+
+from dataclasses import replace
+from typing import Final
+
+from gateway.authorized_operations import GROUP_OPERATIONS
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+REQUEST: Final = DescribeGroupsRequest
+
+
+async def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Describe every group asked for, in that order."""
+    groups = [await _describe(ctx, group_id) for group_id in request.groups]
+    if request.include_authorized_operations:
+        groups = [replace(group, authorized_operations=GROUP_OPERATIONS) for group in groups]
+    return DescribeGroupsResponse(groups=tuple(groups))
+
+
+async def _describe(ctx: RequestContext, group_id: str) -> DescribedGroup:
+    try:
+        return await ctx.services.groups.call(
+            group_id,
+            lambda shard, token, now_ms: shard.describe_group(group_id, ctx.caller(), token, now_ms),
+            DescribedGroup,
+        )
+    except CoordinatorError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.error)

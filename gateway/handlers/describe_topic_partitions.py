@@ -1,0 +1,81 @@
+"""DescribeTopicPartitions (API 75), version 0: topics in pages of partitions (KIP-966)."""
+
+from typing import Final
+
+from coordinator.metadata.image import PartitionImage, TopicImage
+from gateway.authorized_operations import TOPIC_OPERATIONS
+from gateway.context import RequestContext
+from wire.errors import ErrorCode
+from wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+REQUEST: Final = DescribeTopicPartitionsRequest
+
+
+async def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """Describe topics in the order of their names, from the cursor on, until the limit of partitions is reached."""
+    image = ctx.services.metadata.image
+    asked = [topic.name for topic in request.topics] or list(image.topics_by_name)
+    cursor = request.cursor
+    names = sorted({name for name in asked if cursor is None or name >= cursor.topic_name})
+    limit = max(1, min(request.response_partition_limit, ctx.services.config.max_request_partition_size_limit))
+    page = _Page(limit)
+    for name in names:
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        topic = image.topic(name)
+        if topic is None:
+            page.add_missing(name, ctx.services.metadata.error_of_missing(name))
+        else:
+            page.add(topic, first)
+        if page.next_cursor is not None:
+            break
+    return DescribeTopicPartitionsResponse(topics=tuple(page.topics), next_cursor=page.next_cursor)
+
+
+class _Page:
+    """A response as it fills up."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self.topics: list[DescribeTopicPartitionsResponseTopic] = []
+        self.next_cursor: Cursor | None = None
+
+    def add_missing(self, name: str, error: ErrorCode) -> None:
+        self.topics.append(DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
+
+    def add(self, topic: TopicImage, first: int) -> None:
+        """Add the topic's partitions from `first` on; when not all have room, the next page begins with the others."""
+        if self._left == 0:
+            self.next_cursor = Cursor(topic_name=topic.name, partition_index=first)
+            return
+        end = min(len(topic.partitions), first + self._left)
+        described = [_partition(index, topic.partitions[index]) for index in range(first, end)]
+        self._left -= len(described)
+        self.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                is_internal=topic.is_internal,
+                partitions=tuple(described),
+                topic_authorized_operations=TOPIC_OPERATIONS,
+            )
+        )
+        if end < len(topic.partitions):
+            self.next_cursor = Cursor(topic_name=topic.name, partition_index=end)
+
+
+def _partition(index: int, part: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=part.leader,
+        leader_epoch=part.leader_epoch,
+        replica_nodes=tuple(part.replicas),
+        isr_nodes=tuple(part.isr),
+        eligible_leader_replicas=tuple(part.elr),
+        last_known_elr=tuple(part.last_known_elr),
+    )

@@ -1,0 +1,46 @@
+"""FindCoordinator (API 10), versions 0 to 6: which broker coordinates a group; a batch of them from 4 (KIP-699).
+
+Gaps: transactional ids and share groups are told that there is no coordinator yet.
+"""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.errors import ErrorCode
+from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+REQUEST: Final = FindCoordinatorRequest
+BATCHED_SINCE: Final = 4
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SHARE: Final = 2
+NO_NODE: Final = -1
+
+
+async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Answer for every key; the offsets topic is made when the first group asks."""
+    if ctx.api_version >= BATCHED_SINCE:
+        found = [await _find(ctx, request.key_type, key) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=tuple(found))
+    one = await _find(ctx, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+    )
+
+
+async def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+    if key_type not in (GROUP, TRANSACTION, SHARE):
+        return _none(key, ErrorCode.INVALID_REQUEST)
+    if key_type != GROUP:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    try:
+        await ctx.services.groups.ensure_topic()
+    except CoordinatorError:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    host, port = ctx.services.advertised[ctx.listener]
+    return Coordinator(key=key, node_id=ctx.services.config.node_id, host=host, port=port, error_message=None)
+
+
+def _none(key: str, error: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=NO_NODE, port=NO_NODE, error_code=error, error_message=error.message)

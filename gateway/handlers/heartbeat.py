@@ -1,0 +1,21 @@
+"""Heartbeat (API 12), versions 0 to 4: stay in a group."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+REQUEST: Final = HeartbeatRequest
+
+
+async def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Ask the group's coordinator."""
+    try:
+        return await ctx.services.groups.call(
+            request.group_id,
+            lambda shard, token, now_ms: shard.heartbeat(request, ctx.caller(), token, now_ms),
+            HeartbeatResponse,
+        )
+    except CoordinatorError as error:
+        return HeartbeatResponse(error_code=error.error)

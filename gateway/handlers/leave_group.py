@@ -1,0 +1,21 @@
+"""LeaveGroup (API 13), versions 0 to 5: leave a group, or take members out of it."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+REQUEST: Final = LeaveGroupRequest
+
+
+async def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Ask the group's coordinator."""
+    try:
+        return await ctx.services.groups.call(
+            request.group_id,
+            lambda shard, token, now_ms: shard.leave_group(request, ctx.caller(), token, now_ms),
+            LeaveGroupResponse,
+        )
+    except CoordinatorError as error:
+        return LeaveGroupResponse(error_code=error.error)

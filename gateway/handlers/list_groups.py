@@ -1,0 +1,20 @@
+"""ListGroups (API 16), versions 0 to 5: all groups of this broker, by state from 4, by type from 5."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+REQUEST: Final = ListGroupsRequest
+
+
+async def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """Collect the groups of every shard."""
+    try:
+        parts = await ctx.services.groups.call_all(
+            lambda shard, token, now_ms: shard.list_groups(request, ctx.caller(), token, now_ms), ListGroupsResponse
+        )
+    except CoordinatorError as error:
+        return ListGroupsResponse(error_code=error.error)
+    return ListGroupsResponse(groups=tuple([group for part in parts for group in part.groups]))

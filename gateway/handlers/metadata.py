@@ -1,0 +1,109 @@
+"""Metadata (API 3), versions 0 to 12: the brokers, and topics with their partitions' leaders.
+
+Unknown topics are created when both the client and `auto.create.topics.enable` allow it; the answer waits until they
+are there, where Kafka lets the client ask again (docs/differences.md).
+
+Gaps: version 13 belongs to topic ids.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata.image import PartitionImage, TopicImage
+from gateway.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.errors import ErrorCode
+from wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+REQUEST: Final = MetadataRequest
+NO_TOPIC_ID: Final = UUID(int=0)
+NOT_ASKED: Final = -(2**31)
+
+
+async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Describe the topics asked for: all of them for null, and in version 0 for an empty list too."""
+    everything = request.topics is None or (ctx.api_version == 0 and not request.topics)
+    if everything:
+        found = [_describe(topic, request) for topic in ctx.services.metadata.image.topics_by_name.values()]
+    else:
+        found = await _named(ctx, request, request.topics or ())
+    image = ctx.services.metadata.image
+    host, port = ctx.services.advertised[ctx.listener]
+    node_id = ctx.services.config.node_id
+    return MetadataResponse(
+        brokers=(MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=ctx.services.config.rack),),
+        cluster_id=image.cluster_id,
+        controller_id=node_id,
+        topics=tuple(found),
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+async def _named(
+    ctx: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...]
+) -> list[MetadataResponseTopic]:
+    image = ctx.services.metadata.image
+    missing = [topic.name for topic in topics if topic.name and image.topic(topic.name) is None]
+    refused: Mapping[str, RefusedError | None] = {}
+    if missing and request.allow_auto_topic_creation and ctx.services.config.auto_create_topics_enable:
+        refused = await _create(ctx, missing)
+    return [_one(ctx, request, topic, refused) for topic in topics]
+
+
+async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, RefusedError | None]:
+    try:
+        return await ctx.services.metadata.auto_create(names)
+    except CoordinatorError:
+        return dict.fromkeys(names, RefusedError(ErrorCode.LEADER_NOT_AVAILABLE, None))
+
+
+def _one(
+    ctx: RequestContext,
+    request: MetadataRequest,
+    asked: MetadataRequestTopic,
+    refused: Mapping[str, RefusedError | None],
+) -> MetadataResponseTopic:
+    image = ctx.services.metadata.image
+    if asked.name is None:
+        found = image.topic_by_id(asked.topic_id)
+        if found is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        return _describe(found, request)
+    found = image.topic(asked.name)
+    if found is not None:
+        return _describe(found, request)
+    refusal = refused.get(asked.name)
+    error = ctx.services.metadata.error_of_missing(asked.name) if refusal is None else refusal.code
+    return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=NO_TOPIC_ID)
+
+
+def _describe(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple([_partition(index, part) for index, part in enumerate(topic.partitions)]),
+        topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
+    )
+
+
+def _partition(index: int, part: PartitionImage) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        partition_index=index,
+        leader_id=part.leader,
+        leader_epoch=part.leader_epoch,
+        replica_nodes=tuple(part.replicas),
+        isr_nodes=tuple(part.isr),
+    )

@@ -1,0 +1,121 @@
+"""Produce (API 0), versions 3 to 11; 0 to 2 are advertised for old librdkafka's sake and refused (KAFKA-18659).
+
+The handler is pipelined: when it returns, every batch has its offsets or its refusal, and the awaitable it returns
+yields the response once all of it is on disk. With acks=0 there is no response; on an error the connection is closed,
+as Kafka does.
+
+Gaps: transactions come with the transaction coordinator.
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.errors import RequestRefusedError, error_of_store
+from gateway.runtime.commit import Ticket
+from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from storage_backends.interface import StoreError
+from wire.errors import ErrorCode
+from wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+REQUEST: Final = ProduceRequest
+VALID_ACKS: Final = frozenset({-1, 0, 1})
+
+_Pending = tuple[PartitionProduceResponse, Ticket | None]
+
+
+async def handle(ctx: RequestContext, request: ProduceRequest) -> Awaitable[ProduceResponse | None]:
+    """Append every partition's batch; return what becomes the response. Order: that of the calls."""
+    await ctx.services.replicas.backlog.room()
+    appended: list[tuple[str, list[_Pending]]] = []
+    for topic in request.topic_data:
+        results = [await _append(ctx, topic.name, part, request.acks) for part in topic.partition_data]
+        appended.append((topic.name, results))
+    return _answer(ctx, request, appended)
+
+
+async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, acks: int) -> _Pending:
+    if acks not in VALID_ACKS:
+        return _refusal(part.index, ErrorCode.INVALID_REQUIRED_ACKS), None
+    replica = ctx.services.replicas.get(topic, part.index)
+    if replica is None:
+        return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+    try:
+        await replica.ensure_open()
+        result, ticket = replica.append(
+            part.records or memoryview(b""), AppendOrigin.CLIENT, api_version=ctx.api_version
+        )
+    except ReplicaOfflineError:
+        return _refusal(part.index, ErrorCode.KAFKA_STORAGE_ERROR), None
+    except ReplicaGoneError:
+        return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+    if isinstance(result, Rejected):
+        return _rejection(part.index, result), None
+    return _success(part.index, result, replica.log.log_start_offset), ticket
+
+
+def _success(index: int, result: Appended | Duplicate, log_start_offset: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=log_start_offset,
+    )
+
+
+def _refusal(index: int, error: ErrorCode) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=error, base_offset=-1)
+
+
+def _rejection(index: int, rejected: Rejected) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=rejected.error,
+        base_offset=-1,
+        record_errors=tuple(
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
+            for at, message in rejected.record_errors
+        ),
+        error_message=rejected.message,
+    )
+
+
+async def _answer(
+    ctx: RequestContext, request: ProduceRequest, appended: list[tuple[str, list[_Pending]]]
+) -> ProduceResponse | None:
+    responses = tuple(
+        [
+            TopicProduceResponse(name=name, partition_responses=tuple([await _settled(*one) for one in results]))
+            for name, results in appended
+        ]
+    )
+    if request.acks == 0:
+        _close_on_error(responses)
+        return None
+    return ProduceResponse(responses=responses)
+
+
+async def _settled(response: PartitionProduceResponse, ticket: Ticket | None) -> PartitionProduceResponse:
+    if ticket is None:
+        return response
+    try:
+        await ticket.wait()
+    except StoreError as error:
+        return _refusal(response.index, error_of_store(error))
+    return response
+
+
+def _close_on_error(responses: tuple[TopicProduceResponse, ...]) -> None:
+    for topic in responses:
+        for part in topic.partition_responses:
+            if part.error_code:
+                error = ErrorCode(part.error_code)
+                raise RequestRefusedError(f"{error.name} for {topic.name}-{part.index} with acks=0")

@@ -1,0 +1,152 @@
+"""Byte transports: what a connection needs of a network, and TCP on Trio.
+
+The simulation's in-memory network implements the same two protocols and passes the same tests
+(`tests/gateway/test_network.py`).
+"""
+
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+import trio
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_IOVEC = 512
+"""Parts handed to one sendmsg; Linux refuses more than 1024."""
+LISTEN_BACKLOG = 1024
+
+
+class Transport(Protocol):
+    """One connection's bytes, both ways. One task may receive while another sends."""
+
+    @property
+    def peer(self) -> str:
+        """The other side as `host:port`, for logs."""
+        ...
+
+    @property
+    def peer_host(self) -> str:
+        """The other side's address alone, as DescribeGroups shows it."""
+        ...
+
+    async def receive_into(self, buffer: memoryview) -> int:
+        """Wait for bytes and write them to `buffer`; 0 means that the peer has finished.
+
+        Raises OSError when the connection broke. A cancelled call has received nothing.
+        """
+        ...
+
+    async def send_parts(self, parts: Sequence[Buffer]) -> None:
+        """Send all parts in order. Raises OSError. After cancellation the connection is unusable: part may be sent."""
+        ...
+
+    def close(self) -> None:
+        """Close now; receives and sends under way fail. Idempotent."""
+        ...
+
+
+class Listener(Protocol):
+    """Somewhere that clients connect to."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The bound host and port."""
+        ...
+
+    async def accept(self) -> Transport:
+        """Wait for the next connection. Raises OSError (for example when file descriptors run out)."""
+        ...
+
+    def close(self) -> None:
+        """Stop listening. Idempotent."""
+        ...
+
+
+class TcpTransport:
+    """A TCP connection: receives straight into the caller's buffer, sends many parts with one system call."""
+
+    def __init__(self, sock: trio.socket.SocketType) -> None:
+        self._sock = sock
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.peer_host, self.peer = _peer_names(sock)
+
+    async def receive_into(self, buffer: memoryview) -> int:
+        """Receive what is there, up to the buffer's length."""
+        try:
+            return await self._sock.recv_into(buffer)
+        except trio.ClosedResourceError as error:
+            raise ConnectionAbortedError("closed on our side") from error
+
+    async def send_parts(self, parts: Sequence[Buffer]) -> None:
+        """Send with sendmsg, going on after short writes."""
+        try:
+            await self._send_all(parts)
+        except trio.ClosedResourceError as error:
+            raise ConnectionAbortedError("closed on our side") from error
+
+    async def _send_all(self, parts: Sequence[Buffer]) -> None:
+        for start in range(0, len(parts), MAX_IOVEC):
+            some = parts[start : start + MAX_IOVEC]
+            total = sum(map(len, some))
+            sent = await self._sock.sendmsg(some)
+            while sent < total:
+                some = _after(some, sent)
+                total -= sent
+                sent = await self._sock.sendmsg(some)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+
+def _after(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
+    """What is left of `parts` when `sent` bytes of them have gone out."""
+    for index, part in enumerate(parts):
+        if sent < len(part):
+            return [memoryview(part)[sent:], *parts[index + 1 :]]
+        sent -= len(part)
+    return []
+
+
+def _peer_names(sock: trio.socket.SocketType) -> tuple[str, str]:
+    try:
+        host, port = sock.getpeername()[:2]
+    except OSError:
+        return "unknown", "unknown"
+    return host, f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class TcpListener:
+    """A listening TCP socket."""
+
+    def __init__(self, sock: trio.socket.SocketType) -> None:
+        self._sock = sock
+        self.address: tuple[str, int] = sock.getsockname()[:2]
+
+    async def accept(self) -> Transport:
+        """Accept one connection; one that is already gone again is passed over."""
+        while True:
+            try:
+                sock, _ = await self._sock.accept()
+                return TcpTransport(sock)
+            except trio.ClosedResourceError as error:
+                raise ConnectionAbortedError("listener closed") from error
+            except ConnectionAbortedError:
+                continue
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+
+async def listen_tcp(host: str, port: int) -> Sequence[Listener]:
+    """Listen on every address that `host` stands for; an empty host means all interfaces. Raises OSError."""
+    opened = await trio.open_tcp_listeners(port, host=host or None, backlog=LISTEN_BACKLOG)
+    return [TcpListener(listener.socket) for listener in opened]
+
+
+async def dial_tcp(host: str, port: int) -> Transport:
+    """Connect to `host:port`, trying its addresses in turn. Raises OSError."""
+    stream = await trio.open_tcp_stream(host, port)
+    return TcpTransport(stream.socket)

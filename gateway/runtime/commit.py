@@ -1,0 +1,205 @@
+"""The commit path: every write that arrived for a log while its last commit ran goes into the next one.
+
+One commit is in flight per log; logs commit beside each other in the environment's threads. A write is handed in
+on the Trio thread and gets a `Ticket`; all writes of one commit share it. The ticket settles once the store has
+the commit on disk, or with the store's error: nothing is ever acknowledged before.
+
+    submit ──► pending ──(next scheduler tick, or when the commit in flight ends)──► in flight ──► ticket settled
+
+A failed commit fails every write behind it too, for their offsets rest on the failed ones. The queue then refuses
+further writes until its owner has reloaded the log from the store and calls `reset`.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+from gateway.environment import Environment
+from storage_backends.interface import PartitionStore, StoreError
+from wire.log_values import LogWrite
+
+log = logging.getLogger(__name__)
+
+INLINE_COMMIT_MAX_BYTES = 64 * 1024
+"""Up to this much, a commit without a disk sync is cheaper done at once than handed to a thread."""
+
+
+class Backlog:
+    """The bytes of all logs of a broker that wait for their commit; producers wait while they are too many."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._less = trio.Event()
+
+    def add(self, size_bytes: int) -> None:
+        """So much more waits."""
+        self._bytes += size_bytes
+
+    def remove(self, size_bytes: int) -> None:
+        """So much is committed, or void."""
+        self._bytes -= size_bytes
+        if self._bytes < self._max_bytes:
+            self._less.set()
+
+    async def room(self) -> None:
+        """Return at once while there is room, else when there is."""
+        while self._bytes >= self._max_bytes:
+            self._less = trio.Event()
+            await self._less.wait()
+
+
+class Ticket:
+    """The fate of one commit: `wait` for it or be called back."""
+
+    __slots__ = ("_callbacks", "_event", "error", "settled")
+
+    def __init__(self) -> None:
+        self.settled = False
+        self.error: StoreError | None = None
+        self._event: trio.Event | None = None
+        self._callbacks: list[Callable[[StoreError | None], None]] = []
+
+    async def wait(self) -> None:
+        """Return when the commit is durable; raise its StoreError when it failed. Cancellation leaves it under way."""
+        if not self.settled:
+            if self._event is None:
+                self._event = trio.Event()
+            await self._event.wait()
+        if self.error is not None:
+            raise self.error
+
+    def on_settled(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Call `callback` with the error or None when settled; at once when it is. Callbacks run in order."""
+        if self.settled:
+            callback(self.error)
+        else:
+            self._callbacks.append(callback)
+
+    def settle(self, error: StoreError | None) -> None:
+        """Decide the ticket; used by the queue only."""
+        self.settled, self.error = True, error
+        for callback in self._callbacks:
+            callback(error)
+        self._callbacks.clear()
+        if self._event is not None:
+            self._event.set()
+
+
+class _Group:
+    """Writes that go into one commit; `end_offset` is where the log ends after them."""
+
+    __slots__ = ("end_offset", "size_bytes", "ticket", "writes")
+
+    def __init__(self) -> None:
+        self.writes: list[LogWrite] = []
+        self.size_bytes = 0
+        self.end_offset = 0
+        self.ticket = Ticket()
+
+
+class CommitQueue:
+    """The writes of one log on their way to the disk.
+
+    `on_durable(end_offset)` is called on the Trio thread after each commit, before its ticket settles, with the end
+    offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, before its tickets.
+    A commit takes writes until it has `max_bytes`; a larger single write is a commit of its own.
+    """
+
+    def __init__(
+        self,
+        store: PartitionStore,
+        env: Environment,
+        nursery: trio.Nursery,
+        backlog: Backlog,
+        *,
+        max_bytes: int,
+        sync: Callable[[], bool],
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[StoreError], None],
+    ) -> None:
+        self._store = store
+        self._env = env
+        self._nursery = nursery
+        self._backlog = backlog
+        self._max_bytes = max_bytes
+        self._sync = sync
+        self._on_durable = on_durable
+        self._on_failure = on_failure
+        self._pending: deque[_Group] = deque()
+        self._inflight: Ticket | None = None
+        self._idle = trio.Event()
+        self._idle.set()
+        self._failure: StoreError | None = None
+
+    def submit(self, write: LogWrite, end_offset: int) -> Ticket:
+        """Queue `write`, after which the log ends at `end_offset`. Raises StoreError while the log is failed."""
+        if self._failure is not None:
+            raise self._failure
+        if not self._pending or self._pending[-1].size_bytes >= self._max_bytes:
+            self._pending.append(_Group())
+        group = self._pending[-1]
+        size_bytes = sum([len(batch.data) for batch in write.batches])
+        group.writes.append(write)
+        group.size_bytes += size_bytes
+        group.end_offset = end_offset
+        self._backlog.add(size_bytes)
+        if self._idle.is_set():
+            self._idle = trio.Event()
+            self._nursery.start_soon(self._drain)
+        return group.ticket
+
+    def last_ticket(self) -> Ticket | None:
+        """The ticket of the newest write that is not settled, None when everything is on disk."""
+        if self._pending:
+            return self._pending[-1].ticket
+        return self._inflight
+
+    async def drained(self) -> None:
+        """Wait until nothing is pending or in flight."""
+        while not self._idle.is_set():
+            await self._idle.wait()
+
+    def reset(self) -> None:
+        """Accept writes again after a failure; the owner has reloaded the log."""
+        self._failure = None
+
+    async def _drain(self) -> None:
+        try:
+            while self._pending:
+                await self._commit(self._pending.popleft())
+        finally:
+            self._idle.set()
+
+    async def _commit(self, group: _Group) -> None:
+        self._inflight = group.ticket
+        try:
+            # What is being committed must be settled, whoever gives up waiting: a store's work cannot be called back.
+            with trio.CancelScope(shield=True):
+                await self._store_writes(group)
+        except StoreError as error:
+            self._fail(group, error)
+        else:
+            self._inflight = None
+            self._backlog.remove(group.size_bytes)
+            self._on_durable(group.end_offset)
+            group.ticket.settle(None)
+
+    async def _store_writes(self, group: _Group) -> None:
+        sync = self._sync()
+        if not sync and group.size_bytes <= INLINE_COMMIT_MAX_BYTES:
+            self._store.commit(group.writes, sync=False)
+        else:
+            await self._env.run_blocking(lambda: self._store.commit(group.writes, sync=sync))
+
+    def _fail(self, failed: _Group, error: StoreError) -> None:
+        log.error("commit failed partition=%s error=%s", self._store.key, error)
+        self._failure, self._inflight = error, None
+        void = [failed, *self._pending]
+        self._pending.clear()
+        self._backlog.remove(sum(group.size_bytes for group in void))
+        self._on_failure(error)
+        for group in void:
+            group.ticket.settle(error)

@@ -1,0 +1,166 @@
+"""The cluster's metadata on this broker: one shard over the metadata log, and the image that everyone reads.
+
+A change is decided by the shard, written to the metadata log, and published once it is durable: `image` never shows
+what could still be lost. Publishing comes before the reply, so whoever created a topic finds it.
+"""
+
+import base64
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Final, TypeVar
+from uuid import UUID
+
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata.brokers import BrokerRegistration, Registered
+from coordinator.metadata.image import ListenerImage, MetadataImage
+from coordinator.metadata.names import reason_invalid
+from coordinator.metadata.settings import MetadataConfig
+from coordinator.metadata.shard import MetadataShard, ProducerIdBlock
+from coordinator.shard import Outcome, Token
+from gateway.environment import Environment
+from gateway.errors import StartError
+from gateway.runtime.replica import Replica
+from gateway.runtime.shards import ShardRuntime, SteadyClock
+from partitions.config import LogConfig
+from wire.errors import ErrorCode
+from wire.log_values import PartitionKey
+from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+R = TypeVar("R")
+Operation = Callable[[MetadataShard, Token, int], Outcome]
+
+METADATA_KEY: Final = PartitionKey("__cluster_metadata", UUID(int=1), 0)
+"""Kafka's name and id of the metadata log."""
+METADATA_LEADER_EPOCH: Final = 1
+METADATA_LOG_CONFIG: Final = LogConfig(max_message_bytes=64 * 1024 * 1024)
+
+
+class MetadataService:
+    """The metadata shard's runtime, and its published image.
+
+    `on_published(before, after)` is called with every new image, on the Trio thread, before the replies go out.
+    All operations raise CoordinatorError when the metadata log does not serve.
+    """
+
+    def __init__(self, replica: Replica, env: Environment, config: MetadataConfig) -> None:
+        self.on_published: Callable[[MetadataImage, MetadataImage], None] = lambda _before, _after: None
+        self._env = env
+        self._config = config
+        self._runtime = ShardRuntime(replica, SteadyClock(env), lambda: MetadataShard(config), publish=self._to_publish)
+        self._image = MetadataImage()
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest durable image."""
+        return self._image
+
+    async def load(self) -> None:
+        """Replay the metadata log. Raises CoordinatorError."""
+        await self._runtime.load()
+
+    async def close(self) -> None:
+        """Finish what is being written, and close the log."""
+        await self._runtime.replica.close()
+
+    async def register(self, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:
+        """Tell the cluster that this broker has started; the first broker founds the cluster. Raises StartError."""
+        registration = BrokerRegistration(
+            node_id=self._config.node_id,
+            incarnation_id=self._env.uuid(),
+            listeners=[ListenerImage(name, host, port) for name, (host, port) in listeners.items()],
+            rack=rack,
+        )
+        cluster_id = self._image.cluster_id or _text_of(self._env.uuid())
+        reply = await self._runtime.call(partial(_register, registration=registration, cluster_id=cluster_id))
+        if isinstance(reply, RefusedError):
+            raise StartError(str(reply)) from reply
+        assert isinstance(reply, Registered)
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        """Make topics; they can be used when this returns."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.create_topics(request, self._uuids(), token, now_ms),
+            CreateTopicsResponse,
+        )
+
+    async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
+        """Make topics that someone asked for; None for a name whose topic is there now."""
+        reply = await self._runtime.call(
+            lambda shard, token, now_ms: shard.auto_create_topics(names, self._uuids(), token, now_ms)
+        )
+        assert isinstance(reply, dict)
+        return reply  # pyright: ignore[reportUnknownVariableType]
+
+    async def delete_topics(self, request: DeleteTopicsRequest, api_version: int) -> DeleteTopicsResponse:
+        """Delete topics; nobody finds them any more when this returns, their logs go soon after."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.delete_topics(request, api_version, token, now_ms),
+            DeleteTopicsResponse,
+        )
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        """Give topics more partitions."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.create_partitions(request, token, now_ms), CreatePartitionsResponse
+        )
+
+    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        """Replace all settings of resources; in force when this returns."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.alter_configs(request, token, now_ms), AlterConfigsResponse
+        )
+
+    async def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest
+    ) -> IncrementalAlterConfigsResponse:
+        """Change single settings of resources; in force when this returns."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.incremental_alter_configs(request, token, now_ms),
+            IncrementalAlterConfigsResponse,
+        )
+
+    async def allocate_producer_ids(self) -> tuple[int, int]:
+        """The first of a block of new producer ids, and how many there are."""
+        block = await self._call(
+            lambda shard, token, now_ms: shard.allocate_producer_ids(token, now_ms), ProducerIdBlock
+        )
+        return block.first, block.count
+
+    @staticmethod
+    def error_of_missing(name: str) -> ErrorCode:
+        """What a client is told of a topic that is not there."""
+        invalid = reason_invalid(name) is not None
+        return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    async def _call(self, operation: Operation, reply_type: type[R]) -> R:
+        reply = await self._runtime.call(operation)
+        assert isinstance(reply, reply_type)
+        return reply
+
+    def _uuids(self) -> Iterator[UUID]:
+        """Random topic ids. Kafka never gives one whose text begins with a hyphen, for it looks like an option."""
+        fresh = (self._env.uuid() for _ in itertools.count())
+        return (each for each in fresh if not _text_of(each).startswith("-"))
+
+    def _to_publish(self, shard: MetadataShard) -> Callable[[], None]:
+        return partial(self._publish, shard.image)
+
+    def _publish(self, image: MetadataImage) -> None:
+        before, self._image = self._image, image
+        self.on_published(before, image)
+
+
+def _register(
+    shard: MetadataShard, token: Token, now_ms: int, *, registration: BrokerRegistration, cluster_id: str
+) -> Outcome:
+    return shard.register(registration, token, now_ms, cluster_id=cluster_id)
+
+
+def _text_of(value: UUID) -> str:
+    """A UUID as Kafka writes it."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

@@ -1,0 +1,256 @@
+"""One partition on this broker: its pure log joined to its store, the only place where the two meet.
+
+Offsets are assigned on the Trio thread, the moment a batch is accepted; the batch is on disk when the ticket of its
+commit settles, and only then does the high watermark pass it. When a commit fails, everything assigned behind the last
+durable offset is void: the pure log is built again from the store and the partition serves on.
+
+    closed ──ensure_open──► open ──commit failed──► failed ──reload──► open
+       any ──close──► gone (the topic was deleted, or the broker stops)
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import trio
+
+from gateway.environment import Environment
+from gateway.runtime.commit import Backlog, CommitQueue, Ticket
+from gateway.runtime.watch import Watchable
+from partitions.config import LogConfig
+from partitions.log import PartitionLog
+from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, Store, StoreError
+from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaState(Enum):
+    """Where a replica is in its life; see the module's head."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    FAILED = "failed"
+    GONE = "gone"
+
+
+class ReplicaOfflineError(Exception):
+    """The partition's store failed; Kafka's KAFKA_STORAGE_ERROR."""
+
+
+class ReplicaGoneError(Exception):
+    """The partition is not here any more; Kafka's UNKNOWN_TOPIC_OR_PARTITION."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all replicas of a broker share. `nursery` must outlive them."""
+
+    store: Store
+    env: Environment
+    nursery: trio.Nursery
+    backlog: Backlog
+    commit_max_bytes: int
+
+
+class Replica(Watchable):
+    """A partition's log, its store and who waits for it. `notify` is called whenever the high watermark moves."""
+
+    def __init__(
+        self,
+        key: PartitionKey,
+        config: LogConfig,
+        leader_epoch: int,
+        shared: Shared,
+    ) -> None:
+        super().__init__()
+        self.key = key
+        self.state = ReplicaState.CLOSED
+        self._config = config
+        self._leader_epoch = leader_epoch
+        self._shared = shared
+        self._env = shared.env
+        self._opening = trio.Lock()
+        self._leases = 0
+        self._no_leases = trio.Event()
+        self._log: PartitionLog | None = None
+        self._part: PartitionStore | None = None
+        self._queue: CommitQueue | None = None
+
+    @property
+    def log(self) -> PartitionLog:
+        """The pure log. Raises ReplicaOfflineError or ReplicaGoneError when the partition does not serve."""
+        if self.state is not ReplicaState.OPEN:
+            self._refuse()
+        assert self._log is not None
+        return self._log
+
+    def _refuse(self) -> None:
+        if self.state is ReplicaState.GONE:
+            raise ReplicaGoneError(str(self.key))
+        raise ReplicaOfflineError(str(self.key))
+
+    async def ensure_open(self) -> None:
+        """Open the log unless it is open; callers at once share one opening.
+
+        Raises ReplicaOfflineError when the store cannot open it (it is tried again at the next call) and
+        ReplicaGoneError when the partition was deleted. Cancellation leaves it as it was.
+        """
+        if self.state is ReplicaState.OPEN:
+            return
+        async with self._opening:
+            if self.state in (ReplicaState.CLOSED, ReplicaState.FAILED):
+                await self._open_or_reload()
+            elif self.state is ReplicaState.GONE:
+                raise ReplicaGoneError(str(self.key))
+
+    async def _open_or_reload(self) -> None:
+        try:
+            snapshot = await self._env.run_blocking(self._load)
+        except StoreError as error:
+            log.error("cannot open partition=%s error=%s", self.key, error)  # noqa: TRY400 - the message says it all
+            raise ReplicaOfflineError(str(self.key)) from error
+        self._restore(snapshot)
+
+    def _load(self) -> LogSnapshot:
+        if self._part is None:
+            self._part = self._shared.store.open(self.key, policy_of(self._config))
+        return self._part.load()
+
+    def _restore(self, snapshot: LogSnapshot) -> None:
+        assert self._part is not None
+        if self._queue is None:
+            self._queue = CommitQueue(
+                self._part,
+                self._env,
+                self._shared.nursery,
+                self._shared.backlog,
+                max_bytes=self._shared.commit_max_bytes,
+                sync=lambda: self._config.flush_messages == 1,
+                on_durable=self._durable,
+                on_failure=self._failed,
+            )
+        self._queue.reset()
+        self._log = PartitionLog.restore(snapshot, self._config, self._env.wall_ms())
+        self.state = ReplicaState.OPEN
+        write = self._log.become_leader(self._leader_epoch, self._env.wall_ms())
+        if write is not None:
+            self._queue.submit(write, self._log.log_end_offset)
+
+    def append(
+        self, records: memoryview, origin: AppendOrigin, *, api_version: int = 9
+    ) -> tuple[Appended | Duplicate | Rejected, Ticket | None]:
+        """Decide on one batch and queue it; the result stands once the ticket settles without error.
+
+        A duplicate comes with the newest ticket there is, since the original may still be on its way to the disk. No
+        ticket means that nothing needs waiting for. `records` must not be changed or reused before the ticket settles.
+        Raises ReplicaOfflineError, ReplicaGoneError.
+        """
+        result = self.log.append(records, origin=origin, now_ms=self._env.wall_ms(), api_version=api_version)
+        if isinstance(result, Appended):
+            return result, self._submit(result.write, result.last_offset + 1)
+        return result, self.last_ticket()
+
+    def _submit(self, write: LogWrite, end_offset: int) -> Ticket:
+        assert self._queue is not None
+        try:
+            return self._queue.submit(write, end_offset)
+        except StoreError as error:
+            raise ReplicaOfflineError(str(self.key)) from error
+
+    def write(self, write: LogWrite) -> Ticket:
+        """Queue a change that carries no batch (a moved log start, forgotten producers)."""
+        return self._submit(write, self.log.log_end_offset)
+
+    def expire_producers(self) -> None:
+        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        if self.state is ReplicaState.OPEN:
+            write = self.log.expire_producers(self._env.wall_ms())
+            if write is not None:
+                self.write(write)
+
+    def last_ticket(self) -> Ticket | None:
+        """The ticket of the newest write still on its way, None when everything is on disk."""
+        return None if self._queue is None else self._queue.last_ticket()
+
+    async def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
+        """Borrow batches from the store; the caller must `give_back` the lease. Raises ReplicaOfflineError."""
+        self.log  # noqa: B018 - refuses unless the partition serves
+        assert self._part is not None
+        self._leases += 1
+        try:
+            if self._part.is_hot(start_offset):
+                return self._part.read(start_offset, end_offset, max_bytes)
+            part = self._part
+            return await self._env.run_blocking(lambda: part.read(start_offset, end_offset, max_bytes))
+        except BaseException as error:
+            self._lease_ended()
+            if isinstance(error, StoreError):
+                log.error("cannot read partition=%s offset=%d error=%s", self.key, start_offset, error)  # noqa: TRY400
+                raise ReplicaOfflineError(str(self.key)) from error
+            raise
+
+    def give_back(self, lease: ReadLease) -> None:
+        """End a lease that `read` lent."""
+        lease.release()
+        self._lease_ended()
+
+    def _lease_ended(self) -> None:
+        self._leases -= 1
+        if not self._leases:
+            self._no_leases.set()
+            self._no_leases = trio.Event()
+
+    async def look_up(self, ask: Callable[[PartitionStore], int | None]) -> int | None:
+        """Ask the store where something is (timestamps), where blocking is allowed. Raises ReplicaOfflineError."""
+        self.log  # noqa: B018
+        part = self._part
+        assert part is not None
+        try:
+            return await self._env.run_blocking(lambda: ask(part))
+        except StoreError as error:
+            raise ReplicaOfflineError(str(self.key)) from error
+
+    def configure(self, config: LogConfig) -> None:
+        """Act on changed topic settings from now on."""
+        self._config = config
+        if self._log is not None:
+            self._log.configure(config)
+        if self._part is not None:
+            self._part.configure(policy_of(config))
+
+    async def close(self) -> None:
+        """Stop serving: refuse new calls, finish commits, wait for leases, close the store's log."""
+        async with self._opening:
+            self.state = ReplicaState.GONE
+            self.notify()
+            if self._queue is not None:
+                await self._queue.drained()
+            while self._leases:
+                await self._no_leases.wait()
+            if self._part is not None:
+                await self._env.run_blocking(self._part.close)
+
+    def _durable(self, end_offset: int) -> None:
+        assert self._log is not None
+        if self._log.committed(end_offset):
+            self.notify()
+
+    def _failed(self, error: StoreError) -> None:
+        if self.state is ReplicaState.OPEN:
+            self.state = ReplicaState.FAILED
+            self._shared.nursery.start_soon(self._reload)
+
+    async def _reload(self) -> None:
+        try:
+            await self.ensure_open()
+        except (ReplicaOfflineError, ReplicaGoneError):
+            return  # said in the log; the next request tries again
+        log.info("partition serves again partition=%s log_end_offset=%d", self.key, self.log.log_end_offset)
+
+
+def policy_of(config: LogConfig) -> LogPolicy:
+    """The part of a topic's settings that the store acts on."""
+    return LogPolicy(config.segment_bytes, config.segment_ms, durable=config.flush_messages == 1)

@@ -1,0 +1,116 @@
+"""All partitions of this broker, kept in step with the published metadata image.
+
+A topic's logs are opened at first use, so that starting costs the same with ten partitions as with ten thousand.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+import trio
+
+from coordinator.metadata.image import MetadataImage, TopicImage
+from gateway.runtime.replica import Replica, ReplicaState, Shared
+from partitions.config import LogConfig
+from storage_backends.interface import StoreError
+from wire.log_values import PartitionKey
+
+log = logging.getLogger(__name__)
+
+
+class Replicas:
+    """The replicas of one broker.
+
+    `log_config(image, topic)` gives a topic's settings. Logs in the store that no image knows are deleted, but for
+    those of the topics in `kept`.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        log_config: Callable[[MetadataImage, str], LogConfig],
+        *,
+        kept: frozenset[str] = frozenset(),
+    ) -> None:
+        self.backlog = shared.backlog
+        self._shared = shared
+        self._log_config = log_config
+        self._kept = kept
+        self._image: MetadataImage | None = None
+        self._replicas: dict[tuple[str, int], Replica] = {}
+        self._retired: dict[PartitionKey, Replica] = {}
+        self._sweeping = trio.Lock()
+
+    def get(self, topic: str, index: int) -> Replica | None:
+        """The replica of a partition, None when there is no such partition."""
+        found = self._replicas.get((topic, index))
+        if found is None and self._image is not None:
+            described = self._image.topic(topic)
+            if described is not None and 0 <= index < len(described.partitions):
+                found = self._replicas[topic, index] = self._make(self._image, described, index)
+        return found
+
+    def _make(self, image: MetadataImage, topic: TopicImage, index: int) -> Replica:
+        key = PartitionKey(topic.name, topic.topic_id, index)
+        return self.fixed(key, self._log_config(image, topic.name), topic.partitions[index].leader_epoch)
+
+    def fixed(self, key: PartitionKey, config: LogConfig, leader_epoch: int) -> Replica:
+        """A replica that stands outside the image: the metadata log itself."""
+        return Replica(key, config, leader_epoch, self._shared)
+
+    def publish(self, image: MetadataImage) -> None:
+        """Act on a new image: retire the replicas of deleted topics, use changed settings. Never blocks."""
+        before, self._image = self._image, image
+        if before is None:
+            self._shared.nursery.start_soon(self._sweep)
+            return
+        for (topic, index), replica in list(self._replicas.items()):
+            described = image.topic(topic)
+            if described is None or described.topic_id != replica.key.topic_id:
+                replica.state = ReplicaState.GONE
+                self._retired[replica.key] = self._replicas.pop((topic, index))
+            else:
+                replica.configure(self._log_config(image, topic))
+        if any(image.topic_by_id(topic_id) is None for topic_id in before.topics_by_id):
+            self._shared.nursery.start_soon(self._sweep)
+
+    async def _sweep(self) -> None:
+        """Delete every log whose topic is no more."""
+        async with self._sweeping:
+            for key in await self._shared.env.run_blocking(self._shared.store.partitions):
+                if self._is_stray(key):
+                    await self._delete(key)
+
+    def _is_stray(self, key: PartitionKey) -> bool:
+        return self._image is not None and key.topic not in self._kept and self._image.topic_by_id(key.topic_id) is None
+
+    async def _delete(self, key: PartitionKey) -> None:
+        try:
+            retired = self._retired.pop(key, None)
+            if retired is not None:
+                await retired.close()
+            await self._shared.env.run_blocking(lambda: self._shared.store.delete(key))
+        except StoreError:
+            log.exception("cannot delete the log of a deleted topic, tried again at the next start partition=%s", key)
+        else:
+            log.info("deleted log partition=%s topic_id=%s", key, key.topic_id)
+
+    def opened(self) -> Iterable[Replica]:
+        """All replicas that were used so far."""
+        return list(self._replicas.values())
+
+    async def stored(self, topic: str) -> list[int]:
+        """The indexes of the partitions of `topic` that the store holds a log of, opened or not."""
+        keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+        return [key.index for key in keys if key.topic == topic]
+
+    def wake_all(self) -> None:
+        """Wake every waiting Fetch: the broker stops."""
+        for replica in self._replicas.values():
+            replica.notify()
+
+    async def close(self) -> None:
+        """Finish what is under way and close all logs."""
+        async with trio.open_nursery() as nursery:
+            for replica in self._replicas.values():
+                nursery.start_soon(replica.close)
+        self._replicas.clear()

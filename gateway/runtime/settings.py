@@ -1,0 +1,52 @@
+"""The settings in force: what the broker was started with, and what was changed at run time since."""
+
+from typing import Final
+
+from coordinator.configs.definition import ResourceType
+from coordinator.configs.layers import BrokerLayers, topic_config_values
+from coordinator.configs.log_settings import log_config_from
+from coordinator.metadata.image import MetadataImage
+from gateway.config import BrokerConfig
+from partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
+
+ALL_BROKERS: Final = ""
+"""The resource name of what is set for all brokers."""
+
+
+class LiveSettings:
+    """The broker's and its topics' settings, as of the newest published image."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+
+    def publish(self, image: MetadataImage) -> None:
+        """Take over broker settings that the image changed."""
+        default = image.configs_of(ResourceType.BROKER, ALL_BROKERS)
+        own = image.configs_of(ResourceType.BROKER, str(self.config.node_id))
+        layers = self.config.layers
+        if default != layers.dynamic_default or own != layers.dynamic_broker:
+            self.config = self.config.with_dynamic(default, own)
+
+    def layers(self) -> BrokerLayers:
+        """Every broker setting as text, by layer."""
+        return self.config.layers
+
+    def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        """What the logs of `topic` act on."""
+        overrides = image.configs_of(ResourceType.TOPIC, topic)
+        settings = log_config_from(topic_config_values(overrides, self.config.layers))
+        return LogConfig(
+            max_message_bytes=settings.max_message_bytes,
+            message_timestamp_type=MessageTimestampType(settings.message_timestamp_type),
+            message_timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
+            message_timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
+            compression_type=settings.compression_type,
+            cleanup_policy=frozenset(CleanupPolicy(policy) for policy in settings.cleanup_policy),
+            retention_ms=settings.retention_ms,
+            retention_bytes=settings.retention_bytes,
+            segment_bytes=settings.segment_bytes,
+            segment_ms=settings.segment_ms,
+            flush_messages=settings.flush_messages,
+            min_insync_replicas=settings.min_insync_replicas,
+            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+        )

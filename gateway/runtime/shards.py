@@ -1,0 +1,271 @@
+"""The one runtime that every coordinator shard runs in; the contract is told in `coordinator/shard.py`.
+
+An operation runs to its end on the Trio thread, so operations never interleave. Its records are replayed at once and
+appended to the shard's partition; the commit path puts all that was decided meanwhile into one transaction. Replies are
+released when the newest write that they may rest on is durable.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Generic, TypeVar
+
+import trio
+
+from coordinator.shard import Outcome, Reply, Shard, ShardRecord, Token
+from gateway.environment import Environment
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from partitions.results import AppendOrigin, Rejected
+from storage_backends.interface import StoreError
+from wire.errors import ErrorCode
+from wire.records.batch import iter_headers
+from wire.records.builder import SimpleRecord, build_batch
+from wire.records.reader import read_records
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Shard)
+
+LOAD_CHUNK_BYTES = 1024 * 1024
+"""How much of the log is replayed before other tasks get a turn."""
+
+
+class ShardState(Enum):
+    """Whether a shard answers."""
+
+    NEW = "new"
+    LOADING = "loading"
+    ACTIVE = "active"
+    STOPPED = "stopped"
+
+
+class CoordinatorError(Exception):
+    """The shard cannot answer now; `error` is what Kafka says then."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+class SteadyClock:
+    """The shards' clock: the wall clock as it was at the start plus the steady time since.
+
+    Deadlines must not move when someone sets the clock, yet timestamps should look like the clock's.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._anchor_ms = env.wall_ms() - env.monotonic_ms()
+
+    def now_ms(self) -> int:
+        """Milliseconds, never going back."""
+        return self._anchor_ms + self._env.monotonic_ms()
+
+
+class _Waiter:
+    """A caller that waits for its reply."""
+
+    __slots__ = ("done", "error", "event", "value")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.value: object = None
+        self.error: ErrorCode | None = None
+        self.event: trio.Event | None = None
+
+    def settle(self, value: object, error: ErrorCode | None) -> None:
+        self.done, self.value, self.error = True, value, error
+        if self.event is not None:
+            self.event.set()
+
+    async def wait(self) -> object:
+        if not self.done:
+            self.event = trio.Event()
+            await self.event.wait()
+        if self.error is not None:
+            raise CoordinatorError(self.error)
+        return self.value
+
+
+class ShardRuntime(Generic[S]):
+    """Runs one shard over one partition.
+
+    `make` builds an empty shard. `publish(shard)` is asked after each operation that wrote records for a function to
+    call when they are durable, before the replies go out: the metadata runtime publishes its image so. `discarded` says
+    that the shard was thrown away after a failed append and not loaded since.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        clock: SteadyClock,
+        make: Callable[[], S],
+        *,
+        publish: Callable[[S], Callable[[], None]] | None = None,
+        on_deadline: Callable[[int | None], None] = lambda _: None,
+    ) -> None:
+        self.replica = replica
+        self.state = ShardState.NEW
+        self.discarded = False
+        self._clock = clock
+        self._make = make
+        self._publish = publish
+        self._on_deadline = on_deadline
+        self._shard: S = make()
+        self._tokens = itertools.count(1)
+        self._waiters: dict[Token, _Waiter] = {}
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the shard wants to be called next, on its clock."""
+        return self._shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
+
+    async def load(self) -> None:
+        """Replay the log into a new shard. Raises CoordinatorError when the partition cannot be read."""
+        self.state = ShardState.LOADING
+        shard = self._make()
+        try:
+            await self.replica.ensure_open()
+            await self._replay_log(shard)
+        except ReplicaOfflineError as error:
+            self.state = ShardState.NEW
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except ReplicaGoneError as error:
+            self.state = ShardState.STOPPED
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR) from error
+        self._shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
+        self._apply(shard.on_loaded)
+        if self._publish is not None:
+            self._publish(shard)()
+
+    async def _replay_log(self, shard: S) -> None:
+        replica, now_ms = self.replica, self._clock.now_ms()
+        offset, end = replica.log.log_start_offset, replica.log.log_end_offset
+        while offset < end:
+            lease = await replica.read(offset, end, LOAD_CHUNK_BYTES)
+            try:
+                next_offset = offset
+                for chunk in lease.chunks:
+                    next_offset = _replay_chunk(shard, chunk, now_ms)
+            finally:
+                replica.give_back(lease)
+            if next_offset <= offset:
+                break  # compaction left nothing further
+            offset = next_offset
+            await trio.lowlevel.checkpoint()
+
+    async def call(self, operation: Callable[[S, Token, int], Outcome]) -> object:
+        """Run `operation(shard, token, now_ms)` and wait for its reply.
+
+        Raises CoordinatorError. A caller that is cancelled has not undone its operation.
+        """
+        if self.state is ShardState.NEW:
+            await self.load()
+        if self.state is not ShardState.ACTIVE:
+            loading = self.state is ShardState.LOADING
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
+        token = Token(next(self._tokens))
+        waiter = self._waiters[token] = _Waiter()
+        shard = self._shard
+        try:
+            self._apply(lambda now_ms: operation(shard, token, now_ms))
+            return await waiter.wait()
+        finally:
+            del self._waiters[token]
+            if not waiter.done:
+                shard.forget(token)
+
+    def run(self, operation: Callable[[S, int], Outcome]) -> None:
+        """Run an operation that nobody waits for, if the shard is active."""
+        if self.state is ShardState.ACTIVE:
+            shard = self._shard
+            self._apply(lambda now_ms: operation(shard, now_ms))
+
+    def on_time(self) -> None:
+        """Let the shard do what is due."""
+        deadline_ms = self.deadline_ms
+        if deadline_ms is not None and deadline_ms <= self._clock.now_ms():
+            self._apply(self._shard.on_time)
+
+    def stop(self) -> None:
+        """Answer every waiting caller that this is no longer the coordinator."""
+        self.state = ShardState.STOPPED
+        self._fail_waiters(ErrorCode.NOT_COORDINATOR)
+
+    def _apply(self, decide: Callable[[int], Outcome]) -> None:
+        now_ms = self._clock.now_ms()
+        shard = self._shard
+        outcome = decide(now_ms)
+        if outcome.records:
+            for record in outcome.records:
+                shard.replay(record, now_ms)
+            if not self._append(outcome.records, now_ms):
+                return
+            if self._publish is not None:
+                self._when_durable(self._publish(shard))
+        if outcome.replies:
+            self._when_durable(partial(self._release, outcome.replies))
+        self._on_deadline(shard.next_deadline_ms())
+
+    def _append(self, records: Sequence[ShardRecord], now_ms: int) -> bool:
+        batch = build_batch(SimpleRecord(record.key or None, record.value, now_ms) for record in records)
+        try:
+            result, ticket = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
+        except (ReplicaOfflineError, ReplicaGoneError):
+            self._discard(self._shard)
+            return False
+        assert not isinstance(result, Rejected), f"our own batch was refused: {result}"
+        if ticket is not None:
+            ticket.on_settled(partial(self._settled, self._shard))
+        return True
+
+    def _when_durable(self, action: Callable[[], None]) -> None:
+        """Do `action` when all that was written up to now is on disk; never when that fails."""
+
+        def settled(error: StoreError | None) -> None:
+            if error is None:
+                action()
+
+        ticket = self.replica.last_ticket()
+        if ticket is None:
+            action()
+        else:
+            ticket.on_settled(settled)
+
+    def _release(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            waiter = self._waiters.get(reply.token)
+            if waiter is not None:
+                waiter.settle(reply.value, None)
+
+    def _settled(self, shard: S, error: StoreError | None) -> None:
+        if error is not None:
+            self._discard(shard)
+
+    def _discard(self, shard: S) -> None:
+        """The log does not hold what `shard` believes: forget it; the next call loads a new one by replay."""
+        if shard is not self._shard or self.state is not ShardState.ACTIVE:
+            return
+        log.error("coordinator shard discarded partition=%s", self.replica.key)
+        self.state, self.discarded = ShardState.NEW, True
+        self._shard = self._make()
+        self._fail_waiters(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _fail_waiters(self, error: ErrorCode) -> None:
+        for waiter in list(self._waiters.values()):
+            if not waiter.done:
+                waiter.settle(None, error)
+
+
+def _replay_chunk(shard: Shard, chunk: memoryview, now_ms: int) -> int:
+    """Replay every record of the batches in `chunk`; return the offset after the last."""
+    next_offset = 0
+    for header in iter_headers(chunk):
+        next_offset = header.next_offset
+        if header.is_control:
+            continue
+        for record in read_records(chunk, header):
+            shard.replay(ShardRecord(record.key or b"", record.value), now_ms)
+    return next_offset

@@ -1,0 +1,54 @@
+"""What handlers are given to work with: the joined-up services of one broker."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coordinator.metadata.settings import Basis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.config import BrokerConfig
+    from gateway.environment import Environment
+    from gateway.runtime.groups import GroupCoordinator
+    from gateway.runtime.metadata import MetadataService
+    from gateway.runtime.producer_ids import ProducerIds
+    from gateway.runtime.replicas import Replicas
+    from gateway.runtime.settings import LiveSettings
+
+
+@dataclass(slots=True)
+class Services:
+    """One broker's services.
+
+    `advertised` maps a listener's name to the host and port that clients are told to connect to.
+    """
+
+    env: Environment
+    settings: LiveSettings
+    metadata: MetadataService
+    replicas: Replicas
+    groups: GroupCoordinator
+    producer_ids: ProducerIds
+    advertised: dict[str, tuple[str, int]]
+    stopping: bool = False
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings in force now; ask anew each time, for some change at run time."""
+        return self.settings.config
+
+    def basis(self) -> Basis:
+        """What decisions about configs rest on: the published image and the settings in force."""
+        return Basis(self.metadata.image, self.config.layers, self.config.node_id)
+
+    @staticmethod
+    def logger_levels() -> Mapping[str, str]:
+        """The levels of this process's loggers, as DescribeConfigs of BROKER_LOGGER shows them."""
+        names = sorted(logging.Logger.manager.loggerDict)
+        return {"root": logging.getLevelName(logging.getLogger().getEffectiveLevel())} | {
+            name: logging.getLevelName(logging.getLogger(name).getEffectiveLevel()) for name in names
+        }

@@ -1,0 +1,144 @@
+"""The production broker in a thread of the calling process."""
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import sniffio
+
+if TYPE_CHECKING:
+    from gateway.broker import Running
+    from gateway.config import BrokerConfig
+
+START_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 30
+
+
+class TestBroker:
+    """A broker that runs while the `with` or `async with` block does.
+
+    `storage` is `memory://`, a directory, or a storage URL; `config` holds further settings under Kafka's names. The
+    broker may be stopped and started again inside the block: the port stays, and so does the data of a directory.
+    """
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(self, storage: str | Path = "memory://", config: Mapping[str, str] | None = None) -> None:
+        self._storage = str(storage)
+        self._config = dict(config or {})
+        self._thread: threading.Thread | None = None
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._running: Running | None = None
+        self.host = "127.0.0.1"
+        self.port = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as `bootstrap.servers`."""
+        return f"{self.host}:{self.port}"
+
+    def start(self) -> None:
+        """Start the broker and return when it answers. Raises what kept it from starting."""
+        assert self._thread is None, "the broker runs already"
+        self._ready.clear()
+        self._failure = None
+        self._thread = threading.Thread(target=self._run, name="odradek-broker", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(START_TIMEOUT_S):
+            raise TimeoutError("the broker did not start")
+        if self._failure is not None:
+            self._thread.join()
+            self._thread = None
+            raise self._failure
+
+    def stop(self) -> None:
+        """Drain and stop; no error when it does not run. Raises what made the broker fail meanwhile."""
+        if self._thread is None:
+            return
+        if self._running is not None:
+            self._running.stop()
+        self._thread.join(STOP_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise TimeoutError("the broker did not stop")
+        self._thread = self._running = None
+        if self._failure is not None:
+            raise self._failure
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Create a topic. Raises RuntimeError with the broker's reason."""
+        self._started().create_topic(name, partitions, dict(configs or {}))
+
+    def _started(self) -> "Running":
+        if self._running is None:
+            raise RuntimeError("the broker does not run")
+        return self._running
+
+    def restart(self) -> None:
+        """Stop and start again on the same port."""
+        self.stop()
+        self.start()
+
+    def _run(self) -> None:
+        from gateway.broker import run_broker
+
+        try:
+            run_broker(self._settings(), self._on_ready, signals=False)
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    def _on_ready(self, running: "Running") -> None:
+        self._running = running
+        self.port = running.port
+        self._ready.set()
+
+    def _settings(self) -> "BrokerConfig":
+        from gateway.config import load_config
+
+        url = self._storage if "://" in self._storage else f"lmdb://{Path(self._storage).absolute()}"
+        settings = {
+            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "odradek.storage": url,
+            "group.initial.rebalance.delay.ms": "0",
+            **self._config,
+        }
+        return load_config(overrides=settings, environ={})
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await _in_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await _in_thread(self.stop)
+
+
+def broker(storage: str | Path = "memory://", config: Mapping[str, str] | None = None) -> TestBroker:
+    """A broker for `with` or `async with`; see `TestBroker`."""
+    return TestBroker(storage, config)
+
+
+async def _in_thread(call: Callable[[], None]) -> None:
+    """Run `call` in a thread of whatever event loop this is."""
+    if sniffio.current_async_library() == "trio":
+        import trio
+
+        await trio.to_thread.run_sync(call)
+    else:
+        import asyncio  # noqa: TID251 - the caller's loop, not ours
+
+        await asyncio.to_thread(call)

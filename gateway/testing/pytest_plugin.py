@@ -1,0 +1,53 @@
+"""Fixtures that come with the package: a real broker for a test session, and a fresh topic for a test.
+
+    def test_hello(kafka_broker, kafka_topic):
+        producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
+        producer.send(kafka_topic, b"hello").get()
+
+The broker starts with the first test that asks for it and listens on a free port, so under pytest-xdist each worker has
+its own. Settings: the ini option or the command line option `odradek_storage` (`memory://`, a directory or a storage
+URL; memory by default) and the ini option `odradek_config` (lines of `name=value`, Kafka's names).
+"""
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from gateway.testing.in_process import TestBroker
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    what = "where the test broker keeps its data: memory:// (default), a directory or a storage URL"
+    parser.addini("odradek_storage", what, default="memory://")
+    parser.addini("odradek_config", "further broker settings, a line of name=value each", type="linelist", default=[])
+    parser.getgroup("odradek").addoption("--odradek-storage", default=None, metavar="URL", help=what)
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(pytestconfig: pytest.Config) -> "Iterator[TestBroker]":
+    """A broker that runs until the session ends; `kafka_broker.bootstrap` is its address."""
+    from gateway.testing.in_process import broker
+
+    storage = pytestconfig.getoption("--odradek-storage") or pytestconfig.getini("odradek_storage")
+    lines: list[str] = pytestconfig.getini("odradek_config")
+    with broker(storage, dict(_setting(line) for line in lines)) as running:
+        yield running
+
+
+def _setting(line: str) -> tuple[str, str]:
+    name, equals, value = line.partition("=")
+    if not equals:
+        raise pytest.UsageError(f"odradek_config: {line!r} is not of the form name=value")
+    return name.strip(), value.strip()
+
+
+@pytest.fixture
+def kafka_topic(kafka_broker: "TestBroker", request: pytest.FixtureRequest) -> str:
+    """The name of a new topic with one partition; parametrise indirectly with a number for more."""
+    name = f"test-{uuid.uuid1().hex}"
+    kafka_broker.create_topic(name, partitions=getattr(request, "param", 1))
+    return name
