@@ -1,0 +1,58 @@
+"""A metadata shard in a test: operations are run as the runtime runs them, and the log is kept."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from coordinator.metadata.brokers import BrokerRegistration
+from coordinator.metadata.image import ListenerImage, MetadataImage
+from coordinator.metadata.settings import MetadataConfig
+from coordinator.metadata.shard import MetadataShard
+from coordinator.shard import Outcome, ShardRecord, Token
+
+NOW_MS = 1_700_000_000_000
+TOKEN = Token(7)
+
+
+def uuids() -> Iterator[UUID]:
+    """Ids in order, so that tests can name them."""
+    return (UUID(int=number) for number in count(1000))
+
+
+class ShardUnderTest:
+    """Runs operations, replays what they record, and can start anew from the log."""
+
+    def __init__(self, static: Mapping[str, str] | None = None, node_ids: tuple[int, ...] = (1,)) -> None:
+        self.config = MetadataConfig(node_ids[0], static or {})
+        self.shard = MetadataShard(self.config)
+        self.log: list[ShardRecord] = []
+        self.uuids = uuids()
+        for node_id in node_ids:
+            self.register(node_id)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.shard.image
+
+    def register(self, node_id: int = 1, cluster_id: str = "a-cluster", rack: str | None = None) -> Any:
+        listener = ListenerImage("PLAINTEXT", "127.0.0.1", 9092)
+        registration = BrokerRegistration(node_id, UUID(int=node_id), [listener], rack)
+        return self.run(lambda shard: shard.register(registration, TOKEN, NOW_MS, cluster_id=cluster_id))
+
+    def run(self, operation: Callable[[MetadataShard], Outcome]) -> Any:
+        """Run one operation and return its reply."""
+        outcome = operation(self.shard)
+        for record in outcome.records:
+            self.shard.replay(record, NOW_MS)
+        self.log += outcome.records
+        (reply,) = outcome.replies
+        assert reply.token == TOKEN
+        return reply.value
+
+    def replayed(self) -> MetadataImage:
+        """The image that a restart would see."""
+        shard = MetadataShard(self.config)
+        for record in self.log:
+            shard.replay(record, NOW_MS)
+        return shard.image

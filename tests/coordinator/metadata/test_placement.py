@@ -1,0 +1,74 @@
+"""Where replicas go."""
+
+from collections import Counter
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata.image import BrokerImage
+from coordinator.metadata.placement import place_replicas
+from wire.errors import ErrorCode
+
+
+def brokers(*racks: str | None, fenced: tuple[int, ...] = ()) -> list[BrokerImage]:
+    return [
+        BrokerImage(number, 0, UUID(int=number), {}, rack=rack, fenced=number in fenced)
+        for number, rack in enumerate(racks)
+    ]
+
+
+def test_three_brokers_two_partitions_have_leaders_on_two():
+    placed = place_replicas(brokers(None, None, None), 2, 3)
+    assert len({replicas[0] for replicas in placed}) == 2
+
+
+def test_three_brokers_three_partitions_have_one_leader_each():
+    placed = place_replicas(brokers(None, None, None), 3, 3)
+    assert sorted(replicas[0] for replicas in placed) == [0, 1, 2]
+
+
+def test_many_small_topics_spread_too():
+    leaders = [place_replicas(brokers(None, None, None), 1, 1, start=start)[0][0] for start in range(6)]
+    assert Counter(leaders) == {0: 2, 1: 2, 2: 2}
+
+
+def test_followers_of_one_leader_vary():
+    placed = place_replicas(brokers(None, None, None, None), 12, 2)
+    assert {replicas[1] for replicas in placed if replicas[0] == 0} == {1, 2, 3}
+
+
+def test_every_rack_has_a_replica_before_one_has_two():
+    placed = place_replicas(brokers("a", "a", "b", "b", "c", "c"), 30, 3)
+    racks = dict(enumerate("aabbcc"))
+    assert all({racks[broker] for broker in replicas} == {"a", "b", "c"} for replicas in placed)
+
+
+def test_a_fenced_broker_leads_nothing():
+    placed = place_replicas(brokers(None, None, None, fenced=(1,)), 6, 3)
+    assert {replicas[0] for replicas in placed} == {0, 2}
+    assert all(1 in replicas for replicas in placed)
+
+
+@pytest.mark.parametrize("those", [[], brokers(None, fenced=(0,)), brokers(None)])
+def test_too_few_brokers_are_refused(those: list[BrokerImage]):
+    with pytest.raises(RefusedError) as refused:
+        place_replicas(those, 1, 2)
+    assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=8),
+    st.integers(1, 30),
+    st.integers(1, 8),
+    st.integers(0, 100),
+)
+def test_replicas_are_distinct_and_leaders_even(racks: list[str | None], count: int, factor: int, start: int):
+    factor = min(factor, len(racks))
+    placed = place_replicas(brokers(*racks), count, factor, start=start)
+    assert all(len(replicas) == len(set(replicas)) == factor for replicas in placed)
+    leaders = Counter(dict.fromkeys(range(len(racks)), 0))
+    leaders.update(replicas[0] for replicas in placed)
+    assert max(leaders.values()) - min(leaders.values()) <= 1
