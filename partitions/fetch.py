@@ -56,8 +56,8 @@ class FetchBudget:
 class FetchDecision:
     """Whether to answer at once, and each partition's bytes in the order given.
 
-    An allowance of 0 means that the partition is not to be read; a partition in `whole_first` may exceed its allowance
-    by its first batch, when none before it gave anything.
+    The allowances follow the estimates: they say how much to read ahead of knowing. While reading, `FetchBudget` counts
+    what really came.
     """
 
     answer_now: bool

@@ -228,12 +228,12 @@ class PartitionLog:
     def _append_of_producer(
         self, records: memoryview, header: BatchHeader, origin: AppendOrigin, now_ms: int
     ) -> Appended | Duplicate | Rejected:
-        if origin is AppendOrigin.CLIENT:
-            earlier = self._producers.find_duplicate(header)
-            if earlier is not None:
-                return Duplicate(earlier.base_offset, earlier.last_offset, earlier.timestamp_ms)
         refusal = self._producers.check_batch(header, origin)
         if refusal is not None:
+            # A retry is out of sequence by nature, so only what was refused can be one.
+            earlier = self._producers.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
+            if earlier is not None:
+                return Duplicate(earlier.base_offset, earlier.last_offset, earlier.timestamp_ms)
             return refusal
         timestamp_ms = now_ms if self._stamps_append_time else header.max_timestamp
         row = self._producers.add_batch(header, self._log_end_offset, timestamp_ms)

@@ -37,6 +37,7 @@ rows alone rebuild this state. Invariant: state == Producers.restore(rows writte
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from struct import Struct
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -105,8 +106,7 @@ class ProducerEntry(NamedTuple):
     def encode(self) -> bytes:
         """The row for the store."""
         epoch, coordinator_epoch, timestamp, first_offset, batches = self
-        fields = [field for batch in batches for field in batch]
-        count = len(batches)
+        count, fields = len(batches), chain.from_iterable(batches)
         return _ROWS[count].pack(_ROW_VERSION, epoch, coordinator_epoch, timestamp, first_offset, count, *fields)
 
     @classmethod
@@ -180,7 +180,7 @@ class Producers:
         return None
 
     def check_batch(self, header: BatchHeader, origin: AppendOrigin) -> Rejected | None:
-        """Judge a data batch with a producer id that is no duplicate; None when it may be added."""
+        """Judge a data batch with a producer id; None when it may be added. One refused may still be a duplicate."""
         entry = self._entries.get(header.producer_id)
         if entry is None or origin is AppendOrigin.REPLICATION:
             return None

@@ -161,7 +161,8 @@ def _check_records(records: memoryview, header: BatchHeader, config: LogConfig, 
     if header.attributes & LOG_APPEND_TIME_FLAG:
         # Kafka lets this pass where the topic has CreateTime and the times are in bounds, by clearing the flag; no
         # client sends it.
-        return Rejected(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type LogAppendTime")
+        message = "producers may not set the timestamp type LogAppendTime"
+        return Rejected(ErrorCode.INVALID_TIMESTAMP, message, ((0, message),))
     if config.is_compacted or not _header_in_time(header, config, now_ms):
         return _check_each_record(records, header, config, now_ms)
     return None
