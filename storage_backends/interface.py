@@ -2,8 +2,8 @@
 
 A `Store` keeps the logs of many partitions of one broker. Calls block; the gateway runs them where blocking is allowed
 (`Environment.run_blocking`). Unless a method says otherwise, different partitions may be used from different threads at
-once; one partition has one writer at a time (`commit`, `truncate`, `configure`, `close`) and any number of readers
-beside it, each of which sees whole commits only.
+once; one partition has one writer at a time (`load`, `commit`, `truncate`, `configure`, `close`) and any number of
+readers beside it, each of which sees whole commits only, and each commit as soon as `commit` returns.
 
 The interface speaks of batches, offsets, epochs and producer state. Foreign exceptions (lmdb's, sqlalchemy's, OSError)
 are mapped to `StoreError` at the backend's edge and never leave it.
@@ -158,10 +158,10 @@ class PartitionStore(Protocol):
 
         The cut is `end_offset` or the base offset of the first dropped batch, whichever is lower: the log then ends
         at the cut (or where it ended), epochs that start at or above the cut and aborted ranges that end there go,
-        even when no batch does. A log start above the cut comes down to it. A producer's row goes when the write that
-        last set it left the log end above the cut; rows the log's pruned history does not touch stay as they are. The
-        caller, who gets the snapshot that is left, rebuilds the rows that went from the batches that stay.
-        Held leases stay valid. Raises StoreError.
+        even when no batch does. A log start above the cut comes down to it; below the log start nothing is left, and
+        the log goes on, empty, at `end_offset`. A producer's row goes when the write that last set it left the log end
+        above the cut; the others are as they were then. The caller, who gets the snapshot that is left, rebuilds the
+        rows that went from the batches that stay. Held leases stay valid. Raises StoreError.
         """
         ...
 

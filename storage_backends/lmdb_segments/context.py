@@ -43,11 +43,11 @@ def _purge_later(path: Path) -> None:
 
 
 def purge(path: Path) -> None:
-    """Remove a file or a directory with all it holds. Raises OSError."""
+    """Remove a file or a directory with all it holds, unless somebody else just did. Raises OSError."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from storage_backends.lmdb_segments.reads import (
     lend,
     max_timestamp_from,
 )
-from storage_backends.lmdb_segments.recovery import open_log
+from storage_backends.lmdb_segments.recovery import open_log, read_segment
 from storage_backends.lmdb_segments.segment import LogDb, Segment
 from storage_backends.lmdb_segments.segment_log import SegmentLog
 from storage_backends.lmdb_segments.tables import snapshot
@@ -55,8 +55,13 @@ class LmdbPartition:
     def load(self) -> LogSnapshot:
         """See `PartitionStore.load`."""
         self._check_usable()
-        with mapping_errors(self._directory, "reading"):
-            return snapshot(self._log.state.meta, self._log.rows())
+        segment = self._log.state.segments[-1]
+        with mapping_errors(segment.path, "reading"):
+            handle = segment.pin()
+            try:
+                return snapshot(*read_segment(handle, segment.path))
+            finally:
+                segment.unpin()
 
     def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
         """See `PartitionStore.commit`."""

@@ -197,7 +197,8 @@ class SegmentLog:
     def truncate(self, end_offset: int) -> None:
         """See `PartitionStore.truncate`. After an error here the log must be opened anew."""
         state = self.state
-        index = bisect_right(state.bases, end_offset) - 1
+        is_above_start = end_offset >= state.meta.log_start_offset
+        index = bisect_right(state.bases, end_offset) - 1 if is_above_start else -1
         if index == len(state.segments) - 1:
             self._truncate_active(end_offset)
         else:

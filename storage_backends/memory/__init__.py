@@ -125,7 +125,7 @@ class MemoryStore:
         if medium.in_use:
             raise StoreLockedError("another store has this memory medium open; close it first")
         medium.in_use = True
-        self._medium = medium
+        self.medium = medium
         self._open: dict[PartitionKey, MemoryPartition] = {}
         self._lock = Lock()
         self._closed = False
@@ -133,7 +133,7 @@ class MemoryStore:
     def partitions(self) -> Sequence[PartitionKey]:
         """See `Store.partitions`."""
         with self._lock:
-            return sorted(self._medium.logs)
+            return sorted(self.medium.logs)
 
     def open(self, key: PartitionKey, policy: LogPolicy) -> MemoryPartition:
         """See `Store.open`."""
@@ -141,7 +141,7 @@ class MemoryStore:
             self._check_open()
             if key in self._open:
                 raise StoreError(f"the log of {key} is open already")
-            partition = MemoryPartition(self, key, self._medium.log(key), policy)
+            partition = MemoryPartition(self, key, self.medium.log(key), policy)
             self._open[key] = partition
             return partition
 
@@ -151,16 +151,16 @@ class MemoryStore:
             self._check_open()
             if key in self._open:
                 raise StoreError(f"the log of {key} is open; close it before deleting it")
-            self._medium.logs.pop(key, None)
+            self.medium.logs.pop(key, None)
 
     def properties(self) -> Mapping[str, str]:
         """See `Store.properties`."""
-        return dict(self._medium.properties)
+        return dict(self.medium.properties)
 
     def set_properties(self, values: Mapping[str, str]) -> None:
         """See `Store.set_properties`."""
         self._check_open()
-        self._medium.properties.update(values)
+        self.medium.properties.update(values)
 
     def close(self) -> None:
         """See `Store.close`."""
@@ -168,12 +168,12 @@ class MemoryStore:
             partition.close()
         if not self._closed:
             self._closed = True
-            self._medium.in_use = False
+            self.medium.in_use = False
 
     def abandon(self) -> None:
         """Close without syncing anything, as when the process is killed: the medium is left as it is."""
         self._closed = True
-        self._medium.in_use = False
+        self.medium.in_use = False
         for partition in self._open.values():
             partition.abandon()
         self._open.clear()

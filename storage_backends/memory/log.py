@@ -106,9 +106,8 @@ class MemoryLog:
 
     def truncate(self, end_offset: int) -> None:
         """See `PartitionStore.truncate`."""
-        self.segments = [each for each in self.segments if each.base_offset <= end_offset] or [
-            MemorySegment(end_offset)
-        ]
+        kept = [each for each in self.segments if each.base_offset <= end_offset]
+        self.segments = kept if kept and end_offset >= self.log_start_offset else [MemorySegment(end_offset)]
         cut = self.segments[-1].cut(end_offset)
         self.log_end_offset = min(self.log_end_offset, cut)
         self.log_start_offset = min(self.log_start_offset, cut)

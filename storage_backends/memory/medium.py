@@ -70,6 +70,5 @@ class MemoryMedium:
 
     def cut_power(self, survivors: _Survivors) -> None:
         """Leave only what a power cut leaves; `survivors(n)` says how many of n unsynced commits reached the disk."""
-        self.in_use = False
         for key in sorted(self.logs):
             self.logs[key].cut_power(survivors)

@@ -1,0 +1,233 @@
+"""Seeded faults around any store: calls that fail, calls that are slow, and crashes.
+
+Everything is drawn from one `random.Random`, so a seed gives the same faults again. A fault never leaves half a call
+behind: an error comes before the wrapped call, so nothing of it is kept, as the interface promises.
+
+A crash is one of the process or of the power. Over a `MemoryMedium` with `power_cuts` it is a power cut: only synced
+commits are sure to stay; of the unsynced ones of each log a prefix survives. Over any other store it is the death of
+the process: whatever was committed stays. In both, a commit that was waiting in `delay` when the crash came raises, and
+has happened or not, by chance.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from storage_backends.interface import (
+    LogPolicy,
+    PartitionStore,
+    ReadLease,
+    SegmentInfo,
+    Store,
+    StoreError,
+    StoreFullError,
+)
+from storage_backends.memory import MemoryMedium, MemoryStore
+from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+
+_T = TypeVar("_T")
+Delay = Callable[[float], None]
+
+
+class StoreCrashedError(StoreError):
+    """The store has crashed under the caller; open it anew. An interrupted commit may or may not have happened."""
+
+
+@dataclass(slots=True)
+class FaultMix:
+    """How likely each fault is at each call (0 to 1), and the longest delay. May be changed while the store runs."""
+
+    write_full: float = 0.0
+    write_error: float = 0.0
+    read_error: float = 0.0
+    slow: float = 0.0
+    max_delay_seconds: float = 0.0
+
+
+def _no_delay(seconds: float) -> None:
+    del seconds
+
+
+class FaultPlan:
+    """Where chance comes in: one per store, going on over its crashes and reopenings.
+
+    `delay` is called with seconds to wait; it decides how (the simulation takes virtual time), and may crash the store.
+    """
+
+    def __init__(self, random: Random, mix: FaultMix | None = None, delay: Delay = _no_delay) -> None:
+        self.mix = mix or FaultMix()
+        self._random = random
+        self._delay = delay
+
+    def happens(self, chance: float) -> bool:
+        """Draw whether something of that chance happens; draws nothing for the impossible."""
+        return chance > 0 and self._random.random() < chance
+
+    def before_write(self, what: str) -> None:
+        """Maybe raise StoreFullError or StoreError."""
+        if self.happens(self.mix.write_full):
+            raise StoreFullError(f"{what}: no space left (injected fault)")
+        if self.happens(self.mix.write_error):
+            raise StoreError(f"{what}: I/O error (injected fault)")
+
+    def before_read(self, what: str) -> None:
+        """Maybe wait, maybe raise StoreError."""
+        self.maybe_wait()
+        if self.happens(self.mix.read_error):
+            raise StoreError(f"{what}: I/O error (injected fault)")
+
+    def maybe_wait(self) -> None:
+        """Maybe be slow."""
+        if self.happens(self.mix.slow):
+            self._delay(self._random.uniform(0.0, self.mix.max_delay_seconds))
+
+    def is_slow_first(self) -> bool:
+        """Draw whether a slow commit happens after its delay or before it; always the latter if none is slow."""
+        return self.mix.slow > 0 and self._random.random() < 0.5
+
+    def survivors(self, unsynced: int) -> int:
+        """Draw how many of a log's unsynced commits a power cut leaves."""
+        return self._random.randint(0, unsynced)
+
+
+class FaultyPartition:
+    """A `PartitionStore` around another."""
+
+    def __init__(self, inner: PartitionStore, store: "FaultyStore") -> None:
+        self._inner = inner
+        self._store = store
+        self._plan = store.plan
+
+    @property
+    def key(self) -> PartitionKey:
+        """See `PartitionStore.key`."""
+        return self._inner.key
+
+    def load(self) -> LogSnapshot:
+        """See `PartitionStore.load`."""
+        return self._read(self._inner.load)
+
+    def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
+        """See `PartitionStore.commit`. Raises StoreCrashedError when the crash comes during its delay."""
+        self._write(lambda: self._inner.commit(writes, sync=sync))
+
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
+        """See `PartitionStore.read`."""
+        return self._read(lambda: self._inner.read(start_offset, end_offset, max_bytes))
+
+    def is_hot(self, start_offset: int) -> bool:
+        """See `PartitionStore.is_hot`."""
+        return self._inner.is_hot(start_offset)
+
+    def find_by_timestamp(self, timestamp_ms: int) -> int | None:
+        """See `PartitionStore.find_by_timestamp`."""
+        return self._read(lambda: self._inner.find_by_timestamp(timestamp_ms))
+
+    def find_max_timestamp(self) -> int | None:
+        """See `PartitionStore.find_max_timestamp`."""
+        return self._read(self._inner.find_max_timestamp)
+
+    def truncate(self, end_offset: int) -> LogSnapshot:
+        """See `PartitionStore.truncate`."""
+        return self._write(lambda: self._inner.truncate(end_offset))
+
+    def configure(self, policy: LogPolicy) -> None:
+        """See `PartitionStore.configure`."""
+        self._inner.configure(policy)
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """See `PartitionStore.segments`."""
+        self._store.check_alive()
+        return self._inner.segments()
+
+    def size_bytes(self) -> int:
+        """See `PartitionStore.size_bytes`."""
+        self._store.check_alive()
+        return self._inner.size_bytes()
+
+    def close(self) -> None:
+        """See `PartitionStore.close`."""
+        if not self._store.has_crashed:
+            self._inner.close()
+
+    def _write(self, call: Callable[[], _T]) -> _T:
+        self._store.check_alive()
+        self._plan.before_write(f"writing {self.key}")
+        if self._plan.is_slow_first():
+            self._plan.maybe_wait()
+            self._store.check_alive()
+            return call()
+        result = call()
+        self._plan.maybe_wait()
+        self._store.check_alive()
+        return result
+
+    def _read(self, call: Callable[[], _T]) -> _T:
+        self._store.check_alive()
+        self._plan.before_read(f"reading {self.key}")
+        self._store.check_alive()
+        return call()
+
+
+class FaultyStore:
+    """A `Store` around another. Make a new one, with the same plan, to open the inner store again after a crash."""
+
+    def __init__(self, inner: Store, plan: FaultPlan) -> None:
+        self._inner = inner
+        self.plan = plan
+        self.has_crashed = False
+
+    def partitions(self) -> Sequence[PartitionKey]:
+        """See `Store.partitions`."""
+        self.check_alive()
+        return self._inner.partitions()
+
+    def open(self, key: PartitionKey, policy: LogPolicy) -> FaultyPartition:
+        """See `Store.open`."""
+        self.check_alive()
+        self.plan.before_read(f"opening {key}")
+        return FaultyPartition(self._inner.open(key, policy), self)
+
+    def delete(self, key: PartitionKey) -> None:
+        """See `Store.delete`."""
+        self.check_alive()
+        self.plan.before_write(f"deleting {key}")
+        self._inner.delete(key)
+
+    def properties(self) -> Mapping[str, str]:
+        """See `Store.properties`."""
+        return self._inner.properties()
+
+    def set_properties(self, values: Mapping[str, str]) -> None:
+        """See `Store.set_properties`."""
+        self.check_alive()
+        self.plan.before_write("writing properties")
+        self._inner.set_properties(values)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        if not self.has_crashed:
+            self._inner.close()
+
+    def crash(self) -> None:
+        """End the store as a crash does: every later call but `close` raises StoreCrashedError.
+
+        The inner store, or the medium under it, may be opened again at once.
+        """
+        self.check_alive()
+        self.has_crashed = True
+        if isinstance(self._inner, MemoryStore):
+            self._inner.abandon()
+            self._cut_power(self._inner.medium)
+        else:
+            self._inner.close()
+
+    def _cut_power(self, medium: MemoryMedium) -> None:
+        if medium.power_cuts:
+            medium.cut_power(self.plan.survivors)
+
+    def check_alive(self) -> None:
+        """Raise StoreCrashedError after a crash."""
+        if self.has_crashed:
+            raise StoreCrashedError("the store has crashed (injected fault); open it anew")

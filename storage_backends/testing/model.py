@@ -1,0 +1,76 @@
+"""A log as simple as can be, against which the backends are held: one list of batches, no segments."""
+
+from dataclasses import dataclass, field
+
+from storage_backends.planning import visible_aborted, visible_epochs
+from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
+
+
+@dataclass(slots=True)
+class LogModel:
+    """What the interface promises, computed by looking at everything."""
+
+    batches: list[StoredBatch] = field(default_factory=list[StoredBatch])
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    epochs: dict[int, int] = field(default_factory=dict[int, int])
+    producers: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
+    aborted: list[AbortedTransaction] = field(default_factory=list[AbortedTransaction])
+
+    def commit(self, write: LogWrite) -> None:
+        """Apply one write."""
+        if write.log_start_offset is not None and write.log_start_offset > self.log_end_offset and not write.batches:
+            self.restart(write.log_start_offset)
+        for batch in write.batches:
+            self.batches.append(batch)
+            self.log_end_offset = batch.last_offset + 1
+        self.epochs.update({each.leader_epoch: each.start_offset for each in write.epochs})
+        for producer_id, state in write.producers.items():
+            self.producers.pop(producer_id, None)
+            if state is not None:
+                self.producers[producer_id] = (self.log_end_offset, state)
+        self.aborted += write.aborted
+        self.log_start_offset = max(self.log_start_offset, write.log_start_offset or 0)
+
+    def restart(self, offset: int) -> None:
+        """Empty the log, which goes on at `offset`."""
+        self.batches, self.epochs, self.producers, self.aborted = [], {}, {}, []
+        self.log_start_offset = self.log_end_offset = offset
+
+    def truncate(self, end_offset: int) -> None:
+        """Cut the end off."""
+        dropped = [batch.base_offset for batch in self.kept() if batch.last_offset >= end_offset]
+        if end_offset < self.log_start_offset:
+            dropped, self.batches = [], []
+        cut = min([end_offset, *dropped])
+        self.batches = [batch for batch in self.batches if batch.last_offset < end_offset]
+        self.log_end_offset = min(self.log_end_offset, cut)
+        self.log_start_offset = min(self.log_start_offset, cut)
+        self.epochs = {epoch: start for epoch, start in self.epochs.items() if start < cut}
+        self.producers = {each: row for each, row in self.producers.items() if row[0] <= cut}
+        self.aborted = [each for each in self.aborted if each.last_offset < cut]
+
+    def readable(self, start_offset: int, end_offset: int) -> list[StoredBatch]:
+        """Return all batches that a read without a size limit may lend."""
+        if start_offset >= end_offset:
+            return []
+        return [each for each in self.batches if each.last_offset >= start_offset and each.last_offset < end_offset]
+
+    def kept(self) -> list[StoredBatch]:
+        """Return the batches that are not below the log start."""
+        return [each for each in self.batches if each.last_offset >= self.log_start_offset]
+
+    def max_timestamp_ms(self) -> int:
+        """Return the largest timestamp of the kept batches, -1 without any."""
+        return max((each.max_timestamp_ms for each in self.kept()), default=-1)
+
+    def snapshot(self, max_timestamp_ms: int) -> LogSnapshot:
+        """Return what `load` must; the maximum may lie below the log start, so it is the caller's to check."""
+        return LogSnapshot(
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            max_timestamp_ms=max_timestamp_ms,
+            epochs=visible_epochs(self.epochs, self.log_start_offset),
+            producers={producer_id: state for producer_id, (_, state) in self.producers.items()},
+            aborted=visible_aborted(self.aborted, self.log_start_offset),
+        )

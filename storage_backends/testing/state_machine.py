@@ -1,0 +1,220 @@
+"""Hypothesis drives a log through every operation in any order and compares it with `LogModel` after each."""
+
+from typing import ClassVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,  # pyright: ignore[reportUnknownVariableType]
+)
+
+from storage_backends.interface import LogPolicy, OffsetNotInStoreError, PartitionStore
+from storage_backends.testing.batches import make_batch
+from storage_backends.testing.keys import KEY
+from storage_backends.testing.medium import StoreFactory, StoreMedium
+from storage_backends.testing.model import LogModel
+from wire.log_values import AbortedTransaction, EpochStart, LogWrite, StoredBatch
+
+_BIG = 2**31 - 1
+
+_batch_shapes = st.tuples(st.integers(1, 4), st.sampled_from([0, 40, 700, 3000]), st.integers(-400, 1000))
+_producers = st.dictionaries(st.integers(0, 5), st.none() | st.binary(max_size=20), max_size=2)
+_extras = st.sampled_from(["nothing", "nothing", "epoch", "aborted", "log start", "log end"])
+_writes = st.lists(
+    st.tuples(st.lists(_batch_shapes, max_size=4), _producers, _extras, st.floats(0, 1)), min_size=1, max_size=3
+)
+_policies = st.builds(LogPolicy, st.sampled_from([1, 900, 5000]), st.sampled_from([500, 10**9]), st.booleans())
+_places = st.floats(0, 1)
+
+
+class LogMachine(RuleBasedStateMachine):
+    """One log, from empty. Subclassed with a factory by `check_against_model`."""
+
+    factories: ClassVar[tuple[StoreFactory, ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.medium: StoreMedium = self.factories[0]()
+        self.policy = LogPolicy(segment_bytes=5000)
+        self.model = LogModel()
+        self.clock = 1000
+        self.epoch = 0
+        self.log = self._open()
+
+    def _open(self) -> PartitionStore:
+        self.store = self.medium.open()
+        return self.store.open(KEY, self.policy)
+
+    def teardown(self) -> None:
+        """Leave nothing open."""
+        self.store.close()
+        self.medium.destroy()
+
+    def _offset(self, place: float) -> int:
+        span = self.model.log_end_offset - self.model.log_start_offset
+        return self.model.log_start_offset + round(place * span)
+
+    @rule(shapes=_writes, sync=st.booleans())
+    def commit(
+        self, shapes: list[tuple[list[tuple[int, int, int]], dict[int, bytes | None], str, float]], sync: bool
+    ) -> None:
+        """Append, with all that may come with it."""
+        writes: list[LogWrite] = []
+        for batch_shapes, producers, extra, place in shapes:
+            write = self._write(self._batches(batch_shapes), producers, extra, place)
+            writes.append(write)
+            self.model.commit(write)
+        self.log.commit(writes, sync=sync)
+
+    def _batches(self, shapes: list[tuple[int, int, int]]) -> list[StoredBatch]:
+        end_offset = self.model.log_end_offset
+        batches: list[StoredBatch] = []
+        for count, size_bytes, step_ms in shapes:
+            self.clock = max(self.clock + step_ms, 0)
+            payload = bytes([len(batches)]) * size_bytes
+            batch = make_batch(end_offset, count, max_timestamp_ms=self.clock, leader_epoch=self.epoch, payload=payload)
+            batches.append(batch)
+            end_offset = batch.last_offset + 1
+        return batches
+
+    def _write(
+        self, batches: list[StoredBatch], producers: dict[int, bytes | None], extra: str, place: float
+    ) -> LogWrite:
+        first = self.model.log_end_offset
+        end_offset = batches[-1].last_offset + 1 if batches else first
+        if extra == "epoch":
+            self.epoch += 1
+            return LogWrite(batches, [EpochStart(self.epoch, first)], producers)
+        if extra == "aborted" and batches:
+            ranges = [AbortedTransaction(7, self._offset(place), end_offset - 1, first)]
+            return LogWrite(batches, (), producers, ranges)
+        if extra == "log start":
+            return LogWrite(batches, (), producers, (), self._offset(place))
+        return LogWrite(batches, (), producers, (), end_offset if extra == "log end" else None)
+
+    @rule(gap=st.integers(1, 50))
+    def restart_above_the_end(self, gap: int) -> None:
+        """What a follower does that fell behind its leader's log start."""
+        write = LogWrite(log_start_offset=self.model.log_end_offset + gap)
+        self.model.commit(write)
+        self.log.commit([write], sync=True)
+
+    @rule(start=_places, end=_places, max_bytes=st.sampled_from([0, 500, 5000, _BIG]))
+    def read(self, start: float, end: float, max_bytes: int) -> None:
+        """Read anywhere."""
+        start_offset, end_offset = self._offset(start), self._offset(end)
+        expected = self.model.readable(start_offset, end_offset)
+        lease = self.log.read(start_offset, end_offset, max_bytes)
+        got = b"".join(lease.chunks)
+        assert lease.size_bytes == len(got)
+        lease.release()
+        assert b"".join([bytes(batch.data) for batch in expected]).startswith(got)
+        if expected:
+            assert len(expected[0].data) <= len(got) <= max(max_bytes, len(expected[0].data))
+        if self._cuts_whole_batches(expected, len(got)):
+            return
+        raise AssertionError("a batch was cut")
+
+    def _cuts_whole_batches(self, batches: list[StoredBatch], size_bytes: int) -> bool:
+        for batch in batches:
+            if size_bytes <= 0:
+                break
+            size_bytes -= len(batch.data)
+        return size_bytes == 0
+
+    @rule()
+    def read_everything(self) -> None:
+        """Read from start to end in steps, as a consumer does."""
+        offset, got = self.model.log_start_offset, b""
+        while offset < self.model.log_end_offset:
+            lease = self.log.read(offset, self.model.log_end_offset, 2000)
+            step = b"".join(lease.chunks)
+            lease.release()
+            got += step
+            following = [each for each in self.model.batches if each.last_offset >= offset]
+            while step:
+                step = step[len(following[0].data) :]
+                offset = following.pop(0).last_offset + 1
+        assert got == b"".join([bytes(batch.data) for batch in self.model.kept()])
+
+    @rule(beyond=st.integers(1, 5))
+    def read_out_of_range(self, beyond: int) -> None:
+        """Read where nothing is."""
+        for offset in (self.model.log_end_offset + beyond, self.model.log_start_offset - beyond):
+            try:
+                self.log.read(offset, _BIG, 1000).release()
+            except OffsetNotInStoreError:
+                continue
+            raise AssertionError(f"offset {offset} was read")
+
+    @precondition(lambda self: self.model.batches)
+    @rule(place=st.floats(-0.2, 1.2))
+    def truncate(self, place: float) -> None:
+        """Cut the end off, anywhere."""
+        end_offset = max(self._offset(place), 0)
+        self.model.truncate(end_offset)
+        snapshot = self.log.truncate(end_offset)
+        assert snapshot == self.model.snapshot(snapshot.max_timestamp_ms)
+
+    @rule(policy=_policies)
+    def configure(self, policy: LogPolicy) -> None:
+        """Change the policy."""
+        self.policy = policy
+        self.log.configure(policy)
+
+    @rule()
+    def reopen(self) -> None:
+        """Close everything and open it again."""
+        before, segments = self.log.load(), list(self.log.segments())
+        self.store.close()
+        self.log = self._open()
+        assert self.log.load() == before
+        assert list(self.log.segments()) == segments
+
+    @rule(timestamp_ms=st.integers(0, 12_000))
+    def find_by_timestamp(self, timestamp_ms: int) -> None:
+        """Search by time."""
+        late = (batch.base_offset for batch in self.model.kept() if batch.max_timestamp_ms >= timestamp_ms)
+        assert self.log.find_by_timestamp(timestamp_ms) == next(late, None)
+
+    @rule()
+    def find_max_timestamp(self) -> None:
+        """Search the largest time."""
+        largest = self.model.max_timestamp_ms()
+        first = (batch.base_offset for batch in self.model.kept() if batch.max_timestamp_ms == largest)
+        assert self.log.find_max_timestamp() == next(first, None)
+
+    @invariant()
+    def state_is_the_model_s(self) -> None:
+        """Compare everything but the batches."""
+        snapshot = self.log.load()
+        assert snapshot == self.model.snapshot(snapshot.max_timestamp_ms)
+        assert snapshot.max_timestamp_ms >= self.model.max_timestamp_ms()
+
+    @invariant()
+    def segments_cover_the_log(self) -> None:
+        """One after the other, from at most the log start to the log end, the last one active."""
+        segments = self.log.segments()
+        assert segments[0].base_offset <= self.model.log_start_offset
+        assert [each.end_offset for each in segments[:-1]] == [each.base_offset for each in segments[1:]]
+        assert segments[-1].end_offset == self.model.log_end_offset
+        assert [each.sealed for each in segments] == [True] * (len(segments) - 1) + [False]
+        assert sum(each.size_bytes for each in segments) >= sum(len(each.data) for each in self.model.kept())
+
+
+def check_against_model(factory: StoreFactory, *, max_examples: int = 25, steps: int = 25) -> None:
+    """Run the machine over new media; fails with the shortest sequence of operations that goes wrong."""
+    machine = type("BoundLogMachine", (LogMachine,), {"factories": (factory,)})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=max_examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
+        ),
+    )

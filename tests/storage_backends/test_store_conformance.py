@@ -1,0 +1,36 @@
+"""One suite over every backend, and over each behind the fault wrapper."""
+
+import pytest
+from storage_media import Faulty, InDirectory, InMemory
+
+from storage_backends.testing import StoreConformance
+
+
+class TestMemory(StoreConformance):
+    @pytest.fixture
+    def store_factory(self):
+        return InMemory
+
+
+class TestMemoryWithPowerCuts(StoreConformance):
+    @pytest.fixture
+    def store_factory(self):
+        return lambda: InMemory(power_cuts=True)
+
+
+class TestLmdb(StoreConformance):
+    @pytest.fixture
+    def store_factory(self, tmp_path):
+        return lambda: InDirectory(tmp_path)
+
+
+class TestFaultyMemory(StoreConformance):
+    @pytest.fixture
+    def store_factory(self):
+        return lambda: Faulty(InMemory(power_cuts=True))
+
+
+class TestFaultyLmdb(StoreConformance):
+    @pytest.fixture
+    def store_factory(self, tmp_path):
+        return lambda: Faulty(InDirectory(tmp_path))
