@@ -3,14 +3,12 @@
 from typing import Final
 
 from coordinator.configs.definition import ConfigType, Definition, Importance, UpdateMode
-from coordinator.configs.validators import NonEmpty, at_least, one_of
+from coordinator.configs.validators import NonEmpty, at_least
 
-BOOLEAN: Final = ConfigType.BOOLEAN
 INT: Final = ConfigType.INT
 LONG: Final = ConfigType.LONG
 STRING: Final = ConfigType.STRING
 HIGH: Final = Importance.HIGH
-LOW: Final = Importance.LOW
 READ_ONLY: Final = UpdateMode.READ_ONLY
 
 ODRADEK_DEFINITIONS: Final = (
@@ -72,22 +70,6 @@ ODRADEK_DEFINITIONS: Final = (
         doc="Time that requests under way have to finish after SIGTERM.",
     ),
     Definition(
-        "odradek.fetch.max.wait.ms",
-        INT,
-        "300000",
-        at_least(0),
-        mode=READ_ONLY,
-        doc="Longest wait of a fetch, whatever its max_wait_ms.",
-    ),
-    Definition(
-        "odradek.fetch.max.waiting",
-        INT,
-        "10000",
-        at_least(1),
-        mode=READ_ONLY,
-        doc="Fetches that may wait for data at the same time; one more is answered at once.",
-    ),
-    Definition(
         "odradek.topics.max",
         INT,
         "10000",
@@ -102,40 +84,5 @@ ODRADEK_DEFINITIONS: Final = (
         at_least(1),
         mode=READ_ONLY,
         doc="Partitions that the cluster takes; creating more is refused with POLICY_VIOLATION.",
-    ),
-    Definition(
-        "odradek.coordinator.mailbox.size",
-        INT,
-        "10000",
-        at_least(1),
-        mode=READ_ONLY,
-        doc="Requests that may wait for one coordinator shard; one more is answered COORDINATOR_LOAD_IN_PROGRESS.",
-    ),
-    Definition(
-        "odradek.lmdb.map.max.bytes",
-        LONG,
-        "1099511627776",
-        at_least(1048576),
-        importance=LOW,
-        mode=READ_ONLY,
-        doc="Address space that one segment's map may grow to.",
-    ),
-    Definition(
-        "odradek.log.level",
-        STRING,
-        "INFO",
-        one_of("DEBUG", "INFO", "WARNING", "ERROR"),
-        importance=LOW,
-        mode=READ_ONLY,
-        doc="What is logged.",
-    ),
-    Definition(
-        "odradek.log.format",
-        STRING,
-        "text",
-        one_of("text", "json"),
-        importance=LOW,
-        mode=READ_ONLY,
-        doc="How log lines look.",
     ),
 )

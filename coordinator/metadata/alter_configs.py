@@ -24,7 +24,7 @@ from wire.stored.metadata_records import ConfigRecord
 Resource = TypeVar("Resource", legacy.AlterConfigsResource, incremental.AlterConfigsResource)
 
 LOGGERS_REFUSED: Final = (
-    "The levels of loggers cannot be changed at run time; set odradek.log.level and start the broker again."
+    "The levels of loggers cannot be changed at run time; start the broker again with another --log-level."
 )
 CLIENT_METRICS_REFUSED: Final = "Client metrics subscriptions (KIP-714) are not supported."
 

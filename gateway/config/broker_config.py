@@ -5,12 +5,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+from coordinator.configs.definition import ConfigValue
 from coordinator.configs.layers import BrokerLayers
 from coordinator.groups.config import GroupConfig
 from gateway.config.errors import ConfigError
-from gateway.config.listeners import Endpoint, advertised, check_protocols, parse_endpoints
-
-CONTROLLER_ROLE: Final = "controller"
+from gateway.config.listeners import Endpoint, advertised, check_ports, check_protocols, parse_endpoints
+from gateway.config.rules import check_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class BrokerConfig:
     @classmethod
     def of(cls, layers: BrokerLayers) -> Self:
         """Check and type the settings. Raises ConfigError."""
+        check_rules(layers)
         listeners, told = _listeners(layers)
         return cls(
             layers=layers,
@@ -58,6 +59,11 @@ class BrokerConfig:
             group=_group(layers),
             **_typed(layers),
         )
+
+    @property
+    def values(self) -> Mapping[str, ConfigValue]:
+        """The value of every setting there is, under Kafka's name (or `odradek.…`)."""
+        return self.layers.values
 
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Self:
         """The same with settings that were changed at run time; what cannot change then stays."""
@@ -112,7 +118,8 @@ def _listeners(layers: BrokerLayers) -> tuple[tuple[Endpoint, ...], tuple[Endpoi
     every = parse_endpoints("listeners", _texts(layers, "listeners"))
     listeners = tuple(endpoint for endpoint in every if endpoint.name not in controllers)
     if not listeners:
-        raise ConfigError("listeners has no listener for clients, as PLAINTEXT://127.0.0.1:9092")
+        raise ConfigError("listeners has no listener for clients, as PLAINTEXT://127.0.0.1:9092", "listeners")
+    check_ports(listeners)
     check_protocols(listeners, _texts(layers, "listener.security.protocol.map"))
     wanted = parse_endpoints("advertised.listeners", _texts(layers, "advertised.listeners"))
     told = tuple(endpoint for endpoint in wanted if endpoint.name not in controllers)
@@ -123,18 +130,21 @@ def _storage_url(layers: BrokerLayers) -> str:
     url = _optional(layers, "odradek.storage")
     if url is not None:
         return url
-    folders: tuple[str, ...] = _texts(layers, "log.dirs") or _texts(layers, "log.dir")
-    if len(folders) > 1:
-        raise ConfigError(f"log.dirs names {len(folders)} directories; this version keeps its data in one")
-    return f"lmdb://{Path(folders[0]).absolute()}"
+    first, *others = _texts(layers, "log.dirs") or _texts(layers, "log.dir")
+    if others:
+        raise ConfigError(
+            f"log.dirs names {1 + len(others)} directories; this version keeps its data in one", "log.dirs"
+        )
+    return f"lmdb://{Path(first).absolute()}"
 
 
 def _per_ip(layers: BrokerLayers) -> Mapping[str, int]:
     overrides: dict[str, int] = {}
     for entry in _texts(layers, "max.connections.per.ip.overrides"):
         host, colon, count = entry.rpartition(":")
-        if not colon or not count.strip().isdigit():
-            raise ConfigError(f"max.connections.per.ip.overrides: {entry!r} is not of the form HOST:COUNT")
+        if not colon or not count.strip().isdecimal():
+            name = "max.connections.per.ip.overrides"
+            raise ConfigError(f"{name}: {entry!r} is not of the form HOST:COUNT", name)
         overrides[host.strip()] = int(count)
     return overrides
 

@@ -2,4 +2,11 @@
 
 
 class ConfigError(Exception):
-    """The operator's mistake: the message names the setting, where it was set, and what is allowed."""
+    """The operator's mistake: the message names the setting, where it was set, and what is allowed.
+
+    `setting` is the setting's name, for whoever knows the place and can add it.
+    """
+
+    def __init__(self, message: str, setting: str = "") -> None:
+        super().__init__(message)
+        self.setting = setting

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 from gateway.config.errors import ConfigError
@@ -26,18 +27,35 @@ def parse_endpoints(setting: str, texts: tuple[str, ...]) -> tuple[Endpoint, ...
     endpoints = tuple(_endpoint(setting, text) for text in texts)
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
-        raise ConfigError(f"{setting} names a listener twice: {','.join(texts)}")
+        raise ConfigError(f"{setting} names a listener twice: {','.join(texts)}", setting)
     return endpoints
 
 
 def _endpoint(setting: str, text: str) -> Endpoint:
     matched = _ENDPOINT.fullmatch(text)
     if matched is None:
-        raise ConfigError(f"{setting}: {text!r} is not of the form NAME://HOST:PORT, as PLAINTEXT://127.0.0.1:9092")
+        raise ConfigError(
+            f"{setting}: {text!r} is not of the form NAME://HOST:PORT, as PLAINTEXT://127.0.0.1:9092", setting
+        )
     port = int(matched[3])
     if not 0 <= port <= MAX_PORT:
-        raise ConfigError(f"{setting}: port {port} of {text!r} is not between 0 and {MAX_PORT}")
+        raise ConfigError(f"{setting}: port {port} of {text!r} is not between 0 and {MAX_PORT}", setting)
     return Endpoint(matched[1].upper(), matched[2].strip("[]"), port)
+
+
+def check_ports(endpoints: tuple[Endpoint, ...]) -> None:
+    """No two listeners may share a port, but for one of IPv4 and one of IPv6 (KIP-797). Raises ConfigError."""
+    for first, second in combinations(endpoints, 2):
+        if first.port == second.port != 0 and not (first.host and second.host and _is_v6(first) != _is_v6(second)):
+            raise ConfigError(
+                f"listeners: {first.name} and {second.name} have the same port {first.port}; "
+                "each listener must have a different port",
+                "listeners",
+            )
+
+
+def _is_v6(endpoint: Endpoint) -> bool:
+    return ":" in endpoint.host
 
 
 def check_protocols(endpoints: tuple[Endpoint, ...], protocol_map: tuple[str, ...]) -> None:
@@ -46,18 +64,22 @@ def check_protocols(endpoints: tuple[Endpoint, ...], protocol_map: tuple[str, ..
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
-            raise ConfigError(f"listeners: {endpoint.name} has no entry in listener.security.protocol.map")
+            raise ConfigError(f"listeners: {endpoint.name} has no entry in listener.security.protocol.map", "listeners")
         if protocol not in SUPPORTED_PROTOCOLS:
             raise ConfigError(
                 f"listeners: {endpoint.name} uses {protocol}; this version serves only "
-                f"{', '.join(sorted(SUPPORTED_PROTOCOLS))} (set listener.security.protocol.map)"
+                f"{', '.join(sorted(SUPPORTED_PROTOCOLS))} (set listener.security.protocol.map)",
+                "listeners",
             )
 
 
 def _protocol(entry: str) -> tuple[str, str]:
     name, colon, protocol = entry.rpartition(":")
     if not colon:
-        raise ConfigError(f"listener.security.protocol.map: {entry!r} is not of the form NAME:PROTOCOL")
+        raise ConfigError(
+            f"listener.security.protocol.map: {entry!r} is not of the form NAME:PROTOCOL",
+            "listener.security.protocol.map",
+        )
     return name.strip().upper(), protocol.strip().upper()
 
 
@@ -66,12 +88,13 @@ def advertised(listeners: tuple[Endpoint, ...], wanted: tuple[Endpoint, ...] | N
     chosen = {endpoint.name: endpoint for endpoint in wanted or listeners}
     for name in chosen:
         if name not in {endpoint.name for endpoint in listeners}:
-            raise ConfigError(f"advertised.listeners names {name}, which listeners does not")
+            raise ConfigError(f"advertised.listeners names {name}, which listeners does not", "advertised.listeners")
     told = tuple(chosen.get(endpoint.name, endpoint) for endpoint in listeners)
     for endpoint in told:
         if endpoint.host in ("0.0.0.0", "::"):  # noqa: S104 - refused, not bound
             raise ConfigError(
                 "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0: "
-                "set advertised.listeners (--advertise HOST:PORT) to an address that clients reach"
+                "set advertised.listeners (--advertise HOST:PORT) to an address that clients reach",
+                "advertised.listeners" if wanted else "listeners",
             )
     return told

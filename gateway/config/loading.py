@@ -26,9 +26,22 @@ def load_config(
         settings.update(read_file(file))
     settings.update(read_environment(os.environ if environ is None else environ))
     settings.update({name: Setting(text, "command line") for name, text in (overrides or {}).items()})
+    _join_ids(settings)
     warn_of_unknown(settings)
     _check(settings)
-    return BrokerConfig.of(BrokerLayers({name: setting.text for name, setting in settings.items()}))
+    try:
+        return BrokerConfig.of(BrokerLayers({name: setting.text for name, setting in settings.items()}))
+    except ConfigError as error:
+        if error.setting not in settings:
+            raise
+        raise ConfigError(f"{error} ({settings[error.setting].place})", error.setting) from error
+
+
+def _join_ids(settings: Settings) -> None:
+    """`broker.id` is the old name of `node.id`; like Kafka, show either under both names."""
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in settings and other not in settings:
+            settings[other] = settings[name]
 
 
 def _check(settings: Settings) -> None:
@@ -39,4 +52,4 @@ def _check(settings: Settings) -> None:
         try:
             definition.parse(setting.text)
         except ConfigRefusedError as error:
-            raise ConfigError(f"{error.message} ({setting.place})") from error
+            raise ConfigError(f"{error.message} ({setting.place})", name) from error

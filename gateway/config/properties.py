@@ -41,4 +41,6 @@ def _unescape(text: str) -> str:
         escape = matched[1]
         return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPES.get(escape, escape)
 
-    return _ESCAPE.sub(replace, text)
+    replaced = _ESCAPE.sub(replace, text)
+    # Java writes characters beyond 16 bits as two escapes
+    return replaced.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -50,7 +50,7 @@ Settings = dict[str, Setting]
 def read_file(path: Path) -> Settings:
     """Settings of a TOML file (`.toml`) or a properties file (anything else). Raises ConfigError."""
     try:
-        content = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration file {path}: {error}") from error
     if path.suffix == ".toml":

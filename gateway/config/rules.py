@@ -1,0 +1,64 @@
+"""What settings mean together; the rules and words are Kafka's where Kafka has them."""
+
+from typing import Final
+
+from coordinator.configs.layers import BrokerLayers
+from gateway.config.errors import ConfigError
+
+_NOT_ABOVE: Final = (
+    ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+)
+"""Pairs of which the first may not be above the second."""
+
+_POSITIVE: Final = ("log.roll.ms", "default.replication.factor", "socket.receive.buffer.bytes")
+_RETENTIONS: Final = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+
+
+def check_rules(layers: BrokerLayers) -> None:
+    """Raise ConfigError where settings contradict each other or make no broker."""
+    _check_id(layers)
+    _check_role(layers)
+    for low, high in _NOT_ABOVE:
+        if _number(layers, low, 0) > _number(layers, high, 0):
+            raise ConfigError(
+                f"{low} ({layers.values[low]}) must not be greater than {high} ({layers.values[high]})", low
+            )
+    for name in _RETENTIONS:
+        if _number(layers, name, 1) == 0 or _number(layers, name, 1) < -1:
+            raise ConfigError(f"{name} must be unlimited (-1) or, equal or greater than 1", name)
+    for name in _POSITIVE:
+        value = _number(layers, name, 1)
+        if value < 1 and not (name.endswith("buffer.bytes") and value == -1):
+            raise ConfigError(f"{name} must be equal or greater than 1", name)
+    _check_connections(layers)
+
+
+def _number(layers: BrokerLayers, name: str, default: int) -> int:
+    value = layers.values[name]
+    return value if isinstance(value, int) else default
+
+
+def _check_id(layers: BrokerLayers) -> None:
+    if layers.values["node.id"] != layers.values["broker.id"] != -1:
+        raise ConfigError("You must set `node.id` to the same value as `broker.id`.", "broker.id")
+
+
+def _check_role(layers: BrokerLayers) -> None:
+    roles = layers.values["process.roles"]
+    if isinstance(roles, tuple) and "broker" not in roles:
+        raise ConfigError(
+            f"process.roles is {','.join(roles)}, but every Odradek process is a broker: leave it out, or add broker",
+            "process.roles",
+        )
+
+
+def _check_connections(layers: BrokerLayers) -> None:
+    if layers.values["max.connections.per.ip"] == 0 and not layers.values["max.connections.per.ip.overrides"]:
+        raise ConfigError(
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+            "max.connections.per.ip",
+        )

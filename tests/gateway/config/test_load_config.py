@@ -1,0 +1,230 @@
+"""Where settings come from, which wins, and what the operator is told."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.configs.tables import BROKER_CONFIGS
+from gateway.config import BrokerConfig, ConfigError, Endpoint, load_config
+from gateway.config.sources import read_environment
+
+
+def load(environ: Mapping[str, str] | None = None, file: Path | None = None, **overrides: str) -> BrokerConfig:
+    return load_config(file, {name.replace("_", "."): text for name, text in overrides.items()}, environ or {})
+
+
+def refusal(environ: Mapping[str, str] | None = None, file: Path | None = None, **overrides: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        load(environ, file, **overrides)
+    return str(refused.value)
+
+
+@pytest.fixture
+def server_properties(tmp_path: Path) -> Path:
+    """A file such as Kafka's distribution brings."""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "# see org.apache.kafka\n"
+        "process.roles=broker,controller\n"
+        "node.id=5\n"
+        "controller.quorum.bootstrap.servers=localhost:9093\n"
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\n"
+        "inter.broker.listener.name=PLAINTEXT\n"
+        "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT\n"
+        "log.dirs=/var/lib/kraft-combined-logs\n"
+        "num.partitions=2\n"
+        "log.retention.hours=168\n"
+    )
+    return file
+
+
+class TestSources:
+    def test_no_source_at_all_makes_a_broker(self):
+        config = load()
+        assert config.node_id == 1
+        assert config.listeners == config.advertised_listeners == (Endpoint("PLAINTEXT", "", 9092),)
+        assert config.values["num.partitions"] == 1
+        assert config.storage_url == f"lmdb://{Path('odradek-data').absolute()}"
+
+    def test_kafkas_own_file_makes_a_broker(self, server_properties: Path):
+        config = load(file=server_properties)
+        assert config.node_id == 5
+        assert config.listeners == (Endpoint("PLAINTEXT", "", 9092),)
+        assert config.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 9092),)
+        assert config.storage_url == "lmdb:///var/lib/kraft-combined-logs"
+        assert config.layers.static["log.retention.hours"] == "168"
+
+    def test_precedence(self, server_properties: Path):
+        environ = {"KAFKA_NUM_PARTITIONS": "3"}
+        assert load(file=server_properties).values["num.partitions"] == 2
+        assert load(environ, server_properties).values["num.partitions"] == 3
+        environ["ODRADEK_NUM_PARTITIONS"] = "4"
+        assert load(environ, server_properties).values["num.partitions"] == 4
+        assert load(environ, server_properties, num_partitions="5").values["num.partitions"] == 5
+
+    @pytest.mark.parametrize(
+        "toml",
+        ['"num.partitions" = 6\n', "num.partitions = 6\n", "[num]\npartitions = 6\n", "[num]\npartitions = '6'\n"],
+    )
+    def test_toml_in_every_notation(self, tmp_path: Path, toml: str):
+        file = tmp_path / "broker.toml"
+        file.write_text(toml)
+        assert load(file=file).values["num.partitions"] == 6
+
+    def test_toml_lists_and_booleans(self, tmp_path: Path):
+        file = tmp_path / "broker.toml"
+        file.write_text('auto.create.topics.enable = false\nlog.cleanup.policy = ["compact", "delete"]\n')
+        config = load(file=file)
+        assert config.auto_create_topics_enable is False
+        assert config.values["log.cleanup.policy"] == ("compact", "delete")
+
+    @pytest.mark.parametrize(
+        ("variable", "name"),
+        [
+            ("KAFKA_NUM_PARTITIONS", "num.partitions"),
+            ("KAFKA_LISTENER_NAME_A__B_SSL___X", "listener.name.a_b.ssl-x"),
+            ("ODRADEK_STORAGE", "odradek.storage"),
+            ("ODRADEK_LOG_RETENTION_MS", "log.retention.ms"),
+        ],
+    )
+    def test_variables_become_names(self, variable: str, name: str):
+        assert list(read_environment({variable: "x"})) == [name]
+
+    @pytest.mark.parametrize("variable", ["KAFKA_HEAP_OPTS", "KAFKA_VERSION", "PATH", "ODRADEK_BENCHMARK_SECONDS"])
+    def test_variables_that_are_no_settings(self, variable: str):
+        assert read_environment({variable: "x"}) == {}
+
+    @given(st.sampled_from(sorted(name for name in BROKER_CONFIGS if not name.startswith("odradek."))))
+    def test_every_setting_can_be_given_as_the_official_image_takes_it(self, name: str):
+        variable = "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+        assert list(read_environment({variable: "x"})) == [name]
+
+    def test_unknown_settings_are_named_and_ignored(self, caplog: pytest.LogCaptureFixture):
+        with caplog.at_level(logging.WARNING):
+            load({"KAFKA_NUM_PARTITION": "3"})
+        assert "num.partition" in caplog.text
+        assert "KAFKA_NUM_PARTITION" in caplog.text
+
+
+class TestIds:
+    def test_the_old_name_of_the_id_will_do(self):
+        config = load(broker_id="7")
+        assert config.node_id == 7
+        assert config.layers.static["node.id"] == "7"
+
+    def test_both_names_must_agree(self):
+        assert "`node.id` to the same value as `broker.id`" in refusal(broker_id="7", node_id="8")
+
+
+class TestListeners:
+    def test_port_0_is_left_to_choose(self):
+        config = load(listeners="PLAINTEXT://127.0.0.1:0")
+        assert config.listeners == config.advertised_listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
+
+    def test_several_listeners_and_their_addresses(self):
+        config = load(
+            listeners="inside://10.0.0.1:9092,OUTSIDE://[::1]:9093",
+            advertised_listeners="OUTSIDE://kafka.example.org:443",
+            listener_security_protocol_map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        )
+        assert config.listeners == (Endpoint("INSIDE", "10.0.0.1", 9092), Endpoint("OUTSIDE", "::1", 9093))
+        assert config.advertised_listeners[1] == Endpoint("OUTSIDE", "kafka.example.org", 443)
+
+    def test_both_families_may_share_a_port(self):
+        config = load(
+            listeners="A://127.0.0.1:9092,B://[::1]:9092", listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT"
+        )
+        assert [endpoint.port for endpoint in config.listeners] == [9092, 9092]
+
+    @pytest.mark.parametrize(
+        ("settings", "told"),
+        [
+            ({"listeners": "nonsense"}, "'nonsense' is not of the form NAME://HOST:PORT"),
+            ({"listeners": "PLAINTEXT://h:70000"}, "port 70000"),
+            ({"listeners": "PLAINTEXT://h:-1"}, "port -1"),
+            ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}, "names a listener twice"),
+            ({"listeners": "CONTROLLER://:9093"}, "no listener for clients"),
+            ({"listeners": "SSL://h:1"}, "SSL uses SSL; this version serves only PLAINTEXT"),
+            ({"listeners": "OTHER://h:1"}, "OTHER has no entry in listener.security.protocol.map"),
+            ({"listener_security_protocol_map": "PLAINTEXT"}, "'PLAINTEXT' is not of the form NAME:PROTOCOL"),
+            ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "cannot use the nonroutable meta-address 0.0.0.0"),
+            ({"advertised_listeners": "OTHER://h:1"}, "names OTHER, which listeners does not"),
+            (
+                {
+                    "listeners": "A://h:1,B://h:1",
+                    "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT",
+                },
+                "each listener must have a different port",
+            ),
+        ],
+    )
+    def test_what_cannot_be_listened_to(self, settings: dict[str, str], told: str):
+        message = refusal(**settings)
+        assert told in message
+        assert message.endswith("(command line)")
+
+
+class TestRules:
+    @pytest.mark.parametrize(
+        ("settings", "told"),
+        [
+            ({"num_partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
+            ({"num_partitions": "x"}, "Not a number of type INT"),
+            ({"delete_topic_enable": "maybe"}, "Expected value to be either true or false"),
+            ({"log_retention_ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
+            ({"log_retention_hours": "-2"}, "log.retention.hours must be unlimited"),
+            ({"group_min_session_timeout_ms": "2000000"}, "must not be greater than group.max.session.timeout.ms"),
+            ({"process_roles": "controller"}, "every Odradek process is a broker"),
+            ({"max_connections_per_ip": "0"}, "only if max.connections.per.ip.overrides property is set"),
+            ({"max_connections_per_ip_overrides": "host"}, "'host' is not of the form HOST:COUNT"),
+            ({"log_dirs": "/a,/b"}, "names 2 directories"),
+            ({"default_replication_factor": "0"}, "default.replication.factor must be equal or greater than 1"),
+            ({"odradek_commit_threads": "0"}, "odradek.commit.threads: Value must be at least 1"),
+        ],
+    )
+    def test_contradictions_are_refused_with_their_place(self, settings: dict[str, str], told: str):
+        message = refusal(**settings)
+        assert told in message
+        assert message.endswith("(command line)")
+
+    def test_limits_per_address(self):
+        config = load(max_connections_per_ip="0", max_connections_per_ip_overrides="127.0.0.1:5, ::1:6")
+        assert config.max_connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6}
+
+    def test_a_file_is_named_with_its_line(self, tmp_path: Path):
+        file = tmp_path / "server.properties"
+        file.write_text("# first\nnum.partitions=0\n")
+        assert refusal(file=file).endswith(f"({file}:2)")
+        file.write_text("\n\nlisteners=nonsense\n")
+        assert refusal(file=file).endswith(f"({file}:3)")
+
+    def test_a_variable_is_named(self):
+        assert refusal({"KAFKA_NUM_PARTITIONS": "0"}).endswith("($KAFKA_NUM_PARTITIONS)")
+
+    @pytest.mark.parametrize(
+        ("name", "content", "told"),
+        [
+            ("broker.toml", b"= 1", "is not valid TOML"),
+            ("broker.toml", b"num.partitions = 1979-05-27", "num.partitions is a date"),
+            ("server.properties", b"\xff\xfe", "cannot read the configuration file"),
+        ],
+    )
+    def test_files_that_cannot_be_read(self, tmp_path: Path, name: str, content: bytes, told: str):
+        file = tmp_path / name
+        file.write_bytes(content)
+        assert told in refusal(file=file)
+        assert "cannot read the configuration file" in refusal(file=tmp_path / "missing.properties")
+
+
+def test_settings_changed_at_run_time_take_effect_and_others_stay():
+    config = load(num_partitions="3")
+    changed = config.with_dynamic({"max.connections": "7"}, {"max.connections.per.ip": "8"})
+    assert (changed.max_connections, changed.max_connections_per_ip) == (7, 8)
+    assert changed.values["num.partitions"] == 3
+    assert config.max_connections == 2**31 - 1
