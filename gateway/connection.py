@@ -10,7 +10,7 @@ first waits until all earlier replies are out.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 import trio
@@ -74,8 +74,10 @@ class Connection:
             log.exception("internal error peer=%s", self.transport.peer, exc_info=first_error(group))
         finally:
             self.transport.close()
-            for call, _, _ in self._replies:
+            for call, pending, _ in self._replies:
                 call.ctx.finish()
+                if isinstance(pending, Coroutine):
+                    pending.close()
 
     async def _serve(self) -> None:
         while not self._draining:

@@ -1,0 +1,99 @@
+"""A small Kafka client for simulations: one connection at a time, requests pipelined, time-outs in virtual time."""
+
+from collections import deque
+
+import trio
+
+from gateway.network import Transport
+from gateway.testing.simulation import World
+from wire.api_keys import ApiKey
+from wire.frames import FrameReader
+from wire.headers import decode_response, encode_request
+from wire.schema import Message
+
+VERSIONS = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 12,
+    ApiKey.LIST_OFFSETS: 7,
+    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.OFFSET_FETCH: 8,
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.JOIN_GROUP: 9,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 5,
+    ApiKey.SYNC_GROUP: 5,
+    ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.CREATE_TOPICS: 7,
+    ApiKey.INIT_PRODUCER_ID: 4,
+}
+MAX_RESPONSE_BYTES = 100_000_000
+
+
+class UnreachableError(Exception):
+    """No answer: refused, broken, or out of time. What was asked may have happened or not."""
+
+
+class SimClient:
+    """Talks to one broker from the host `host`."""
+
+    def __init__(self, world: World, host: str, broker: tuple[str, int]) -> None:
+        self.host = host
+        self.env = world.environment(host)
+        self._broker = broker
+        self._transport: Transport | None = None
+        self._reader = FrameReader(MAX_RESPONSE_BYTES)
+        self._frames: deque[memoryview] = deque()
+        self._correlation = 0
+
+    async def call(self, request: Message, timeout_s: float = 5.0) -> Message:
+        """Ask and wait for the answer. Raises UnreachableError."""
+        [response] = await self.call_all([request], timeout_s)
+        if response is None:
+            raise UnreachableError(type(request).__name__)
+        return response
+
+    async def call_all(self, requests: list[Message], timeout_s: float = 5.0) -> list[Message | None]:
+        """Send all requests at once, then wait for their answers; None for each that got none."""
+        answers: list[Message | None] = []
+        try:
+            with trio.fail_after(timeout_s):
+                transport = await self._connected()
+                for request in requests:
+                    await transport.send_parts([self._encode(request)])
+                for index, request in enumerate(requests):
+                    expected = self._correlation - len(requests) + index + 1
+                    answers.append(await self._answer(transport, request, expected))
+        except (OSError, trio.TooSlowError):
+            self.close()
+        return answers + [None] * (len(requests) - len(answers))
+
+    async def _connected(self) -> Transport:
+        if self._transport is None:
+            self._transport = await self.env.dial(*self._broker)
+            self._reader, self._frames = FrameReader(MAX_RESPONSE_BYTES), deque()
+        return self._transport
+
+    def _encode(self, request: Message) -> bytes:
+        self._correlation += 1
+        return encode_request(request, VERSIONS[_key(request)], self._correlation, self.host)
+
+    async def _answer(self, transport: Transport, request: Message, expected: int) -> Message:
+        while not self._frames:
+            received = await transport.receive_into(self._reader.get_buffer())
+            if received == 0:
+                raise ConnectionAbortedError("the broker closed the connection")
+            self._frames.extend(self._reader.received(received))
+        key = _key(request)
+        correlation, response = decode_response(key, VERSIONS[key], self._frames.popleft())
+        assert correlation == expected, "an answer came out of order"
+        return response
+
+    def close(self) -> None:
+        """Drop the connection; the next call makes another."""
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+
+
+def _key(request: Message) -> ApiKey:
+    return ApiKey(request.__message__.api_key or 0)

@@ -1,0 +1,276 @@
+"""A member of a consumer group, small: joins, owns partitions, reads, commits, and starts over when told to."""
+
+import itertools
+from typing import TypeVar
+
+import trio
+from sim_client import SimClient, UnreachableError
+from sim_oracle import Oracle, Violation
+
+from gateway.testing.simulation import World
+from wire.codec import decode_exact, encode
+from wire.errors import ErrorCode
+from wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from wire.records.batch import check_crc, iter_headers
+from wire.records.reader import read_records
+from wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+SESSION_MS = 6000
+REBALANCE_MS = 6000
+HEARTBEAT_S = 1.0
+VERSION_PREFIX = b"\x00\x00"
+
+
+class GroupError(Exception):
+    """The coordinator said no; the member joins again or asks again."""
+
+    def __init__(self, code: int) -> None:
+        self.error = ErrorCode(code)
+        super().__init__(self.error.name)
+
+
+EXPECTED = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+def raise_for(code: int) -> None:
+    if code:
+        error = GroupError(code)
+        if error.error not in EXPECTED:
+            raise Violation(f"a member was told {error.error.name}")
+        raise error
+
+
+def values_of(part: PartitionData, position: int) -> list[tuple[int, str]]:
+    """Offsets and values from `position` on; raises for a bad CRC."""
+    chunk = memoryview(b"".join(part.records or ()) if isinstance(part.records, tuple) else part.records or b"")
+    found: list[tuple[int, str]] = []
+    for header in iter_headers(chunk, allow_partial_tail=True):
+        check_crc(chunk, header)
+        batch = chunk[header.position : header.end_position]
+        found.extend((each.offset, (each.value or b"").decode()) for each in read_records(batch))
+    return [each for each in found if each[0] >= position]
+
+
+class SimMember:
+    """One consumer of a group on a host of its own."""
+
+    def __init__(
+        self, world: World, broker: tuple[str, int], oracle: Oracle, name: str, group: str, topic: tuple[str, int]
+    ) -> None:
+        self.name = name
+        self.positions: dict[int, int] = {}
+        self._oracle = oracle
+        self._group = group
+        self._topic, self._partitions = topic
+        self._chance = world.chance(f"member {name}")
+        self._coordinator = SimClient(world, name, broker)
+        self._fetcher = SimClient(world, name, broker)
+        self._member_id, self._generation = "", -1
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Leave the group at the next occasion; `run` returns then."""
+        self._stopping = True
+
+    async def run(self) -> None:
+        """Consume until `stop`. Raises Violation."""
+        while not self._stopping:
+            try:
+                await self._consume()
+            except UnreachableError:
+                await trio.sleep(self._chance.uniform(0.05, 0.5))
+            except GroupError as error:
+                await self._recover(error.error)
+        await self._leave()
+        self._coordinator.close()
+        self._fetcher.close()
+
+    async def _recover(self, error: ErrorCode) -> None:
+        if error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._member_id = ""
+        if error is not ErrorCode.MEMBER_ID_REQUIRED:
+            await trio.sleep(self._chance.uniform(0.02, 0.3))
+
+    async def _ask(self, request: Message, kind: type[M], timeout_s: float = 5.0) -> M:
+        answer = await self._coordinator.call(request, timeout_s)
+        assert isinstance(answer, kind)
+        return answer
+
+    async def _consume(self) -> None:
+        await self._find_coordinator()
+        joined = await self._join()
+        assigned = await self._sync(joined)
+        self._oracle.was_assigned(self._member_id, self._generation, assigned)
+        self.positions = await self._committed(assigned) if assigned else {}
+        beat_at = trio.current_time() + HEARTBEAT_S
+        for turn in itertools.count(1):
+            if self._stopping:
+                return
+            await self._fetch()
+            if trio.current_time() >= beat_at:
+                await self._heartbeat()
+                beat_at = trio.current_time() + HEARTBEAT_S
+            if turn % 3 == 0:
+                await self._commit()
+            if self._chance.random() < 0.01:
+                await trio.sleep(self._chance.uniform(0, 2 * SESSION_MS / 1000))  # too slow, and maybe expelled
+
+    async def _find_coordinator(self) -> None:
+        found = await self._ask(
+            FindCoordinatorRequest(key_type=0, coordinator_keys=(self._group,)), FindCoordinatorResponse
+        )
+        raise_for(found.coordinators[0].error_code)
+
+    async def _join(self) -> JoinGroupResponse:
+        subscription = VERSION_PREFIX + encode(ConsumerProtocolSubscription(topics=(self._topic,)), 0)
+        request = JoinGroupRequest(
+            group_id=self._group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=subscription),),
+        )
+        joined = await self._ask(request, JoinGroupResponse, 2 * REBALANCE_MS / 1000)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = joined.member_id
+        raise_for(joined.error_code)
+        self._member_id, self._generation = joined.member_id, joined.generation_id
+        return joined
+
+    async def _sync(self, joined: JoinGroupResponse) -> tuple[int, ...]:
+        request = SyncGroupRequest(
+            group_id=self._group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=self._assignments(joined),
+        )
+        synced = await self._ask(request, SyncGroupResponse, 2 * REBALANCE_MS / 1000)
+        raise_for(synced.error_code)
+        assignment = decode_exact(ConsumerProtocolAssignment, 0, bytes(synced.assignment)[len(VERSION_PREFIX) :])
+        return assignment.assigned_partitions[0].partitions if assignment.assigned_partitions else ()
+
+    def _assignments(self, joined: JoinGroupResponse) -> tuple[SyncGroupRequestAssignment, ...]:
+        """Round robin, by the leader only."""
+        if joined.leader != self._member_id or joined.skip_assignment:
+            return ()
+        members = sorted(member.member_id for member in joined.members)
+        return tuple(
+            SyncGroupRequestAssignment(
+                member_id=member, assignment=self._assignment(range(index, self._partitions, len(members)))
+            )
+            for index, member in enumerate(members)
+        )
+
+    def _assignment(self, partitions: range) -> bytes:
+        topic = ConsumerProtocolAssignmentTopicPartition(topic=self._topic, partitions=tuple(partitions))
+        return VERSION_PREFIX + encode(ConsumerProtocolAssignment(assigned_partitions=(topic,)), 0)
+
+    async def _committed(self, partitions: tuple[int, ...]) -> dict[int, int]:
+        topic = OffsetFetchRequestTopics(name=self._topic, partition_indexes=partitions)
+        request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=self._group, topics=(topic,)),))
+        answer = (await self._ask(request, OffsetFetchResponse)).groups[0]
+        raise_for(answer.error_code)
+        positions: dict[int, int] = {}
+        for part in answer.topics[0].partitions:
+            raise_for(part.error_code)
+            self._oracle.commit_seen(self.name, part.partition_index, part.committed_offset)
+            positions[part.partition_index] = max(part.committed_offset, 0)
+        return positions
+
+    async def _heartbeat(self) -> None:
+        request = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
+        raise_for((await self._ask(request, HeartbeatResponse)).error_code)
+
+    async def _fetch(self) -> None:
+        if not self.positions:
+            await trio.sleep(HEARTBEAT_S)
+            return
+        wanted = [
+            FetchPartition(
+                partition=partition, fetch_offset=position, partition_max_bytes=self._chance.choice((200, 5000))
+            )
+            for partition, position in self.positions.items()
+        ]
+        topic = FetchTopic(topic=self._topic, partitions=tuple(wanted))
+        request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=100_000, topics=(topic,))
+        answer = await self._fetcher.call(request, 4.0)
+        assert isinstance(answer, FetchResponse)
+        for part in answer.responses[0].partitions:
+            raise_for(part.error_code)
+            self._take(part)
+
+    def _take(self, part: PartitionData) -> None:
+        position = self.positions[part.partition_index]
+        values = values_of(part, position)
+        self._oracle.was_read(self.name, part.partition_index, position, part.high_watermark, values)
+        self.positions[part.partition_index] = position + len(values)
+
+    async def _commit(self) -> None:
+        """Commit all positions, as positions only grow within a generation."""
+        if not self.positions:
+            return
+        committed = dict(self.positions)
+        for partition, offset in committed.items():
+            self._oracle.will_commit(partition, offset)
+        parts = [
+            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+            for partition, offset in committed.items()
+        ]
+        request = OffsetCommitRequest(
+            group_id=self._group,
+            generation_id_or_member_epoch=self._generation,
+            member_id=self._member_id,
+            topics=(OffsetCommitRequestTopic(name=self._topic, partitions=tuple(parts)),),
+        )
+        answer = await self._ask(request, OffsetCommitResponse)
+        for part in answer.topics[0].partitions:
+            settle = self._oracle.was_refused if part.error_code else self._oracle.was_committed
+            settle(part.partition_index, committed[part.partition_index])
+        for part in answer.topics[0].partitions:
+            raise_for(part.error_code)
+
+    async def _leave(self) -> None:
+        request = LeaveGroupRequest(group_id=self._group, members=(MemberIdentity(member_id=self._member_id),))
+        try:
+            await self._ask(request, LeaveGroupResponse)
+        except UnreachableError:
+            return  # the session time-out will tell

@@ -1,0 +1,120 @@
+"""What clients have seen, and whether it may be: the judge of a simulation.
+
+Everything that a client was told goes in here at once; what contradicts something earlier raises Violation there and
+then, the rest is checked at the end against the whole log.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+NO_OFFSET = -1
+Log = Mapping[int, Sequence[str]]
+"""The values of each partition, in order from offset 0."""
+
+
+class Violation(AssertionError):  # noqa: N818 - what it is called everywhere
+    """The broker broke a promise."""
+
+
+def check(condition: bool, message: str) -> None:
+    if not condition:
+        raise Violation(message)
+
+
+class Oracle:
+    """All that was seen in one simulation."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[tuple[int, int], str] = {}
+        self.read: dict[tuple[int, int], str] = {}
+        self.sent: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        self.idempotent: dict[str, bool] = {}
+        self._owners: dict[tuple[int, int], str] = {}
+        self._committed: dict[int, int] = {}
+        self._unsure: Counter[tuple[int, int]] = Counter()
+
+    def produced(self, producer: str, partition: int, values: Sequence[str]) -> None:
+        """A producer is about to send these, in this order."""
+        self.sent[producer].extend((partition, value) for value in values)
+
+    def was_acknowledged(self, partition: int, base_offset: int, values: Sequence[str]) -> None:
+        """The broker said that it stored `values` from `base_offset` on."""
+        for offset, value in enumerate(values, base_offset):
+            before = self.acknowledged.setdefault((partition, offset), value)
+            check(before == value, f"offset {offset} of {partition} acknowledged for {before} and for {value}")
+            self._agree(partition, offset, value)
+
+    def was_read(
+        self, reader: str, partition: int, position: int, high_watermark: int, log: Sequence[tuple[int, str]]
+    ) -> None:
+        """A fetch from `position` returned these offsets and values."""
+        for offset, value in log:
+            check(offset < high_watermark, f"{reader} got {partition}@{offset}, high watermark {high_watermark}")
+            check(offset == position, f"{reader} expected {partition}@{position} and got @{offset}")
+            before = self.read.setdefault((partition, offset), value)
+            check(before == value, f"{partition}@{offset} was read as {before}, now as {value}")
+            self._agree(partition, offset, value)
+            position += 1
+
+    def _agree(self, partition: int, offset: int, value: str) -> None:
+        for seen in (self.acknowledged, self.read):
+            other = seen.get((partition, offset), value)
+            check(other == value, f"{partition}@{offset} was {other}, now it is {value}")
+
+    def was_assigned(self, member: str, generation: int, partitions: Sequence[int]) -> None:
+        """A member learnt what it owns."""
+        check(generation >= 1, f"{member} is in generation {generation}")
+        for partition in partitions:
+            owner = self._owners.setdefault((generation, partition), member)
+            check(owner == member, f"partition {partition} belongs to {owner} and {member} in generation {generation}")
+
+    def will_commit(self, partition: int, offset: int) -> None:
+        """A commit is sent; until it is answered nobody knows whether it counts."""
+        self._unsure[partition, offset] += 1
+
+    def was_refused(self, partition: int, offset: int) -> None:
+        """A commit was answered with an error: it does not count."""
+        self._unsure[partition, offset] -= 1
+
+    def was_committed(self, partition: int, offset: int) -> None:
+        """A commit was acknowledged."""
+        self._unsure[partition, offset] -= 1
+        self._committed[partition] = max(offset, self._committed.get(partition, NO_OFFSET))
+
+    def commit_seen(self, member: str, partition: int, offset: int) -> None:
+        """An OffsetFetch answered `offset`.
+
+        It is the highest that was acknowledged, or one that was sent and never answered: that may take effect at any
+        later time, even after a higher one of the same member.
+        """
+        floor = self._committed.get(partition, NO_OFFSET)
+        unsure = self._unsure[partition, offset] > 0
+        check(offset == floor or unsure, f"{member} sees {offset} committed for {partition}, {floor} was acknowledged")
+        self._committed[partition] = offset
+
+    def judge(self, log: Log) -> None:
+        """Compare everything with the logs as they are at the end."""
+        for what, seen in (("acknowledged", self.acknowledged), ("read", self.read)):
+            for (partition, offset), value in sorted(seen.items()):
+                values = log[partition]
+                found = values[offset] if offset < len(values) else "nothing"
+                check(found == value, f"{partition}@{offset} was {what} as {value}, in the end there is {found}")
+        for producer, sent in self.sent.items():
+            self._judge_producer(producer, sent, log)
+
+    def _judge_producer(self, producer: str, sent: Sequence[tuple[int, str]], log: Log) -> None:
+        for partition, values in log.items():
+            stored = [value for value in values if value.startswith(f"{producer}/")]
+            wanted = [value for into, value in sent if into == partition]
+            if self.idempotent[producer]:
+                check(stored == wanted, f"{producer}'s records in {partition} {_first_difference(stored, wanted)}")
+            else:
+                lost = [value for value in wanted if value not in set(stored)]
+                check(not lost, f"{producer}'s {lost[:3]} are not in {partition}")
+
+
+def _first_difference(stored: Sequence[str], wanted: Sequence[str]) -> str:
+    for index, (one, other) in enumerate(zip(stored, wanted, strict=False)):
+        if one != other:
+            return f"are {one} instead of {other} at the {index}th place ({len(stored)} stored, {len(wanted)} sent)"
+    return f"are {len(stored)}, {len(wanted)} were sent"

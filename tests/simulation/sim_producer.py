@@ -1,0 +1,134 @@
+"""Producers that retry as real ones do: an idempotent one sends a batch again under the same sequence number."""
+
+from dataclasses import dataclass
+
+import trio
+from sim_client import SimClient, UnreachableError
+from sim_oracle import Oracle, Violation
+
+from gateway.testing.simulation import World
+from wire.errors import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from wire.records.builder import SimpleRecord, build_batch
+
+RETRIABLE = frozenset(
+    {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+)
+MAX_IN_FLIGHT = 5
+RETRY_S = 0.1
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch that is not acknowledged yet."""
+
+    partition: int
+    values: list[str]
+    data: bytes
+
+
+class SimProducer:
+    """Sends `rounds` times up to five batches to random partitions, and waits until all are acknowledged."""
+
+    def __init__(
+        self,
+        world: World,
+        broker: tuple[str, int],
+        oracle: Oracle,
+        name: str,
+        topic: tuple[str, int],
+        *,
+        idempotent: bool,
+    ) -> None:
+        self.name = name
+        self._oracle = oracle
+        self._topic, self._partitions = topic
+        self._idempotent = idempotent
+        self._client = SimClient(world, name, broker)
+        self._chance = world.chance(f"producer {name}")
+        self._producer_id, self._epoch = -1, -1
+        self._sequences = [0] * self._partitions
+        self._count = 0
+        oracle.idempotent[name] = idempotent
+
+    async def run(self, rounds: int) -> None:
+        """Produce; ends when everything is acknowledged. Raises Violation."""
+        if self._idempotent:
+            await self._init_producer_id()
+        for _ in range(rounds):
+            await trio.sleep(self._chance.uniform(0, 0.4))
+            window = [self._new_batch() for _ in range(self._chance.randint(1, MAX_IN_FLIGHT))]
+            while window:
+                window = await self._send(window)
+        self._client.close()
+
+    async def _init_producer_id(self) -> None:
+        while True:
+            try:
+                answer = await self._client.call(
+                    InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60000)
+                )
+            except UnreachableError:
+                await trio.sleep(RETRY_S)
+                continue
+            assert isinstance(answer, InitProducerIdResponse)
+            if answer.error_code == ErrorCode.NONE:
+                self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+                return
+            await trio.sleep(RETRY_S)
+
+    def _new_batch(self) -> Batch:
+        partition = self._chance.randrange(self._partitions)
+        values = [self._next_value() for _ in range(self._chance.randint(1, 4))]
+        self._oracle.produced(self.name, partition, values)
+        records = [SimpleRecord(None, value.encode(), self._client.env.wall_ms()) for value in values]
+        if not self._idempotent:
+            return Batch(partition, values, build_batch(records))
+        sequence = self._sequences[partition]
+        self._sequences[partition] += len(values)
+        data = build_batch(records, producer_id=self._producer_id, producer_epoch=self._epoch, base_sequence=sequence)
+        return Batch(partition, values, data)
+
+    def _next_value(self) -> str:
+        self._count += 1
+        return f"{self.name}/{self._count}"
+
+    async def _send(self, window: list[Batch]) -> list[Batch]:
+        """Send all in order; return those still to be acknowledged."""
+        answers = await self._client.call_all([self._request(batch) for batch in window], self._chance.uniform(1, 6))
+        left: list[Batch] = []
+        for batch, answer in zip(window, answers, strict=True):
+            if answer is None or not self._settle(
+                batch, answer, first=all(each.partition != batch.partition for each in left)
+            ):
+                left.append(batch)
+        if left:
+            await trio.sleep(self._chance.uniform(0, 2 * RETRY_S))
+        return left
+
+    def _request(self, batch: Batch) -> ProduceRequest:
+        part = PartitionProduceData(index=batch.partition, records=memoryview(batch.data))
+        acks = -1 if self._idempotent else self._chance.choice((-1, 1))
+        topic = TopicProduceData(name=self._topic, partition_data=(part,))
+        return ProduceRequest(acks=acks, timeout_ms=30000, topic_data=(topic,))
+
+    def _settle(self, batch: Batch, answer: object, *, first: bool) -> bool:
+        """Whether the batch is acknowledged. `first`: no earlier one of its partition failed in this window."""
+        assert isinstance(answer, ProduceResponse)
+        part: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+        if part.error_code == ErrorCode.NONE:
+            self._oracle.was_acknowledged(batch.partition, part.base_offset, batch.values)
+            return True
+        error = ErrorCode(part.error_code)
+        if error not in RETRIABLE and (first or error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+            raise Violation(
+                f"{self.name} was told {error.name} for {batch.values} in {batch.partition}: {part.error_message}"
+            )
+        return False
