@@ -71,7 +71,6 @@ class OneOfAnyCase:
             raise bad_value(name, value, f"String must be one of (case insensitive): {', '.join(self.allowed)}")
 
 
-@dataclass(frozen=True, slots=True)
 class NonEmpty:
     """A string with something in it."""
 
@@ -100,7 +99,6 @@ class ListOf:
             OneOf(self.allowed).check(name, item)
 
 
-@dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
     """`*`, or pairs of partition and broker such as `0:1,1:2`."""
 
@@ -114,7 +112,6 @@ class ThrottledReplicas:
         raise bad_value(name, f"[{', '.join(items)}]", why)
 
 
-@dataclass(frozen=True, slots=True)
 class QuorumVoters:
     """Controllers as `id@host:port`."""
 
@@ -126,7 +123,6 @@ class QuorumVoters:
             raise ConfigRefusedError(f"Invalid configuration value for {name}. {form}")
 
 
-@dataclass(frozen=True, slots=True)
 class HostPorts:
     """Servers as `host:port`."""
 
@@ -138,7 +134,6 @@ class HostPorts:
                 raise ConfigRefusedError(f"Failed to parse host name from {item} for the configuration {name}. {form}")
 
 
-@dataclass(frozen=True, slots=True)
 class OffsetReset:
     """Where a share group starts: `earliest`, `latest` or `by_duration:` and an ISO 8601 duration (KIP-1106)."""
 

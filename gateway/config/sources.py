@@ -1,7 +1,6 @@
 """Reading settings from files and the environment, each with the place it was found, for messages."""
 
 import logging
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +58,8 @@ def read_file(path: Path) -> Settings:
 
 
 def _read_toml(path: Path, content: str) -> Settings:
+    import tomllib
+
     try:
         tables = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
