@@ -19,5 +19,5 @@ class StoreOptions:
     time_index_interval_bytes: int = 64 * 1024
     hot_bytes: int = 32 * 1024 * 1024
     map_slack_bytes: int = 64 * 1024 * 1024
-    max_leases_per_segment: int = 480
+    max_leases_per_segment: int = 128
     max_open_sealed_segments: int = 256

@@ -2,10 +2,12 @@
 
 LMDB allows one environment per file and process, so whoever needs it shares it: `pin` and `unpin` count the users, and
 nothing that someone still reads is closed. LMDB's own lock file is unlinked as soon as it is open: the store's lock
-keeps other writers away, and other readers open sealed segments without one. The environment's reader table stays
-mapped, so pages under a lease are not reused.
+keeps other writers away, and other readers open sealed segments without one. The reader table in it stays mapped, so
+pages under a lease are not reused. Its blocks are reserved beforehand: LMDB would leave holes in it, and touching one
+of those on a full disk kills the process (SIGBUS).
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -24,6 +26,7 @@ Fill = Callable[[WriteTxn, LogDb], None]
 
 _SPARE_READ_TXNS = 8
 _TRANSIENT_READERS = 40  # slots for reads that are under way, beside those for leases
+_READER_SLOT_BYTES = 64
 _SPACE_PERCENT = 220  # pages over bytes of batches at the worst: values just above a page take two
 
 
@@ -57,17 +60,28 @@ def _whole_pages(size_bytes: int) -> int:
 
 
 def _open_env(path: Path, settings: EnvSettings) -> lmdb.Environment:
-    env = lmdb.open(
-        str(path),
-        subdir=False,
-        map_size=settings.map_bytes,
-        sync=settings.synced,
-        max_dbs=2,
-        max_readers=settings.max_readers,
-        max_spare_txns=_SPARE_READ_TXNS,
-    )
-    path.with_name(path.name + "-lock").unlink()
-    return env
+    lock_path = path.with_name(path.name + "-lock")
+    try:
+        _reserve_lock_file(lock_path, settings.max_readers)
+        return lmdb.open(
+            str(path),
+            subdir=False,
+            map_size=settings.map_bytes,
+            sync=settings.synced,
+            max_dbs=2,
+            max_readers=settings.max_readers,
+            max_spare_txns=_SPARE_READ_TXNS,
+        )
+    finally:
+        lock_path.unlink(missing_ok=True)
+
+
+def _reserve_lock_file(path: Path, max_readers: int) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        os.posix_fallocate(fd, 0, (max_readers + 4) * _READER_SLOT_BYTES)
+    finally:
+        os.close(fd)
 
 
 def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:

@@ -1,0 +1,198 @@
+"""What a killed process, or a crash in the middle of a roll or a truncation, leaves of an LMDB store."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError
+from storage_backends.lmdb_segments.layout import META_KEY
+from storage_backends.lmdb_segments.segment import EnvSettings, open_env
+from storage_backends.lmdb_segments.store import LmdbStore
+from storage_backends.options import StoreOptions
+from storage_backends.testing.batches import make_batch
+from storage_backends.testing.conformance import fill, read_all
+from storage_backends.testing.keys import KEY
+from wire.log_values import LogWrite
+from wire.records.batch import check_crc, iter_headers
+
+SMALL_SEGMENTS = LogPolicy(segment_bytes=500)
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "store"
+
+
+def open_log(root, policy=SMALL_SEGMENTS):
+    store = LmdbStore(root, StoreOptions(map_slack_bytes=4 << 20))
+    return store, store.open(KEY, policy)
+
+
+def partition_dir(root) -> Path:
+    (directory,) = [each for each in root.iterdir() if each.is_dir()]
+    return directory
+
+
+def names(root):
+    return sorted(each.name for each in partition_dir(root).iterdir())
+
+
+def contents(log):
+    """Everything readable, with CRCs checked and offsets contiguous."""
+    segments, snapshot = log.segments(), log.load()
+    got, offset = {}, snapshot.log_start_offset
+    while offset < snapshot.log_end_offset:
+        chunk = read_all(log, offset)
+        for header in iter_headers(chunk):
+            check_crc(chunk, header)
+            assert header.base_offset <= offset
+            offset = header.next_offset
+            got[header.base_offset] = chunk[header.position : header.end_position]
+    assert segments[-1].end_offset == offset
+    return got
+
+
+class TestKill9:
+    @pytest.mark.parametrize("mode", ["sync", "nosync"])
+    def test_every_acknowledged_commit_is_there_in_order(self, root, mode):
+        """Ten times over the same directory, at random moments; rolls and deletions happen all the time."""
+        random, acknowledged = Random(mode), 0
+        for _ in range(10):
+            acknowledged = max(acknowledged, self._run_and_kill(root, mode, random.randint(1, 60)))
+            store, log = open_log(root, LogPolicy(durable=mode == "sync"))
+            snapshot = log.load()
+            assert snapshot.log_end_offset >= acknowledged
+            for base, data in contents(log).items():
+                expected = make_batch(base, 2, max_timestamp_ms=base, payload=b"%d" % base * (1 + base % 200))
+                assert data == expected.data
+            last = max(int(state) for state in snapshot.producers.values())
+            assert last == snapshot.log_end_offset - 2
+            store.close()
+        assert acknowledged > 100
+
+    def _run_and_kill(self, root, mode, after_lines) -> int:
+        script = Path(__file__).with_name("committing_process.py")
+        process = subprocess.Popen([sys.executable, script, root, mode], stdout=subprocess.PIPE, text=True)
+        lines = [process.stdout.readline() for _ in range(after_lines + 1)]
+        process.kill()
+        lines += process.stdout.readlines()
+        process.stdout.close()
+        process.wait()
+        whole = [line for line in lines if line.endswith("\n")]
+        return int(whole[-1].split()[-1])
+
+
+class TestLeftovers:
+    def test_half_made_segments_and_doomed_files_are_removed(self, root):
+        store, log = open_log(root)
+        fill(log, 10)
+        before = log.load()
+        store.close()
+        directory = partition_dir(root)
+        tidy = names(root)
+        (directory / "00000000000000000099.lmdb.new").write_bytes(b"half a segment")
+        (directory / "00000000000000000000.lmdb.7.deleted").write_bytes(b"doomed")
+        (root / "orders-9.AAAAAAAAAAAAAAAAAAAAAA.new").mkdir()
+        (root / "orders-8.AAAAAAAAAAAAAAAAAAAAAA.3.deleted").mkdir()
+        store, log = open_log(root)
+        assert log.load() == before
+        assert names(root) == tidy
+        assert list(store.partitions()) == [KEY]
+        assert sorted(each.name for each in root.iterdir() if each.is_dir()) == [directory.name]
+        store.close()
+
+    def test_segments_below_the_log_start_whose_removal_did_not_happen(self, root, tmp_path):
+        store, log = open_log(root)
+        fill(log, 10)
+        store.close()
+        first = partition_dir(root) / "00000000000000000000.lmdb"
+        shutil.copy(first, tmp_path / "kept")
+        store, log = open_log(root)
+        log.commit([LogWrite(log_start_offset=7)], sync=True)
+        segments = list(log.segments())
+        store.close()
+        assert not first.exists()
+        shutil.copy(tmp_path / "kept", first)
+        store, log = open_log(root)
+        assert list(log.segments()) == segments
+        assert not first.exists()
+        store.close()
+
+    def test_a_truncation_that_was_decided_is_finished(self, root, tmp_path):
+        """The crash comes when `<base>.truncated` stands there and some later segments are gone already."""
+        store, log = open_log(root)
+        fill(log, 20)
+        store.close()
+        shutil.copytree(root, tmp_path / "copy")
+        store, log = open_log(root)
+        log.truncate(8)
+        expected = log.load(), contents(log)
+        bases = [each.base_offset for each in log.segments()]
+        store.close()
+        copy = partition_dir(tmp_path / "copy")
+        target = f"{bases[-1]:020d}"
+        shutil.copy(partition_dir(root) / f"{target}.lmdb", copy / f"{target}.truncated")
+        sorted(copy.glob("*.lmdb"))[-1].unlink()
+        store, log = open_log(tmp_path / "copy")
+        assert (log.load(), contents(log)) == expected
+        assert [each.base_offset for each in log.segments()] == bases
+        fill(log, 3, start=8)
+        store.close()
+        assert not (copy / f"{target}.truncated").exists()
+
+    def test_a_truncation_that_was_not_decided_has_not_happened(self, root):
+        store, log = open_log(root)
+        fill(log, 20)
+        before = log.load()
+        store.close()
+        (partition_dir(root) / "00000000000000000003.truncated.new").write_bytes(b"half a copy")
+        store, log = open_log(root)
+        assert log.load() == before
+        assert len(contents(log)) == 20
+        store.close()
+
+
+class TestDamage:
+    def test_a_missing_sealed_segment(self, root):
+        store, log = open_log(root)
+        fill(log, 20)
+        store.close()
+        sorted(partition_dir(root).glob("*.lmdb"))[1].unlink()
+        with pytest.raises(StoreCorruptError, match=r"lacks 0000000000000000000\d\.lmdb: restore"):
+            self._open_and_close(root)
+
+    def test_no_segment_at_all(self, root):
+        store, _ = open_log(root)
+        store.close()
+        (partition_dir(root) / "00000000000000000000.lmdb").unlink()
+        with pytest.raises(StoreCorruptError, match="has no segment"):
+            self._open_and_close(root)
+
+    def test_a_segment_full_of_something_else(self, root):
+        store, _ = open_log(root)
+        store.close()
+        (partition_dir(root) / "00000000000000000000.lmdb").write_bytes(b"junk" * 5000)
+        with pytest.raises(StoreCorruptError, match=r"000000\.lmdb|orders-0"):
+            self._open_and_close(root)
+
+    def test_a_segment_of_another_format(self, root):
+        store, _ = open_log(root)
+        store.close()
+        settings = EnvSettings(1 << 24, synced=True, max_readers=10)
+        handle = open_env(partition_dir(root) / "00000000000000000000.lmdb", settings)
+        with handle.env.begin(write=True) as txn:
+            txn.put(META_KEY, b"\x00\x63" + txn.get(META_KEY)[2:])
+        handle.env.close()
+        with pytest.raises(StoreFormatError, match="segment format 99; this version knows 1"):
+            self._open_and_close(root)
+
+    def _open_and_close(self, root):
+        store = LmdbStore(root, StoreOptions())
+        try:
+            store.open(KEY, SMALL_SEGMENTS)
+        finally:
+            store.close()

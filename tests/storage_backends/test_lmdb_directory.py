@@ -1,0 +1,147 @@
+"""The store's directory: its lock, its format, and who else may come near."""
+
+import os
+import subprocess
+import sys
+
+import lmdb
+import pytest
+
+from storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreLockedError
+from storage_backends.lmdb_segments.layout import LOG_DB, partition_dir_name
+from storage_backends.lmdb_segments.store import LmdbStore
+from storage_backends.opener import StoreUrlError, open_store
+from storage_backends.options import StoreOptions
+from storage_backends.testing.conformance import fill, joined
+from storage_backends.testing.keys import DOTTED, KEY, LONGEST
+
+OPTIONS = StoreOptions(map_slack_bytes=4 << 20)
+
+
+class TestLock:
+    def test_a_second_process_is_refused_and_told_who_has_it(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        script = (
+            "import sys; from storage_backends.opener import open_store\n"
+            "from storage_backends.interface import StoreLockedError\n"
+            "try: open_store('lmdb://' + sys.argv[1])\n"
+            "except StoreLockedError as error: sys.exit(f'refused: {error}')\n"
+        )
+        answer = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=False)
+        assert answer.returncode == 1
+        assert f"refused: {tmp_path} is in use by the process with id {os.getpid()}: stop it first" in answer.stderr
+        store.close()
+        answer = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=False)
+        assert (answer.returncode, answer.stderr) == (0, "")
+
+    def test_so_is_a_second_store_in_the_same_process(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        with pytest.raises(StoreLockedError, match=f"process with id {os.getpid()}"):
+            LmdbStore(tmp_path, OPTIONS)
+        store.close()
+        LmdbStore(tmp_path, OPTIONS).close()
+
+    def test_the_lock_of_a_killed_process_does_not_stay(self, tmp_path):
+        script = (
+            "import os, sys; from storage_backends.opener import open_store\n"
+            "open_store('lmdb://' + sys.argv[1]); os.kill(os.getpid(), 9)\n"
+        )
+        assert subprocess.run([sys.executable, "-c", script, tmp_path], check=False).returncode == -9
+        LmdbStore(tmp_path, OPTIONS).close()
+
+
+class TestFormat:
+    def test_another_version_s_store_is_refused_by_both_names(self, tmp_path):
+        LmdbStore(tmp_path, OPTIONS).close()
+        (tmp_path / "format").write_text("odradek-lmdb 2\n")
+        with pytest.raises(StoreFormatError, match=r"format 'odradek-lmdb 2'; this version knows odradek-lmdb 1"):
+            LmdbStore(tmp_path, OPTIONS)
+        (tmp_path / "format").write_text("odradek-lmdb 1\n")
+        LmdbStore(tmp_path, OPTIONS).close()
+
+    def test_somebody_else_s_directory_is_not_touched(self, tmp_path):
+        (tmp_path / "thesis.txt").write_text("chapter 1")
+        with pytest.raises(StoreFormatError, match=r"it holds thesis\.txt"):
+            LmdbStore(tmp_path, OPTIONS)
+        assert not (tmp_path / "format").exists()
+
+    def test_a_directory_that_is_no_partition_s(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        (tmp_path / "photos").mkdir()
+        with pytest.raises(StoreCorruptError, match="photos is no partition's directory"):
+            store.partitions()
+        store.close()
+
+    def test_damaged_properties(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        store.set_properties({"a": "b"})
+        store.close()
+        (tmp_path / "properties.json").write_text("{")
+        with pytest.raises(StoreCorruptError, match=r"properties\.json"):
+            LmdbStore(tmp_path, OPTIONS)
+
+    def test_directory_names(self, tmp_path):
+        assert partition_dir_name(KEY) == "orders-0.W5-7jm1LT9qaO457W098EQ"
+        assert (
+            partition_dir_name(DOTTED) == "a.b-c_d-1-12._____________________w"[:13] + partition_dir_name(DOTTED)[13:]
+        )
+        assert len(partition_dir_name(LONGEST)) < 255
+
+
+class TestOtherReaders:
+    def test_a_sealed_segment_can_be_read_by_any_process_without_a_lock(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        log = store.open(KEY, LogPolicy(segment_bytes=500))
+        batches = fill(log, 10)
+        script = (
+            "import lmdb, sys\n"
+            "env = lmdb.open(sys.argv[1], subdir=False, readonly=True, lock=False, max_dbs=1, map_size=1)\n"
+            "log = env.open_db(b'log', create=False)\n"
+            "values = [value for _, value in env.begin(db=log).cursor()]\n"
+            "sys.stdout.buffer.write(b''.join(values))\n"
+        )
+        path = tmp_path / partition_dir_name(KEY) / "00000000000000000000.lmdb"
+        got = subprocess.run([sys.executable, "-c", script, path], capture_output=True, check=True).stdout
+        assert got == joined(batches[: log.segments()[0].end_offset])
+        store.close()
+
+    def test_nothing_but_segments_lies_in_a_partition_s_directory(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        fill(store.open(KEY, LogPolicy(segment_bytes=500)), 10)
+        assert {each.suffix for each in (tmp_path / partition_dir_name(KEY)).iterdir()} == {".lmdb"}
+        store.close()
+
+    def test_values_are_joined_batches_keyed_by_last_offset(self, tmp_path):
+        """The layout's promise to readers outside."""
+        store = LmdbStore(tmp_path, OPTIONS)
+        batches = fill(store.open(KEY, LogPolicy()), 3)
+        store.close()
+        path = tmp_path / partition_dir_name(KEY) / "00000000000000000000.lmdb"
+        with lmdb.open(str(path), subdir=False, readonly=True, lock=False, max_dbs=1, map_size=1) as env:
+            log = env.open_db(LOG_DB, create=False)
+            with env.begin(db=log) as txn:
+                rows = list(txn.cursor())
+        assert rows == [(n.to_bytes(8, "big"), batch.data) for n, batch in enumerate(batches)]
+
+
+class TestOpener:
+    def test_memory_and_lmdb(self, tmp_path):
+        open_store("memory://").close()
+        open_store(f"lmdb://{tmp_path}/with%20space").close()
+        assert (tmp_path / "with space" / "format").exists()
+
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [
+            ("rocksdb:///x", r"unknown storage scheme 'rocksdb'; known are memory://, lmdb://; .*odradek\[sql\]"),
+            ("/var/lib", "unknown storage scheme ''"),
+            ("postgresql+psycopg://x/y", r"'postgresql\+psycopg' belongs to the odradek\[sql\] extra"),
+            ("lmdb://relative/path", "needs an absolute path"),
+            ("lmdb:relative", "needs an absolute path"),
+            ("lmdb:///x?y=z", "query"),
+            ("memory://name", "no name or path"),
+        ],
+    )
+    def test_what_cannot_be_opened(self, url, message):
+        with pytest.raises(StoreUrlError, match=message):
+            open_store(url)
