@@ -33,8 +33,11 @@ class Broker(Protocol):
     provider: str
     bootstrap: str
 
-    def crash_and_restart(self) -> None:
-        """``kill -9``, then start again on the same data and port; returns when it serves."""
+    def crash(self) -> None:
+        """``kill -9``."""
+
+    def restart(self) -> None:
+        """After a crash: start again on the same data and port; returns when it serves."""
 
     def stop(self) -> None:
         """End it and delete its data."""
@@ -80,13 +83,15 @@ class Odradek:
 
     def _await_ready_line(self, daemon: Daemon) -> None:
         deadline = time.monotonic() + 5
-        while "odradek ready" not in daemon.log.read_text(errors="replace"):
+        while " ready in " not in daemon.log.read_text(errors="replace"):
             if time.monotonic() > deadline:
                 raise TimeoutError("it serves but never printed its ready line")
             threading.Event().wait(0.05)
 
-    def crash_and_restart(self) -> None:
+    def crash(self) -> None:
         self._daemon.kill()
+
+    def restart(self) -> None:
         self._daemon = self._start()
 
     def log_tail(self) -> str:

@@ -15,7 +15,9 @@ async def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> Describ
     """Describe every group asked for, in that order."""
     groups = [await _describe(ctx, group_id) for group_id in request.groups]
     if request.include_authorized_operations:
-        groups = [replace(group, authorized_operations=GROUP_OPERATIONS) for group in groups]
+        groups = [
+            group if group.error_code else replace(group, authorized_operations=GROUP_OPERATIONS) for group in groups
+        ]
     return DescribeGroupsResponse(groups=tuple(groups))
 
 

@@ -46,7 +46,11 @@ class _Page:
         self.next_cursor: Cursor | None = None
 
     def add_missing(self, name: str, error: ErrorCode) -> None:
-        self.topics.append(DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
+        self.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                error_code=error, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+            )
+        )
 
     def add(self, topic: TopicImage, first: int) -> None:
         """Add the topic's partitions from `first` on; when not all have room, the next page begins with the others."""

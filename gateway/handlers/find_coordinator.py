@@ -24,8 +24,13 @@ async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCo
         found = [await _find(ctx, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(found))
     one = await _find(ctx, request.key_type, request.key)
+    message = one.error_message or ErrorCode.NONE.name  # as Kafka answers in these versions
     return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+        error_code=one.error_code,
+        error_message=message if ctx.api_version > 0 else None,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
 
 
@@ -39,7 +44,7 @@ async def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
     except CoordinatorError:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     host, port = ctx.services.advertised[ctx.listener]
-    return Coordinator(key=key, node_id=ctx.services.config.node_id, host=host, port=port, error_message=None)
+    return Coordinator(key=key, node_id=ctx.services.config.node_id, host=host, port=port)
 
 
 def _none(key: str, error: ErrorCode) -> Coordinator:

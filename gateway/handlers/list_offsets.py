@@ -4,12 +4,13 @@ The special timestamps are answered from memory. A timestamp is looked up in the
 then found in its batch.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.context import RequestContext
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from partitions.offsets import offset_in_batches
-from partitions.results import OFFSET_NOT_FOUND, Isolation, NeedsScan, OffsetFound, Rejected
+from partitions.results import NO_LEADER_EPOCH, Isolation, NeedsScan, OffsetFound, Rejected
 from wire.errors import ErrorCode
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -18,9 +19,12 @@ from wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from wire.records.batch import iter_headers
 
 REQUEST: Final = ListOffsetsRequest
-ONE_BATCH_BYTES: Final = 1
+SCAN_BYTES: Final = 64 * 1024
+"""How much is read at a time to find a record; one batch nearly always does."""
+LEADER_EPOCH_SINCE: Final = 4
 
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -59,7 +63,7 @@ async def _partition(
         partition_index=part.partition_index,
         timestamp=found.timestamp_ms,
         offset=found.offset,
-        leader_epoch=found.leader_epoch,
+        leader_epoch=found.leader_epoch if ctx.api_version >= LEADER_EPOCH_SINCE else NO_LEADER_EPOCH,
     )
 
 
@@ -69,14 +73,21 @@ def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartition
 
 async def _scan(replica: Replica, scan: NeedsScan) -> OffsetFound | Rejected:
     if scan.of_max_timestamp:
-        batch_at = await replica.look_up(lambda part: part.find_max_timestamp())
+        offset = await replica.look_up(lambda part: part.find_max_timestamp())
     else:
-        batch_at = await replica.look_up(lambda part: part.find_by_timestamp(scan.timestamp_ms))
-    if batch_at is None or batch_at >= scan.limit_offset:
-        return scan.refusal or OFFSET_NOT_FOUND
-    lease = await replica.read(batch_at, replica.log.log_end_offset, ONE_BATCH_BYTES)
-    try:
-        found = offset_in_batches(lease.chunks, scan)
-    finally:
-        replica.give_back(lease)
-    return found or scan.refusal or OFFSET_NOT_FOUND
+        offset = await replica.look_up(lambda part: part.find_by_timestamp(scan.timestamp_ms))
+    while offset is not None and offset < scan.limit_offset:
+        lease = await replica.read(offset, replica.log.log_end_offset, SCAN_BYTES)
+        try:
+            found = offset_in_batches(lease.chunks, scan)
+            if found is not None:
+                return found
+            offset = _after(lease.chunks)
+        finally:
+            replica.give_back(lease)
+    return scan.absent
+
+
+def _after(chunks: Sequence[memoryview]) -> int | None:
+    """The offset after the last batch of some chunks, None when there are none."""
+    return max((header.next_offset for header in iter_headers(chunks[-1])), default=None) if chunks else None

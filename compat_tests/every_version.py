@@ -1,0 +1,526 @@
+"""A request for every version of every API that Odradek advertises, and what of its answer must be the same."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any
+from uuid import UUID
+
+from wire.api_keys import ADVERTISED, ApiKey
+from wire.codec import encode
+from wire.headers import decode_response, encode_request
+from wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_groups import DeleteGroupsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
+from wire.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from wire.records.builder import SimpleRecord, build_batch
+from wire.schema import Message, Struct
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+TOPIC, BROKER_RESOURCE = 2, 4
+TIMESTAMP_MS = 1_700_000_000_000
+
+DIFFERS_BY_NATURE = frozenset(
+    {
+        "throttle_time_ms", "cluster_id", "controller_id", "node_id", "broker_id", "host", "port", "rack", "topic_id",
+        "leader_id", "leader_epoch", "committed_leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas",
+        "last_known_elr", "member_id", "leader", "producer_id", "session_id", "finalized_features_epoch",
+        "finalized_features", "supported_features", "api_keys", "client_host", "cluster_authorized_operations",
+    }
+)  # fmt: skip
+"""Fields whose values belong to the broker, not to the protocol: only whether they are set is compared."""
+
+OURS = frozenset({"flush.messages", "log.flush.interval.messages"})
+"""Settings with a default of our own (docs/differences.md)."""
+
+
+class Wire:
+    """One connection that speaks whole messages of a chosen version."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, port = bootstrap.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._correlation = 0
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def call(self, key: ApiKey, version: int, request: Message) -> Any:
+        """Send and receive. Raises ConnectionResetError when the broker closed instead."""
+        self._correlation += 1
+        self._socket.sendall(encode_request(request, version, self._correlation, "every-version"))
+        (size,) = struct.unpack(">i", self._exactly(4))
+        correlation, response = decode_response(key, version, self._exactly(size))
+        assert correlation == self._correlation
+        return response
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            chunk = self._socket.recv(size - len(data))
+            if not chunk:
+                raise ConnectionResetError("the broker closed the connection")
+            data += chunk
+        return bytes(data)
+
+
+class Stage:
+    """What the requests of one version refer to: topics and groups of their own."""
+
+    def __init__(self, wire: Wire, name: str, node_id: str) -> None:
+        self.wire, self.name, self.node_id = wire, name, node_id
+        self.group = f"{name}-group"
+
+    def topic(self, suffix: str = "", partitions: int = 2) -> str:
+        """Create a topic and wait until it has leaders."""
+        name = f"{self.name}{suffix}"
+        wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        created = self.wire.call(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(wanted,)))
+        assert created.topics[0].error_code == 0, created
+        asked = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
+        for _ in range(200):
+            (found,) = self.wire.call(ApiKey.METADATA, 9, asked).topics
+            led = found.error_code == 0 and all(part.leader_id >= 0 for part in found.partitions)
+            if led and self._serves(name, partitions):
+                return name
+            time.sleep(0.05)
+        raise AssertionError(f"{name} got no leaders")
+
+    def _serves(self, topic: str, partitions: int) -> bool:
+        """Whether the leaders answer: in Kafka that comes a moment after the metadata that names them."""
+        parts = tuple(ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in range(partitions))
+        request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=parts),))
+        answered = self.wire.call(ApiKey.LIST_OFFSETS, 2, request).topics[0].partitions
+        return all(part.error_code == 0 for part in answered)
+
+    def filled(self) -> str:
+        """A topic with three records in partition 0."""
+        name = self.topic()
+        assert self.produce(name, 9).responses[0].partition_responses[0].error_code == 0
+        return name
+
+    def produce(self, topic: str, version: int, acks: int = -1) -> Any:
+        batch = build_batch([SimpleRecord(b"k", b"v%d" % n, TIMESTAMP_MS + n) for n in range(3)])
+        parts = (PartitionProduceData(index=0, records=memoryview(batch)),)
+        data = (TopicProduceData(name=topic, partition_data=parts),)
+        return self.wire.call(ApiKey.PRODUCE, version, ProduceRequest(acks=acks, timeout_ms=9000, topic_data=data))
+
+    def coordinator(self) -> None:
+        """Wait until the group's coordinator is there."""
+        for _ in range(400):
+            found = self.wire.call(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=self.group))
+            if found.error_code == 0:
+                listed = self.wire.call(ApiKey.OFFSET_FETCH, 5, OffsetFetchRequest(group_id=self.group, topics=None))
+                if listed.error_code == 0:
+                    return
+            time.sleep(0.05)
+        raise AssertionError("no coordinator")
+
+    def commit(self, topic: str, version: int = 5) -> Any:
+        part = OffsetCommitRequestPartition(partition_index=0, committed_offset=2, committed_metadata="note")
+        request = OffsetCommitRequest(
+            group_id=self.group, topics=(OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
+        )
+        return self.wire.call(ApiKey.OFFSET_COMMIT, version, request)
+
+    def join(self, version: int, member_id: str = "") -> Any:
+        subscription = b"\0\0" + bytes(encode(ConsumerProtocolSubscription(topics=(self.name,)), 0))
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=30000,
+            rebalance_timeout_ms=30000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=subscription),),
+        )
+        return self.wire.call(ApiKey.JOIN_GROUP, version, request)
+
+    def joined(self, version: int = 3) -> Any:
+        """Enter the group, in two steps where the version wants them."""
+        first = self.join(version)
+        return first if first.error_code == 0 else self.join(version, first.member_id)
+
+    def sync(self, version: int, member: Any) -> Any:
+        return self.wire.call(
+            ApiKey.SYNC_GROUP,
+            version,
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=member.generation_id,
+                member_id=member.member_id,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=(SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"mine"),),
+            ),
+        )
+
+
+Script = Callable[[Stage, int], Iterator[Any]]
+SCRIPTS: dict[ApiKey, Script] = {}
+
+
+def script(key: ApiKey) -> Callable[[Script], Script]:
+    def add(function: Script) -> Script:
+        SCRIPTS[key] = function
+        return function
+
+    return add
+
+
+@script(ApiKey.API_VERSIONS)
+def _api_versions(stage: Stage, version: int) -> Iterator[Any]:
+    request = ApiVersionsRequest(client_software_name="every-version", client_software_version="1.0")
+    yield stage.wire.call(ApiKey.API_VERSIONS, version, request)
+    if version >= 3:
+        yield stage.wire.call(ApiKey.API_VERSIONS, version, ApiVersionsRequest(client_software_name="no good!"))
+
+
+@script(ApiKey.PRODUCE)
+def _produce(stage: Stage, version: int) -> Iterator[Any]:
+    topic = stage.topic()
+    yield stage.produce(topic, version)
+    yield stage.produce(topic, version, acks=1)
+    yield stage.produce(topic, version, acks=7)
+
+
+@script(ApiKey.FETCH)
+def _fetch(stage: Stage, version: int) -> Iterator[Any]:
+    topic = stage.filled()
+    for partition, offset in ((0, 0), (0, 3), (0, 99), (1, 0)):
+        part = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+        for isolation in (0, 1):
+            yield stage.wire.call(
+                ApiKey.FETCH,
+                version,
+                FetchRequest(
+                    max_wait_ms=10,
+                    min_bytes=1,
+                    isolation_level=isolation,
+                    topics=(FetchTopic(topic=topic, partitions=(part,)),),
+                ),
+            )
+
+
+@script(ApiKey.LIST_OFFSETS)
+def _list_offsets(stage: Stage, version: int) -> Iterator[Any]:
+    topic = stage.filled()
+    special = [LATEST, EARLIEST, *([MAX_TIMESTAMP] if version >= 7 else []), *([-4] if version >= 8 else [])]
+    for timestamp in (*special, TIMESTAMP_MS + 1, TIMESTAMP_MS + 99):
+        part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=(part,)),), timeout_ms=5000
+        )
+        yield stage.wire.call(ApiKey.LIST_OFFSETS, version, request)
+
+
+@script(ApiKey.METADATA)
+def _metadata(stage: Stage, version: int) -> Iterator[Any]:
+    for name in (stage.topic(), "not there", "not-there"):
+        topics = (MetadataRequestTopic(name=name),)
+        yield (
+            stage.wire.call(
+                ApiKey.METADATA, version, MetadataRequest(topics=topics, allow_auto_topic_creation=version < 4)
+            )
+            if version >= 4 or name == stage.name
+            else None
+        )
+
+
+@script(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+def _offset_for_leader_epoch(stage: Stage, version: int) -> Iterator[Any]:
+    topic = stage.filled()
+    for epoch in (0, 5):
+        part = OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
+        topics = (OffsetForLeaderTopic(topic=topic, partitions=(part,)),)
+        yield stage.wire.call(
+            ApiKey.OFFSET_FOR_LEADER_EPOCH, version, OffsetForLeaderEpochRequest(replica_id=-2, topics=topics)
+        )
+
+
+@script(ApiKey.INIT_PRODUCER_ID)
+def _init_producer_id(stage: Stage, version: int) -> Iterator[Any]:
+    yield stage.wire.call(ApiKey.INIT_PRODUCER_ID, version, InitProducerIdRequest(transaction_timeout_ms=60000))
+    yield stage.wire.call(
+        ApiKey.INIT_PRODUCER_ID, version, InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60000)
+    )
+
+
+@script(ApiKey.FIND_COORDINATOR)
+def _find_coordinator(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    batched = version >= 4
+    request = FindCoordinatorRequest(
+        key="" if batched else stage.group, coordinator_keys=(stage.group, "another") if batched else ()
+    )
+    yield stage.wire.call(ApiKey.FIND_COORDINATOR, version, request)
+
+
+@script(ApiKey.OFFSET_COMMIT)
+def _offset_commit(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    yield stage.commit(stage.topic(), version)
+    yield stage.commit("not-there", version)
+
+
+@script(ApiKey.OFFSET_FETCH)
+def _offset_fetch(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    topic = stage.topic()
+    stage.commit(topic)
+    if version >= 8:
+        named = (OffsetFetchRequestTopics(name=topic, partition_indexes=(0, 1)),)
+        for topics in (named, None):
+            groups = (OffsetFetchRequestGroup(group_id=stage.group, topics=topics),)
+            yield stage.wire.call(ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(groups=groups))
+        return
+    old = (OffsetFetchRequestTopic(name=topic, partition_indexes=(0, 1)),)
+    for some in (old, None) if version >= 2 else (old,):
+        yield stage.wire.call(ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(group_id=stage.group, topics=some))
+
+
+@script(ApiKey.OFFSET_DELETE)
+def _offset_delete(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    topic = stage.topic()
+    stage.commit(topic)
+    parts = (OffsetDeleteRequestPartition(partition_index=0),)
+    topics = (OffsetDeleteRequestTopic(name=topic, partitions=parts),)
+    for group in (stage.group, "no-such-group"):
+        yield stage.wire.call(ApiKey.OFFSET_DELETE, version, OffsetDeleteRequest(group_id=group, topics=topics))
+
+
+@script(ApiKey.JOIN_GROUP)
+def _join_group(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    first = stage.join(version)
+    yield first
+    if first.error_code:
+        yield stage.join(version, first.member_id)
+    yield stage.join(version, "nobody")
+
+
+@script(ApiKey.SYNC_GROUP)
+def _sync_group(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    member = stage.joined()
+    yield stage.sync(version, member)
+    request = SyncGroupRequest(group_id=stage.group, generation_id=99, member_id=member.member_id)
+    if version >= 5:
+        request = SyncGroupRequest(
+            group_id=stage.group,
+            generation_id=99,
+            member_id=member.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+        )
+    yield stage.wire.call(ApiKey.SYNC_GROUP, version, request)
+
+
+@script(ApiKey.HEARTBEAT)
+def _heartbeat(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    member = stage.joined()
+    stage.sync(3, member)
+    for generation, member_id in ((member.generation_id, member.member_id), (9, member.member_id), (1, "nobody")):
+        request = HeartbeatRequest(group_id=stage.group, generation_id=generation, member_id=member_id)
+        yield stage.wire.call(ApiKey.HEARTBEAT, version, request)
+
+
+@script(ApiKey.LEAVE_GROUP)
+def _leave_group(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    for member_id in ("nobody", stage.joined().member_id):
+        batched = version >= 3
+        members = (MemberIdentity(member_id=member_id),) if batched else ()
+        request = LeaveGroupRequest(group_id=stage.group, member_id="" if batched else member_id, members=members)
+        yield stage.wire.call(ApiKey.LEAVE_GROUP, version, request)
+
+
+@script(ApiKey.DESCRIBE_GROUPS)
+def _describe_groups(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    member = stage.joined()
+    asked = DescribeGroupsRequest(groups=(stage.group, "no-such-group"), include_authorized_operations=version >= 3)
+    yield _by_group(stage.wire.call(ApiKey.DESCRIBE_GROUPS, version, asked).groups)
+    stage.sync(3, member)
+    yield _by_group(stage.wire.call(ApiKey.DESCRIBE_GROUPS, version, asked).groups)
+
+
+@script(ApiKey.LIST_GROUPS)
+def _list_groups(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    stage.commit(stage.topic())
+    listed = stage.wire.call(ApiKey.LIST_GROUPS, version, ListGroupsRequest())
+    yield [group for group in listed.groups if group.group_id == stage.group]
+    if version >= 4:
+        stable = stage.wire.call(ApiKey.LIST_GROUPS, version, ListGroupsRequest(states_filter=("Stable",)))
+        yield [group for group in stable.groups if group.group_id == stage.group]
+
+
+@script(ApiKey.DELETE_GROUPS)
+def _delete_groups(stage: Stage, version: int) -> Iterator[Any]:
+    stage.coordinator()
+    stage.commit(stage.topic())
+    groups = (stage.group, "no-such-group")
+    deleted = stage.wire.call(ApiKey.DELETE_GROUPS, version, DeleteGroupsRequest(groups_names=groups))
+    yield _by_group(deleted.results)
+
+
+@script(ApiKey.CREATE_TOPICS)
+def _create_topics(stage: Stage, version: int) -> Iterator[Any]:
+    wanted = (
+        CreatableTopic(name=stage.name, num_partitions=3, replication_factor=1),
+        CreatableTopic(name=f"{stage.name}!", num_partitions=1, replication_factor=1),
+        CreatableTopic(name=f"{stage.name}-0", num_partitions=0, replication_factor=1),
+        CreatableTopic(name=f"{stage.name}-rf", num_partitions=1, replication_factor=9),
+    )
+    for dry in (True, False, False):
+        yield _in_order(
+            stage.wire.call(ApiKey.CREATE_TOPICS, version, CreateTopicsRequest(topics=wanted, validate_only=dry)).topics
+        )
+
+
+@script(ApiKey.DELETE_TOPICS)
+def _delete_topics(stage: Stage, version: int) -> Iterator[Any]:
+    names = (stage.topic(), "not-there")
+    request = DeleteTopicsRequest(topic_names=names, timeout_ms=9000)
+    yield _in_order(stage.wire.call(ApiKey.DELETE_TOPICS, version, request).responses)
+
+
+@script(ApiKey.CREATE_PARTITIONS)
+def _create_partitions(stage: Stage, version: int) -> Iterator[Any]:
+    topic = stage.topic()
+    for name, count in ((topic, 5), (topic, 4), (topic, 5), ("not-there", 3)):
+        wanted = (CreatePartitionsTopic(name=name, count=count, assignments=None),)
+        yield stage.wire.call(
+            ApiKey.CREATE_PARTITIONS, version, CreatePartitionsRequest(topics=wanted, timeout_ms=9000)
+        ).results
+
+
+@script(ApiKey.DESCRIBE_CONFIGS)
+def _describe_configs(stage: Stage, version: int) -> Iterator[Any]:
+    resources = (
+        DescribeConfigsResource(resource_type=TOPIC, resource_name=stage.topic(), configuration_keys=None),
+        DescribeConfigsResource(resource_type=TOPIC, resource_name="not-there", configuration_keys=None),
+    )
+    described = stage.wire.call(
+        ApiKey.DESCRIBE_CONFIGS, version, DescribeConfigsRequest(resources=resources, include_synonyms=True)
+    )
+    for result in described.results:
+        yield result.error_code, _in_order([config for config in result.configs if config.name not in OURS])
+
+
+@script(ApiKey.ALTER_CONFIGS)
+def _alter_configs(stage: Stage, version: int) -> Iterator[Any]:
+    topic = stage.topic()
+    for name, value in (("retention.ms", "5000"), ("retention.ms", "soon"), ("no.such", "1")):
+        configs = (AlterableConfig(name=name, value=value),)
+        resource = AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=configs)
+        yield stage.wire.call(ApiKey.ALTER_CONFIGS, version, AlterConfigsRequest(resources=(resource,))).responses
+
+
+@script(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def _incremental_alter_configs(stage: Stage, version: int) -> Iterator[Any]:
+    topic = stage.topic()
+    changes = (
+        (0, "retention.ms", "5000"),
+        (1, "retention.ms", None),
+        (2, "cleanup.policy", "compact"),
+        (2, "retention.ms", "1"),
+    )
+    for operation, name, value in changes:
+        configs = (IncrementalConfig(name=name, config_operation=operation, value=value),)
+        resource = IncrementalResource(resource_type=TOPIC, resource_name=topic, configs=configs)
+        request = IncrementalAlterConfigsRequest(resources=(resource,))
+        yield stage.wire.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, request).responses
+
+
+@script(ApiKey.DESCRIBE_CLUSTER)
+def _describe_cluster(stage: Stage, version: int) -> Iterator[Any]:
+    yield stage.wire.call(ApiKey.DESCRIBE_CLUSTER, version, DescribeClusterRequest())
+
+
+@script(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+def _describe_topic_partitions(stage: Stage, version: int) -> Iterator[Any]:
+    topics = (TopicRequest(name=stage.topic(partitions=5)), TopicRequest(name="not-there"))
+    for limit in (2000, 3):
+        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=limit)
+        yield stage.wire.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, version, request)
+
+
+def _by_group(items: Any) -> list[Any]:
+    """Kafka answers group by group as their coordinator partitions do, in no order that is promised."""
+    return sorted(items, key=lambda item: item.group_id)
+
+
+def _in_order(items: Any) -> list[Any]:
+    return sorted(items, key=lambda item: item.name)
+
+
+def advertised() -> list[tuple[ApiKey, int]]:
+    """Every version that is advertised and served; Produce 0 to 2 are the former only (KAFKA-18659)."""
+    return [
+        (key, version)
+        for key, (first, last) in ADVERTISED.items()
+        for version in range(3 if key is ApiKey.PRODUCE else first, last + 1)
+    ]
+
+
+def comparable(value: Any, name: str = "") -> Any:
+    """A response as plain data, with what differs by nature reduced to whether it is there."""
+    if name in DIFFERS_BY_NATURE:
+        return "set" if value not in (None, "", -1, (), UUID(int=0)) else "not set"
+    if isinstance(value, Struct):
+        named = {field.name: comparable(getattr(value, field.name), field.name) for field in fields(value)}  # type: ignore[arg-type]
+        return {key: inner for key, inner in named.items() if key != "unknown_tagged_fields"}
+    if isinstance(value, tuple | list):
+        return [comparable(item) for item in value]
+    if isinstance(value, memoryview | bytes | bytearray):
+        return _batch(bytes(value)) if name == "records" else bytes(value).hex()
+    return value
+
+
+def _batch(records: bytes) -> str:
+    """Record batches but for the leader epoch, which is each broker's own."""
+    return (records[:12] + records[16:]).hex() if records else ""

@@ -1,0 +1,47 @@
+"""No version of an API is advertised that no test drives: each is sent to both brokers, and the answers compared."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Any
+
+import pytest
+
+from compat_tests.comparison import Comparison, differences
+from compat_tests.every_version import SCRIPTS, Stage, Wire, advertised, comparable
+from wire.api_keys import ADVERTISED, ApiKey
+
+DURABLE = "a record is acknowledged only once it is on disk: flush.messages is 1 (docs/differences.md)"
+NO_ELR = "Kafka keeps min.insync.replicas at the cluster level since eligible leader replicas are on (KIP-966)"
+OUR_WORDS = "messages of errors are in our own words"
+KNOWN_DIFFERENCES: list[tuple[ApiKey, str, str]] = [
+    (ApiKey.CREATE_TOPICS, r".*configs\[7\]\.value", DURABLE),
+    (ApiKey.CREATE_TOPICS, r".*configs\[21\]\.config_source", NO_ELR),
+    (ApiKey.DESCRIBE_CONFIGS, r"\[0\]\[1\]\[20\]\.(config_source|synonyms.*)", NO_ELR),
+    (ApiKey.DELETE_TOPICS, r".*error_message", OUR_WORDS),
+]
+"""API, the paths in its answers as a regular expression, and why they differ."""
+
+
+def test_every_advertised_api_has_a_script() -> None:
+    assert set(SCRIPTS) == set(ADVERTISED)
+
+
+@pytest.mark.parametrize(("key", "version"), advertised(), ids=lambda value: getattr(value, "name", f"v{value}"))
+def test_the_answer_is_kafkas(comparison: Comparison, key: ApiKey, version: int) -> None:
+    name = f"{key.name.lower().replace('_', '-')}-{version}-{secrets.token_hex(3)}"
+    ours = _observe(comparison.odradek.bootstrap, key, version, name)
+    assert comparison.kafka is not None, "no real Kafka to compare with"
+    kafkas = _observe(comparison.kafka.bootstrap, key, version, name)
+    unexplained = {path: found for path, found in differences(kafkas, ours) if not _is_known(key, path)}
+    assert unexplained == {}, "each path with (Kafka's, ours)"
+
+
+def _is_known(key: ApiKey, path: str) -> bool:
+    return any(key is known and re.fullmatch(pattern, path) for known, pattern, _ in KNOWN_DIFFERENCES)
+
+
+def _observe(bootstrap: str, key: ApiKey, version: int, name: str) -> list[Any]:
+    with Wire(bootstrap) as wire:
+        return [comparable(answer) for answer in SCRIPTS[key](Stage(wire, name, "1"), version)]
