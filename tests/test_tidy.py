@@ -75,6 +75,6 @@ def test_every_advertised_api_has_a_handler() -> None:
 
 def test_no_path_of_a_machine_is_named() -> None:
     listed = subprocess.run(
-        ["git", "grep", "-nE", r"/(work|home/[a-z]+)/[a-z]"], cwd=ROOT, capture_output=True, text=True
+        ["git", "grep", "-nE", r"/(work|home/[a-z]+)/[a-z]"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert [line for line in listed.stdout.split("\n") if line and "test_tidy.py" not in line] == []
