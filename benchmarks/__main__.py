@@ -1,0 +1,124 @@
+"""The command: runs the cases, prints the table, and leaves the raw figures in a file when asked."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import cold, consume, footprint, latency, produce, small_requests
+from benchmarks.brokers import both_sides
+from benchmarks.cases import Case, Effort
+from benchmarks.machine import description
+from benchmarks.runner import CaseResult, run_case, warm_up
+from benchmarks.table import Row, as_json, rows_of, show
+
+BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES)
+"""What is measured while neither side serves yet."""
+LOADS: tuple[Case, ...] = (*produce.CASES, *consume.CASES, *latency.CASES, *small_requests.CASES)
+AFTER: tuple[Case, ...] = (footprint.MEMORY,)
+
+FULL = Effort(rounds=3, duration_s=2.0, scale=1.0)
+QUICK = Effort(rounds=1, duration_s=1.0, scale=0.25, quick=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; exit code 1 when a figure is missing that should be there."""
+    options = _options(argv)
+    chosen = [case for case in (*BEFORE, *LOADS, *AFTER) if _is_chosen(case, options.only)]
+    if not chosen:
+        print(f"no such benchmark: {', '.join(options.only)} (see --list)", file=sys.stderr)
+        return 2
+    if options.list:
+        print("\n".join(f"{case.name:18} {case.title}" for case in chosen))
+        return 0
+    effort = _effort(options)
+    machine = description()
+    print("\n".join(f"{name}: {value}" for name, value in machine.items()), flush=True)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-", dir=options.dir, ignore_cleanup_errors=True) as root:
+        results = _run(chosen, Path(root), effort, _progress(started))
+    rows = [row for result in results for row in rows_of(result)]
+    print(f"\nrounds: {effort.rounds}, {time.perf_counter() - started:.0f} s\n", flush=True)
+    show(rows)
+    if options.json:
+        Path(options.json).write_text(json.dumps(_report(machine, effort, results, rows), indent=1))
+    return 1 if any(result.failures for result in results) else 0
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks", description="Odradek and a real Kafka, in turns.")
+    parser.add_argument("--quick", action="store_true", help="one short round instead of three")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may be repeated; * is a wildcard")
+    parser.add_argument("--rounds", type=int, help="how often each side is measured")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there")
+    parser.add_argument("--dir", help="where the brokers keep their data (default: the system's temporary directory)")
+    parser.add_argument("--list", action="store_true", help="name the benchmarks and end")
+    return parser.parse_args(argv)
+
+
+def _is_chosen(case: Case, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatch.fnmatch(case.name, pattern) for pattern in patterns)
+
+
+def _effort(options: argparse.Namespace) -> Effort:
+    effort = QUICK if options.quick else FULL
+    rounds = options.rounds or effort.rounds
+    return Effort(rounds, effort.duration_s, effort.scale, quick=effort.quick)
+
+
+def _progress(started: float) -> Callable[[str], None]:
+    """What is going on, on stderr: one line that changes on a terminal, lines elsewhere."""
+    ending = "\x1b[K\r" if sys.stderr.isatty() else "\n"
+
+    def say(text: str) -> None:
+        print(f"{time.perf_counter() - started:4.0f} s  {text}"[:110], end=ending, file=sys.stderr, flush=True)
+
+    return say
+
+
+def _run(chosen: Sequence[Case], root: Path, effort: Effort, say: Callable[[str], None]) -> list[CaseResult]:
+    sides = both_sides(root)
+    results: list[CaseResult] = []
+    try:
+        results += [run_case(case, sides, effort, say) for case in chosen if case in BEFORE]
+        if any(case not in BEFORE for case in chosen):
+            warm_up(sides, effort, say)
+        results += [run_case(case, sides, effort, say) for case in chosen if case not in BEFORE]
+    finally:
+        for side in sides.values():
+            side.stop()
+    return results
+
+
+def _report(
+    machine: dict[str, str], effort: Effort, results: Sequence[CaseResult], rows: Sequence[Row]
+) -> dict[str, Any]:
+    samples = [
+        {"case": result.case.name, "mode": mode.value, "side": side, "rounds": [dict(one) for one in series]}
+        for result in results
+        for (mode, side), series in result.samples.items()
+    ]
+    failures = [
+        {"case": result.case.name, "mode": mode.value, "side": side, "reason": reason}
+        for result in results
+        for (mode, side), reason in result.failures.items()
+    ]
+    effort_text = {"rounds": effort.rounds, "duration_s": effort.duration_s, "scale": effort.scale}
+    return {
+        "machine": machine,
+        "effort": effort_text,
+        "rows": as_json(rows),
+        "samples": samples,
+        "not_measured": failures,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""The two sides: `odradek serve` and a real Kafka on the local JVM, each a subprocess with its data in a directory.
+
+A side starts when it is first used and stays for the whole run. Kafka gets the heap and the collector that its own
+start script gives it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.cases import FLUSH_MESSAGES, KAFKA, ODRADEK, Mode, NotMeasuredError
+from benchmarks.proc import cpu_seconds
+from compat_tests.processes import Daemon
+from compat_tests.real_kafka import UnavailableError, jars_folder, java_command, kafka_settings
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+FIRST_PORT, LAST_PORT = 23_000, 23_999  # below the ephemeral range, so that nobody is given them by chance
+START_TIMEOUT_S = 60
+KAFKA_JVM = ["-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+_CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+_ports = iter(range(FIRST_PORT, LAST_PORT))
+_numbers = iter(range(1_000_000))
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    for port in _ports:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise NotMeasuredError(f"no free port from {FIRST_PORT} to {LAST_PORT}")
+
+
+class RunningBroker:
+    """A broker that answers. `start_s` is how long it took from the start of its process to its first Metadata."""
+
+    def __init__(self, name: str, bootstrap: str, command: list[str], log: Path) -> None:
+        self.name = name
+        self.bootstrap = bootstrap
+        started = time.perf_counter()
+        self._daemon = Daemon(command, log=log)
+        self._admin: AdminClient | None = None
+        try:
+            self._await_metadata(started + START_TIMEOUT_S)
+        except BaseException:
+            self._daemon.kill()
+            raise
+        self.start_s = time.perf_counter() - started
+
+    @property
+    def pid(self) -> int:
+        """The broker's process."""
+        return self._daemon.process.pid
+
+    def _await_metadata(self, deadline: float) -> None:
+        host, port = self.bootstrap.split(":")
+        while not _names_a_broker(host, int(port)):
+            if self._daemon.process.poll() is not None:
+                raise NotMeasuredError(f"{self.name} ended at once: {self._daemon.tail(3)}")
+            if time.perf_counter() > deadline:
+                raise NotMeasuredError(f"{self.name} gave no Metadata answer within {START_TIMEOUT_S} s")
+            threading.Event().wait(0.005)
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds that the broker has used so far. Raises NotMeasuredError when it is gone."""
+        self.check_alive()
+        return cpu_seconds(self.pid)
+
+    def check_alive(self) -> None:
+        """Raises NotMeasuredError, with the end of its log, when the broker has ended."""
+        if self._daemon.process.poll() is not None:
+            raise NotMeasuredError(f"{self.name} died: {self._daemon.tail(3)}")
+
+    @contextmanager
+    def topic(self, partitions: int, mode: Mode) -> Iterator[str]:
+        """A fresh topic for the block, deleted at its end. Raises NotMeasuredError."""
+        self.check_alive()
+        name = f"bench-{os.getpid()}-{next(_numbers)}"
+        self._create(name, partitions, mode)
+        try:
+            yield name
+        finally:
+            self._done(self._administrator().delete_topics([name], request_timeout=10), "delete")
+
+    def _create(self, name: str, partitions: int, mode: Mode) -> None:
+        from confluent_kafka.admin import NewTopic
+
+        config = {"flush.messages": FLUSH_MESSAGES[mode]}
+        if self.name == KAFKA:
+            config["file.delete.delay.ms"] = "1000"
+        wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+        self._done(self._administrator().create_topics([wanted], request_timeout=20), "create")
+
+    def _administrator(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:
+            quiet = logging.getLogger("benchmarks.admin")
+            quiet.addHandler(logging.NullHandler())
+            quiet.propagate = False
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap}, logger=quiet)
+        return self._admin
+
+    def _done(self, futures: dict[str, Any], what: str) -> None:
+        from confluent_kafka import KafkaException
+
+        for future in futures.values():
+            try:
+                future.result(timeout=25)
+            except (KafkaException, TimeoutError) as error:
+                raise NotMeasuredError(f"{self.name}: cannot {what} a topic: {error}") from error
+
+    def stop(self) -> None:
+        """Kill it; its data goes with the directory of the run."""
+        self._admin = None
+        self._daemon.kill()
+
+
+class Side:
+    """One of the two; `start(home)` gives a fresh broker with its data in `home`. Raises NotMeasuredError."""
+
+    def __init__(self, name: str, start: Callable[[Path], RunningBroker], root: Path) -> None:
+        self.name = name
+        self._start = start
+        self._root = root
+        self._broker: RunningBroker | None = None
+        self._failure: str | None = None
+
+    @property
+    def broker(self) -> RunningBroker:
+        """The one that serves the whole run. Raises NotMeasuredError: the same reason every time."""
+        if self._failure is not None:
+            raise NotMeasuredError(self._failure)
+        if self._broker is None:
+            try:
+                self._broker = self.fresh()
+            except NotMeasuredError as error:
+                self._failure = str(error)
+                raise
+        return self._broker
+
+    def fresh(self) -> RunningBroker:
+        """Another one with an empty directory; the caller stops it. Raises NotMeasuredError."""
+        home = self._root / f"{self.name.lower()}-{next(_numbers)}"
+        home.mkdir()
+        return self._start(home)
+
+    def stop(self) -> None:
+        """Stop the one that serves the run."""
+        if self._broker is not None:
+            self._broker.stop()
+
+
+def both_sides(root: Path) -> dict[str, Side]:
+    """Odradek and Kafka, not started yet, with their data below `root`."""
+    return {ODRADEK: Side(ODRADEK, start_odradek, root), KAFKA: Side(KAFKA, start_kafka, root)}
+
+
+def start_odradek(home: Path) -> RunningBroker:
+    """`odradek serve` as a user starts it, over LMDB. Raises NotMeasuredError."""
+    bootstrap = f"127.0.0.1:{free_port()}"
+    where = ["--listen", bootstrap, "--data", str(home / "data")]
+    return RunningBroker(ODRADEK, bootstrap, [sys.executable, "-m", "gateway", "serve", *where], home / "serve.log")
+
+
+def start_kafka(home: Path) -> RunningBroker:
+    """Kafka, KRaft, one node. Formatting its directory is not part of the start. Raises NotMeasuredError."""
+    libs = jars_folder() / "kafka"
+    try:
+        java = java_command()
+    except UnavailableError as error:
+        raise NotMeasuredError(str(error)) from error
+    if not libs.is_dir():
+        raise NotMeasuredError("no Kafka jars: run scripts/fetch_jars.sh kafka")
+    port = free_port()
+    settings = kafka_settings(port, free_port(), host="127.0.0.1") | {"log.dirs": str(home / "data")}
+    config = home / "server.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    base = [java, "-cp", f"{libs}/*"]
+    tool = [*base, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(config)]
+    formatted = subprocess.run(tool, capture_output=True, text=True, timeout=60, check=False)
+    if formatted.returncode != 0:
+        raise NotMeasuredError(f"kafka-storage format: {formatted.stderr.strip()[-200:]}")
+    command = [java, *KAFKA_JVM, "-cp", f"{libs}/*", "kafka.Kafka", str(config)]
+    return RunningBroker(KAFKA, f"127.0.0.1:{port}", command, home / "kafka.log")
+
+
+def _names_a_broker(host: str, port: int) -> bool:
+    """Whether Metadata version 1 about no topics is answered, and with at least one broker."""
+    request = struct.pack(">hhihi", 3, 1, 1, -1, 0)
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.settimeout(5)
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = connection.recv(12, socket.MSG_WAITALL)
+    except OSError:
+        return False
+    return len(answer) == 12 and struct.unpack_from(">i", answer, 8)[0] > 0

@@ -1,0 +1,46 @@
+"""Load generators. Each is a process of its own, so that its CPU is not the broker's, and prints one JSON object."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.cases import NotMeasuredError
+
+
+class Load:
+    """A load generator that runs: `benchmarks.loads.MODULE`, function KIND, with keyword arguments."""
+
+    def __init__(self, module: str, kind: str, arguments: Mapping[str, Any]) -> None:
+        self._name = f"{module}.{kind}"
+        command = [sys.executable, "-m", f"benchmarks.loads.{module}", kind, json.dumps(arguments)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def result(self, timeout_s: float) -> dict[str, float]:
+        """Wait for its end; what it printed. Raises NotMeasuredError."""
+        try:
+            out, err = self._process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            self.kill()
+            raise NotMeasuredError(f"the load {self._name} did not end within {timeout_s:.0f} s") from error
+        if self._process.returncode != 0:
+            raise NotMeasuredError(f"the load {self._name} failed: {_last_line(err)}")
+        return json.loads(out)
+
+    def kill(self) -> None:
+        """End it now; nothing when it has ended."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def run_load(module: str, kind: str, *, timeout_s: float = 60, **arguments: Any) -> dict[str, float]:  # noqa: ANN401
+    """Run one load to its end. Raises NotMeasuredError."""
+    return Load(module, kind, arguments).result(timeout_s)
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1][:300] if lines else "it said nothing"

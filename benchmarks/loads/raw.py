@@ -1,0 +1,155 @@
+"""Plain sockets that send Produce requests built once: many small synchronous producers, and few large ones.
+
+Each connection has one request in flight and sends the next when the answer has come, as a producer that waits for
+every acknowledgement does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import sys
+import time
+from typing import Any
+
+from benchmarks.stats import percentile
+from wire.headers import encode_request
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.records.builder import SimpleRecord, build_batch
+
+PRODUCE_VERSION = 9
+WARM_UP_SHARE = 0.2
+NOT_YET = frozenset({3, 5, 6})
+"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER."""
+
+
+def produce_frame(topic: str, partition: int, *, records: int, size_bytes: int) -> bytes:
+    """A Produce request of one batch, acks=all, without a producer id, so that it can be sent again as it is."""
+    now_ms = time.time_ns() // 1_000_000
+    batch = build_batch([SimpleRecord(None, os.urandom(size_bytes), timestamp_ms=now_ms) for _ in range(records)])
+    data = PartitionProduceData(index=partition, records=batch)
+    topics = (TopicProduceData(name=topic, partition_data=(data,)),)
+    return encode_request(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics), PRODUCE_VERSION, 1, "bench")
+
+
+class Client:
+    """One connection with one request in flight. Raises SystemExit when an answer is an error or none comes."""
+
+    def __init__(self, bootstrap: str, topic: str, partition: int, *, records: int, size_bytes: int) -> None:
+        host, port = bootstrap.split(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=30)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._frame = produce_frame(topic, partition, records=records, size_bytes=size_bytes)
+        self.frame_bytes = len(self._frame)
+        # length, correlation id, tags; then the array of one topic: its count, the name, the count of partitions, index
+        self._error_at = 4 + 4 + 1 + 1 + (1 + len(topic.encode())) + 1 + 4
+        self.sent_at = 0.0
+        self._await_leader()
+
+    def _await_leader(self) -> None:
+        """Send until the broker has taken up the partition: a topic just created may not have a leader yet."""
+        deadline = time.perf_counter() + 10
+        while (error := self._call()) in NOT_YET:
+            if time.perf_counter() > deadline:
+                break
+            time.sleep(0.02)
+        if error:
+            raise SystemExit(f"Produce was answered with error {error}")
+
+    def _call(self) -> int:
+        self.send()
+        return self._error_of(self._answer())
+
+    def send(self) -> None:
+        """Send the request."""
+        self.sent_at = time.perf_counter()
+        self.socket.sendall(self._frame)
+
+    def receive(self) -> float:
+        """Read the answer; how long it took, in seconds."""
+        error = self._error_of(self._answer())
+        if error:
+            raise SystemExit(f"Produce was answered with error {error}")
+        return time.perf_counter() - self.sent_at
+
+    def _answer(self) -> bytes:
+        answer = self.socket.recv(4096)
+        while len(answer) < 4 or len(answer) < 4 + int.from_bytes(answer[:4], "big"):
+            more = self.socket.recv(4096)
+            if not more:
+                raise SystemExit("the broker closed the connection")
+            answer += more
+        return answer
+
+    def _error_of(self, answer: bytes) -> int:
+        return int.from_bytes(answer[self._error_at : self._error_at + 2], "big", signed=True)
+
+
+def sync(bootstrap: str, topic: str, connections: int, size_bytes: int, duration_s: float) -> dict[str, float]:
+    """One record a request on each of several connections, each with a partition of its own."""
+    clients = [Client(bootstrap, topic, index, records=1, size_bytes=size_bytes) for index in range(connections)]
+    warm_up = _run(clients, duration_s * WARM_UP_SHARE)
+    started = time.perf_counter()
+    took = _run(clients, duration_s)
+    seconds = time.perf_counter() - started
+    took.sort()
+    return {
+        "requests": len(took),
+        "all_requests": len(took) + len(warm_up),
+        "seconds": seconds,
+        "p50": percentile(took, 0.50) * 1000,
+        "p99": percentile(took, 0.99) * 1000,
+    }
+
+
+def flood(
+    bootstrap: str, topic: str, *, connections: int, records: int, size_bytes: int, duration_s: float
+) -> dict[str, float]:
+    """Large batches, one in flight on each connection, each with a partition of its own."""
+    clients = [Client(bootstrap, topic, index, records=records, size_bytes=size_bytes) for index in range(connections)]
+    started = time.perf_counter()
+    took = _run(clients, duration_s)
+    seconds = time.perf_counter() - started
+    return {"bytes": len(took) * clients[0].frame_bytes, "seconds": seconds}
+
+
+def fill(bootstrap: str, topic: str, batches: int, records: int, size_bytes: int) -> dict[str, float]:
+    """Put a known number of records into partition 0."""
+    client = Client(bootstrap, topic, 0, records=records, size_bytes=size_bytes)
+    for _ in range(batches - 1):  # the first went out with the connection
+        client.send()
+        client.receive()
+    return {"records": batches * records}
+
+
+def _run(clients: list[Client], duration_s: float) -> list[float]:
+    """Keep every client busy for a time, then take the last answers; the times they took, in seconds."""
+    took: list[float] = []
+    with selectors.DefaultSelector() as selector:
+        for client in clients:
+            selector.register(client.socket, selectors.EVENT_READ, client)
+            client.send()
+        deadline = time.perf_counter() + duration_s
+        open_ended = len(clients)
+        while open_ended:
+            ready = selector.select(30)
+            if not ready:
+                raise SystemExit("no answer within 30 s")
+            for key, _ in ready:
+                took.append(key.data.receive())
+                if time.perf_counter() < deadline:
+                    key.data.send()
+                else:
+                    open_ended -= 1
+    return took
+
+
+def main(kind: str, arguments: dict[str, Any]) -> None:
+    """Run one load and print what came out."""
+    print(json.dumps({"sync": sync, "flood": flood, "fill": fill}[kind](**arguments)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))
