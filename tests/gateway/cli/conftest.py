@@ -1,0 +1,56 @@
+"""A broker in this process, and the command line run against it without a shell."""
+
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+import gateway.testing
+from gateway.cli.main import cli
+
+Odradek = Callable[..., Result]
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    with gateway.testing.broker(config={"num.partitions": "1"}) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def odradek(bootstrap: str) -> Odradek:
+    """Run a command against the broker: `odradek("topics", "list")`; `input` is stdin."""
+    runner = CliRunner(env={"ODRADEK_BOOTSTRAP": bootstrap})
+
+    def run(*arguments: str, stdin: str | bytes | None = None, code: int = 0) -> Result:
+        result = runner.invoke(cli, arguments, input=stdin, prog_name="odradek")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def topic(odradek: Odradek, request: pytest.FixtureRequest) -> str:
+    """A topic of two partitions for this test alone."""
+    test = f"{request.node.module.__name__}-{request.node.name}"
+    name = "".join(letter if letter.isalnum() else "-" for letter in test)
+    odradek("topics", "create", name, "--partitions", "2")
+    return name
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port of the loopback interface that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.fixture
+def mute_listener() -> Iterator[str]:
+    """An address that accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"

@@ -1,0 +1,130 @@
+"""`odradek produce` and `odradek consume` against a broker."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+
+def lines(result) -> list[str]:
+    return result.stdout.splitlines()
+
+
+def test_lines_go_in_and_come_out_in_order(odradek, topic):
+    sent = odradek("produce", topic, "-p", "0", stdin="one\ntwo\r\n\nfour")
+    assert "4 records (10 bytes) acknowledged" in sent.stderr
+    assert sent.stdout == ""
+    assert lines(odradek("consume", topic)) == ["one", "two", "", "four"]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec(odradek, topic, codec):
+    odradek("produce", topic, "--codec", codec, "-p", "1", stdin="squeezed\n" * 100)
+    assert lines(odradek("consume", topic)) == ["squeezed"] * 100
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_every_acks(odradek, topic, acks):
+    odradek("produce", topic, "--acks", acks, stdin="a\nb\n")
+    assert sorted(lines(odradek("consume", topic))) == ["a", "b"]
+
+
+def test_keys_headers_tombstones_and_the_json_format(odradek, topic):
+    odradek("produce", topic, "-K", ":", "--null-value", "-", "-H", "x=1", "-H", "y=ü", "-p", "0", stdin="a:1\nb:-\n")
+    first, second = map(json.loads, lines(odradek("consume", topic, "-o", "json")))
+    assert (first["key"], first["value"], first["offset"], first["partition"]) == ("a", "1", 0, 0)
+    assert first["headers"] == [{"name": "x", "value": "1"}, {"name": "y", "value": "ü"}]
+    assert (second["key"], second["value"]) == ("b", None)
+
+
+def test_json_makes_a_round_trip_with_bytes_that_are_no_text(odradek, topic):
+    odradek("produce", topic, "-p", "0", "-k", "key", "-H", "h=1", stdin=b"\xff\xfe\n")
+    printed = odradek("consume", topic, "-o", "json").stdout
+    assert '"value_base64":"//4="' in printed
+    odradek("produce", topic, "--input", "json", "-p", "1", stdin=printed)
+    copy = json.loads(odradek("consume", topic, "-p", "1", "-o", "json").stdout)
+    original = json.loads(printed)
+    assert {**copy, "partition": 0} == original
+
+
+def test_a_template_with_escapes(odradek, topic):
+    odradek("produce", topic, "-p", "1", "-k", "k", stdin="v\n")
+    assert (
+        odradek("consume", topic, "-o", r"{topic}-{partition}@{offset}\t{key}={value}").stdout == f"{topic}-1@0\tk=v\n"
+    )
+    assert odradek("consume", topic, "-o", r"{value}\0").stdout == "v\0"
+    assert "unknown field {what}" in odradek("consume", topic, "-o", "{what}", code=2).stderr
+
+
+def test_where_to_start(odradek, topic):
+    odradek("produce", topic, "-p", "0", stdin="0\n1\n2\n3\n4\n")
+    assert lines(odradek("consume", topic, "--from", "3")) == ["3", "4"]
+    assert lines(odradek("consume", topic, "--from", "-2")) == ["3", "4"]
+    assert lines(odradek("consume", topic, "--from", "99")) == []
+    assert lines(odradek("consume", topic, "--from", "latest")) == []
+    assert lines(odradek("consume", topic, "--max-messages", "2")) == ["0", "1"]
+    assert odradek("consume", topic, "--from", "yesterday", code=2).stdout == ""
+
+
+def test_start_at_a_time(odradek, topic):
+    moments = [datetime(2013, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+    records = [{"value": f"{moment:%d}", "timestamp": int(moment.timestamp() * 1000)} for moment in moments]
+    odradek("produce", topic, "-p", "0", "--input", "json", stdin="\n".join(map(json.dumps, records)))
+    assert lines(odradek("consume", topic, "--from", "2013-01-02")) == ["02", "03"]
+    assert lines(odradek("consume", topic, "--from", "2013-01-02T00:00:00.001Z")) == ["03"]
+    assert lines(odradek("consume", topic, "--from", (moments[2] + timedelta(days=1)).isoformat())) == []
+
+
+def test_a_group_goes_on_where_it_stopped(odradek, topic):
+    odradek("produce", topic, "-p", "0", stdin="1\n2\n3\n")
+    assert lines(odradek("consume", topic, "-g", "resuming", "-n", "2")) == ["1", "2"]
+    assert lines(odradek("consume", topic, "-g", "resuming")) == ["3"]
+    assert lines(odradek("consume", topic, "-g", "resuming")) == []
+    odradek("produce", topic, "-p", "1", stdin="4\n")
+    assert lines(odradek("consume", topic, "-g", "resuming")) == ["4"]
+
+
+def test_group_options_that_make_no_sense_are_wrong_usage(odradek, topic):
+    assert "--partition" in odradek("consume", topic, "-g", "g", "-p", "0", code=2).stderr
+    assert "earliest or latest" in odradek("consume", topic, "-g", "g", "--from", "7", code=2).stderr
+
+
+def test_missing_topic_and_partition(odradek, topic):
+    assert "'nowhere' does not exist" in odradek("consume", "nowhere", code=1).stderr
+    assert "nowhere" not in odradek("topics", "list").stdout.split()
+    assert "has no partition 7" in odradek("consume", topic, "-p", "7", code=1).stderr
+
+
+def test_a_bad_line_is_named_and_what_came_before_it_is_kept(odradek, topic):
+    assert "line 3: no '='" in odradek("produce", topic, "-K", "=", stdin="a=1\nb=2\noops\nc=3\n", code=1).stderr
+    assert sorted(lines(odradek("consume", topic))) == ["1", "2"]
+    assert "line 1:" in odradek("produce", topic, "--input", "json", stdin="{", code=1).stderr
+    assert (
+        "line 1: value_base64"
+        in odradek("produce", topic, "--input", "json", stdin='{"value_base64":"?"}', code=1).stderr
+    )
+
+
+def test_lines_longer_than_allowed_are_refused_here_or_by_the_broker(odradek, topic):
+    assert (
+        "line 1 is longer than --max-record-bytes 10"
+        in odradek("produce", topic, "--max-record-bytes", "10", stdin="x" * 11, code=1).stderr
+    )
+    odradek("produce", topic, "--max-record-bytes", "10", stdin="x" * 10)
+    refused = odradek("produce", topic, "--max-record-bytes", "3000000", stdin="x" * 2_000_000, code=1)
+    assert "MESSAGE_SIZE_TOO_LARGE" in refused.stderr
+
+
+def test_more_than_fits_unacknowledged(odradek, topic, monkeypatch):
+    monkeypatch.setattr("gateway.cli.produce.MAX_UNACKNOWLEDGED_RECORDS", 10)
+    odradek("produce", topic, "-q", "-p", "0", stdin="".join(f"{number}\n" for number in range(1000)))
+    assert lines(odradek("consume", topic)) == [str(number) for number in range(1000)]
+
+
+def test_quiet_says_nothing(odradek, topic):
+    assert odradek("produce", topic, "--quiet", stdin="a\n").output == ""
+
+
+def test_a_client_setting_by_name(odradek, topic):
+    odradek("produce", topic, "-X", "client.id=me", "-X", "linger.ms=0", stdin="a\n")
+    assert "Unrecognized configs" in odradek("produce", topic, "-X", "no.such=1", stdin="", code=1).stderr

@@ -1,0 +1,130 @@
+"""The root command: help, exit codes, what it imports, and how it ends when things go away."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from gateway.cli.main import COMMANDS, cli, version
+
+HELP_CASES = [[], *[[name] for name in COMMANDS]]
+HELP_CASES += [["topics", name] for name in ("list", "create", "describe", "alter", "delete")]
+HELP_CASES += [["groups", name] for name in ("list", "describe", "delete", "reset-offsets")]
+
+
+@pytest.mark.parametrize("path", HELP_CASES, ids=" ".join)
+def test_every_help_has_an_example(path):
+    result = CliRunner().invoke(cli, [*path, "--help"], prog_name="odradek")
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert f"odradek {' '.join(path)}" in result.output
+
+
+def test_the_root_help_lists_commands_and_exit_codes():
+    text = CliRunner().invoke(cli, ["--help"]).output
+    assert all(summary in text for _, summary in COMMANDS.values())
+    assert "130  interrupted" in text
+
+
+def test_version():
+    assert CliRunner().invoke(cli, ["--version"]).output == f"odradek {version()}\n"
+
+
+def test_an_unknown_command_is_wrong_usage():
+    assert CliRunner().invoke(cli, ["sreve"]).exit_code == 2
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["consume", "--help"], ["groups", "--help"]])
+def test_help_imports_neither_kafka_nor_rich_nor_trio(arguments):
+    program = (
+        "import sys\nfrom gateway.cli.main import cli\n"
+        f"cli({arguments!r}, standalone_mode=False)\n"
+        "heavy = {'kafka', 'rich', 'trio', 'lmdb'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_nobody_at_the_bootstrap_address(unused_port):
+    result = CliRunner().invoke(cli, ["topics", "list", "-b", f"127.0.0.1:{unused_port}"])
+    assert result.exit_code == 3
+    assert f"no broker answers at 127.0.0.1:{unused_port}: Connection refused" in result.stderr
+    assert "odradek serve" in result.stderr
+
+
+def test_something_else_at_the_bootstrap_address(mute_listener):
+    result = CliRunner().invoke(cli, ["topics", "list", "-b", mute_listener, "--timeout", "0.5"])
+    assert result.exit_code == 3
+    assert "did not answer as a Kafka broker within 0.5 s" in result.stderr
+
+
+def test_an_address_that_is_none():
+    assert CliRunner().invoke(cli, ["topics", "list", "-b", "host:port"]).exit_code == 2
+
+
+def spawn(bootstrap: str, *arguments: str, **options) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "gateway", *arguments, "--bootstrap", bootstrap]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_ctrl_c_ends_a_following_consumer_with_130(bootstrap, odradek, topic):
+    odradek("produce", topic, stdin="first\n")
+    with spawn(bootstrap, "consume", topic, "--follow") as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == b"first\n"
+        following.send_signal(signal.SIGINT)
+        _, stderr = following.communicate(timeout=30)
+    assert following.returncode == 130
+    assert stderr == b"odradek: interrupted\n"
+
+
+def test_ctrl_c_ends_a_producer_after_what_it_sent(bootstrap, odradek, topic):
+    with spawn(bootstrap, "produce", topic, stdin=subprocess.PIPE) as producing:
+        assert producing.stdin is not None
+        producing.stdin.write(b"kept\n")
+        producing.stdin.flush()
+        while odradek("consume", topic).stdout != "kept\n":
+            assert producing.poll() is None
+        producing.send_signal(signal.SIGINT)
+        _, stderr = producing.communicate(timeout=30)
+    assert producing.returncode == 130
+    assert b"interrupted; 1 records" in stderr
+
+
+def test_a_following_consumer_notices_that_its_reader_went(bootstrap, odradek, topic):
+    odradek("produce", topic, stdin="first\n")
+    with spawn(bootstrap, "consume", topic, "--follow") as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == b"first\n"
+        following.stdout.close()
+        assert following.wait(30) == 141
+        assert following.stderr is not None
+        assert following.stderr.read() == b""
+
+
+def test_colours_only_on_a_terminal_that_wants_them(bootstrap, odradek, topic):
+    assert "\x1b" not in odradek("topics", "list", "--long").stdout
+    assert "\x1b[1mTOPIC" in in_terminal(bootstrap, {})
+    assert "\x1b[1m" not in in_terminal(bootstrap, {"NO_COLOR": "1"})
+
+
+def in_terminal(bootstrap: str, environment: dict[str, str]) -> str:
+    """Stdout of `topics list --long` in a pseudo-terminal."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "gateway", "topics", "list", "--long", "--bootstrap", bootstrap]
+    try:
+        subprocess.run(
+            command,
+            stdout=theirs,
+            stdin=subprocess.DEVNULL,
+            check=True,
+            timeout=60,
+            env={**os.environ, "TERM": "xterm", **environment},
+        )
+        return os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -1,0 +1,173 @@
+"""`odradek serve` as a process."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gateway.cli.main import cli
+
+READY = re.compile(
+    r"odradek (?P<version>\S+) ready in (?P<ms>\d+) ms at (?P<address>127\.0\.0\.1:\d+), storing in (?P<place>.+); "
+    r"try: echo hello \| odradek produce greetings --bootstrap (?P=address)\n"
+)
+
+
+def environment(**more: str) -> dict[str, str]:
+    clean = {name: text for name, text in os.environ.items() if not name.startswith(("ODRADEK_", "KAFKA_"))}
+    return {**clean, **more}
+
+
+@contextmanager
+def serving(*arguments: str, folder: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
+    """A broker process and its ready line; killed at the end if it has not ended."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gateway", "serve", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment(**variables),
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            line = process.stdout.readline()
+            ready = READY.fullmatch(line)
+            assert ready is not None, line + process.stderr.read()
+            yield process, ready
+        finally:
+            process.kill()
+
+
+def refused(*arguments: str, folder: Path, code: int = 1) -> str:
+    """The stderr of a broker that does not start."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", "serve", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=folder,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def odradek(*arguments: str, stdin: str | None = None) -> str:
+    result = CliRunner().invoke(cli, arguments, input=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_ready_line_then_a_drain_at_the_signal(tmp_path, number):
+    with serving("--listen", "127.0.0.1:0", "--data", "data #1 100%", folder=tmp_path) as (process, ready):
+        assert ready["place"] == str(tmp_path / "data #1 100%")
+        odradek("produce", "greetings", "-b", ready["address"], stdin="hello\n")
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert stdout == ""
+    assert re.search(r"Z level=INFO logger=gateway\.broker stopping signal=" + number.name, stderr)
+
+
+def test_acknowledged_records_are_there_after_a_restart(tmp_path):
+    options = ("--listen", "127.0.0.1:0", "--data", "d")
+    with serving(*options, folder=tmp_path) as (process, ready):
+        odradek("produce", "kept", "-b", ready["address"], stdin="1\n2\n3\n")
+        process.kill()
+        process.wait(30)
+    with serving(*options, folder=tmp_path) as (_, ready):
+        assert odradek("consume", "kept", "-b", ready["address"]) == "1\n2\n3\n"
+
+
+def test_a_second_broker_on_the_same_directory_is_refused(tmp_path):
+    with serving("--listen", "127.0.0.1:0", "--data", "d", folder=tmp_path) as (process, _):
+        said = refused("--listen", "127.0.0.1:0", "--data", "d", folder=tmp_path)
+        assert said.count("\n") == 1
+        assert f"{tmp_path / 'd'} is in use by the process with id {process.pid}" in said
+
+
+def test_a_port_in_use_is_named(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        said = refused("--listen", address, "--data", "d", folder=tmp_path)
+    assert said == (
+        f"odradek: cannot listen at {address}: the port is in use; choose another with --listen HOST:PORT\n"
+    )
+
+
+def test_bad_settings_are_named(tmp_path):
+    said = refused("--set", "log.segment.bytes=many", folder=tmp_path)
+    assert "log.segment.bytes" in said
+    assert "command line" in said
+    assert "unknown storage scheme 'tape'" in refused("--storage", "tape://x", folder=tmp_path)
+    assert "advertise" in refused("--listen", "0.0.0.0:0", "--storage", "memory://", folder=tmp_path)
+    (tmp_path / "broken.toml").write_text("= 1")
+    assert "broken.toml is not valid TOML" in refused("--config", "broken.toml", folder=tmp_path)
+
+
+def test_wrong_usage_exits_with_2(tmp_path):
+    assert "exclude each other" in refused("--data", "d", "--storage", "memory://", folder=tmp_path, code=2)
+    assert "HOST:PORT" in refused("--listen", "9092", folder=tmp_path, code=2)
+    assert "NAME=VALUE" in refused("--set", "x", folder=tmp_path, code=2)
+    assert "does not exist" in refused("--config", "absent.properties", folder=tmp_path, code=2)
+
+
+def test_the_command_line_beats_environment_beats_file(tmp_path):
+    (tmp_path / "server.properties").write_text("num.partitions=2\nlog.retention.ms=22\nlog.roll.ms=222\n")
+    options = ("--config", "server.properties", "--set", "num.partitions=4", "--listen", "127.0.0.1:0")
+    variables = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_RETENTION_MS": "33", "ODRADEK_STORAGE": "memory://"}
+    with serving(*options, folder=tmp_path, **variables) as (_, ready):
+        assert ready["place"] == "memory (gone when it stops)"
+        odradek("topics", "create", "defaulted", "-b", ready["address"])
+        described = odradek("topics", "describe", "defaulted", "--all-configs", "-b", ready["address"])
+    assert "defaulted: 4 partitions" in described
+    assert "retention.ms=33\n" in described
+    assert "segment.ms=222\n" in described
+    assert list(tmp_path.iterdir()) == [tmp_path / "server.properties"]
+
+
+def test_without_options_data_goes_to_a_directory_here_and_only_this_machine_is_listened_to(tmp_path):
+    with serving("--set", "listeners=PLAINTEXT://127.0.0.1:0", folder=tmp_path) as (_, ready):
+        assert ready["place"] == str(tmp_path / "odradek-data")
+
+
+def test_clients_are_told_the_advertised_address(tmp_path):
+    options = ("--listen", "127.0.0.1:0", "--advertise", "localhost:4711", "--storage", "memory://")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gateway", "serve", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    with process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=30)
+    assert " at localhost:4711," in line
+
+
+def test_serving_imports_neither_kafka_python_nor_rich():
+    program = (
+        "import sys\nimport gateway.cli.serve, gateway.broker, gateway.config\n"
+        "from gateway.cli.main import cli\ncli.get_command(None, 'serve')\n"
+        "heavy = {'kafka', 'rich'} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
