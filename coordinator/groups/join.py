@@ -79,9 +79,8 @@ def join_group(table: GroupTable, joiner: Joiner, decision: Decision) -> None:
         _join(table, group, joiner, decision)
     elif joiner.member_id:
         refuse_join(decision, joiner.waiter, ErrorCode.UNKNOWN_MEMBER_ID, joiner.member_id)
-    elif not (joiner.protocol_type and joiner.protocols):
-        refuse_join(decision, joiner.waiter, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     else:
+        # As in Kafka, the group exists from here on, even when its first member is refused.
         group = table.groups[joiner.group_id] = ClassicGroup(joiner.group_id, decision.now_ms)
         decision.record(records.new_group_record(group))
         _join(table, group, joiner, decision)

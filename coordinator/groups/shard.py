@@ -82,7 +82,7 @@ class GroupShard:
     def sync_group(self, request: SyncGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with SyncGroupResponse, in a later outcome if the leader has not handed in the assignments yet."""
         decision = Decision(now_ms)
-        sync_group(self._table, request, token, decision)
+        sync_group(self._table, request, caller, token, decision)
         return decision.outcome()
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:

@@ -2,7 +2,7 @@
 
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup
-from coordinator.groups.decision import Decision
+from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.rebalance import keep_alive
 from coordinator.groups.responses import refuse_sync, sync_reply
 from coordinator.groups.states import GroupState
@@ -11,11 +11,14 @@ from coordinator.shard import Token
 from wire.errors import ErrorCode
 from wire.messages.sync_group import SyncGroupRequest
 
+PROTOCOL_VERSION = 5
+"""From this version a member must say which protocol it believes was chosen."""
 
-def sync_group(table: GroupTable, request: SyncGroupRequest, token: Token, decision: Decision) -> None:
+
+def sync_group(table: GroupTable, request: SyncGroupRequest, caller: Caller, token: Token, decision: Decision) -> None:
     """Answer with the member's assignment, at once or when the leader has handed it in."""
     group = table.groups.get(request.group_id)
-    error = _check(group, request)
+    error = _check(group, request, caller.api_version)
     if error or group is None:
         refuse_sync(decision, token, error)
         return
@@ -32,7 +35,9 @@ def sync_group(table: GroupTable, request: SyncGroupRequest, token: Token, decis
         _finish_generation(table, group, request, decision)
 
 
-def _check(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
+def _check(group: ClassicGroup | None, request: SyncGroupRequest, api_version: int) -> ErrorCode:
+    if api_version >= PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None:

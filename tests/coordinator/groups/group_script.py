@@ -51,6 +51,8 @@ class Client:
     member_id: str = ""
     instance: str | None = None
     generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
 
 
 class Script:
@@ -101,6 +103,7 @@ class Script:
     def remember(self, client, response):
         if response.error_code in {ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED}:
             client.member_id, client.generation = response.member_id, response.generation_id
+            client.protocol_type, client.protocol = response.protocol_type, response.protocol_name
 
     # Commands
 
@@ -139,8 +142,8 @@ class Script:
             generation_id=client.generation,
             member_id=client.member_id,
             group_instance_id=client.instance,
-            protocol_type=options.get("type"),
-            protocol_name=options.get("protocol"),
+            protocol_type=options.get("type", client.protocol_type),
+            protocol_name=options.get("protocol", client.protocol),
             assignments=tuple(
                 SyncGroupRequestAssignment(
                     member_id=self.clients[name].member_id if name in self.clients else name,

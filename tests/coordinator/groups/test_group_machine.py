@@ -37,6 +37,7 @@ class Consumer:
     instance: str | None
     member_id: str = ""
     generation: int = -1
+    protocol: str | None = None
     lead: list[str] = field(default_factory=list)
     synced: bool = False
     token: int | None = None
@@ -99,7 +100,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.hear_error(consumer, value.error_code)
         else:
             consumer.member_id, consumer.generation = value.member_id, value.generation_id
-            consumer.synced, consumer.excused = False, False
+            consumer.protocol, consumer.synced, consumer.excused = value.protocol_name, False, False
             consumer.lead = [m.member_id for m in value.members if not value.skip_assignment]
             if consumer.lead:
                 told = self.leaders.setdefault((self.restarts, value.generation_id), value.member_id)
@@ -155,6 +156,8 @@ class GroupMachine(RuleBasedStateMachine):
             generation_id=consumer.generation,
             member_id=consumer.member_id,
             group_instance_id=consumer.instance,
+            protocol_type="consumer",
+            protocol_name=consumer.protocol,
             assignments=tuple(SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in given.items()),
         )
         self.send(consumer, self.world.shard.sync_group, request, "sync")
