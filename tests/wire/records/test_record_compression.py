@@ -92,7 +92,8 @@ def test_other_implementations_read_what_we_write_and_the_reverse() -> None:
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 def test_levels_change_the_size(codec: Codec) -> None:
     # Words in an order without a period: both levels find something, the higher one more.
-    data = b" ".join(TEXT.split()[i * i % 5] + b"%d" % (i**3 % 997) for i in range(20_000))
+    words = TEXT.split()
+    data = b" ".join(words[i * i % 5] + b"%d" % (i**3 % 997) for i in range(20_000))
     sizes = [len(compress(codec, data, level)) for level in (1, 9)]
     assert sizes[0] > sizes[1]
 
