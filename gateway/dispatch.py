@@ -19,7 +19,7 @@ from gateway.errors import PeerError
 from gateway.network import Buffer, Transport
 from gateway.services import Services
 from wire.api_keys import ADVERTISED, ApiKey
-from wire.codec import decode_exact
+from wire.codec import decode
 from wire.errors import ErrorCode, ProtocolError
 from wire.headers import decode_request_header, encode_response_parts
 from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -73,7 +73,8 @@ class Dispatcher:
             return _unsupported(ctx)
         request_type, handler = self._handler(header.api_key)
         try:
-            request = decode_exact(request_type, header.api_version, frame[body_at:])
+            # Bytes after the request are let pass, as Kafka does: librdkafka 2.16 sends some with Metadata.
+            request, _ = decode(request_type, header.api_version, frame, body_at)
         except ProtocolError as error:
             raise PeerError(f"malformed {header.api_key.name} v{header.api_version}: {error}") from error
         return Call(ctx, request, handler)
