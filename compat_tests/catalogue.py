@@ -10,7 +10,7 @@ CASES = {
     "headers": "header order, repeated names, empty and null values",
     "nulls": "null and empty keys and values",
     "one-megabyte": "records of 1,000,000 bytes",
-    "many-partitions": "50 partitions, one record in each",
+    "many-partitions": "a topic of 50 partitions (20 with Spark)",
     "key-hashing": "which of 7 partitions each of 100 keys lands on",
     "seek-and-replay": "seek forward, to the beginning, to the end; read again",
     "broadcast": "two consumers without a group see everything",
@@ -24,6 +24,8 @@ CASES = {
     "oversized-record": "a record larger than max.message.bytes",
     "configs": "create with, describe, alter and delete configs",
     "concurrent-rebalances": "members join and leave at once; no live member is forgotten",
+    "tools": "performance tools, API versions, listing and deleting topics",
+    "bad-frames": "unknown keys and versions, impossible lengths, half frames: Kafka's answer or a close",
 }
 
 _NO_ADMIN = "kcat has no admin commands"
@@ -32,7 +34,17 @@ _SPARK_FIXED = "Spark offers no such operation"
 _RAW = "the frames are below this: real clients cover it"
 
 NOT_APPLICABLE: dict[tuple[str, str], str] = {
-    **{(client, "bad-crc"): "no client sends a wrong CRC; raw frames do" for client in CLIENTS if client != "raw-frames"},
+    **{
+        (client, "bad-crc"): "no client sends a wrong CRC; raw frames do"
+        for client in CLIENTS
+        if client != "raw-frames"
+    },
+    **{
+        (client, "bad-frames"): "no client sends such frames; raw frames do"
+        for client in CLIENTS
+        if client != "raw-frames"
+    },
+    **{(client, "tools"): "these are Java tools" for client in CLIENTS if client != "java-tools"},
     ("kcat", "configs"): _NO_ADMIN,
     ("kcat", "concurrent-rebalances"): "its rebalances are librdkafka's, covered there",
     ("java-tools", "concurrent-rebalances"): "a JVM for each member would take minutes; raw frames cover the protocol",
@@ -41,8 +53,14 @@ NOT_APPLICABLE: dict[tuple[str, str], str] = {
     ("spark", "take-over"): _SPARK_NO_GROUP,
     ("spark", "concurrent-rebalances"): _SPARK_NO_GROUP,
     ("spark", "configs"): _SPARK_FIXED,
-    ("spark", "idempotent-retry"): "the Java producer under the sink retries; a sink task cannot be made to from outside",
-    ("java-tools", "idempotent-retry"): "the console producer ends with its input; librdkafka and raw frames cover retries",
+    (
+        "spark",
+        "idempotent-retry",
+    ): "the Java producer under the sink retries; a sink task cannot be made to from outside",
+    (
+        "java-tools",
+        "idempotent-retry",
+    ): "the console producer ends with its input; librdkafka and raw frames cover retries",
     ("raw-frames", "codecs"): _RAW,
     ("raw-frames", "headers"): _RAW,
     ("raw-frames", "nulls"): _RAW,
@@ -54,4 +72,5 @@ NOT_APPLICABLE: dict[tuple[str, str], str] = {
     ("raw-frames", "two-groups"): _RAW,
     ("raw-frames", "take-over"): _RAW,
     ("raw-frames", "crash-resume"): _RAW,
+    ("raw-frames", "configs"): "the clients with an admin interface cover it",
 }

@@ -148,7 +148,13 @@ class Batch:
 
 
 def produce(
-    connection: RawConnection, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1, version: int = 7
+    connection: RawConnection,
+    topic: str,
+    records: bytes | None,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    version: int = 7,
 ) -> dict[str, Any]:
     """Produce 3-7 to one partition: error name, base offset and log append time."""
     body = Body().string(None).put("hi", acks, 10_000).put("i", 1).string(topic).put("ii", 1, partition).blob(records)
@@ -219,7 +225,9 @@ def create_topic(
 def _all_led(connection: RawConnection, name: str, partitions: int) -> bool:
     """Whether Metadata 1 names a leader for each of the topic's partitions."""
     topics = metadata(connection, [name])
-    return topics[name]["error"] == "NONE" and sum(e == "NONE" for e in topics[name]["partitions"].values()) >= partitions
+    return (
+        topics[name]["error"] == "NONE" and sum(e == "NONE" for e in topics[name]["partitions"].values()) >= partitions
+    )
 
 
 def metadata(connection: RawConnection, names: list[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ TOOLS = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
-    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
@@ -49,12 +49,7 @@ def tool_command(tool: str, *arguments: str) -> list[str]:
     if not libs.is_dir():
         raise FileNotFoundError("no Kafka jars: run scripts/fetch_jars.sh kafka")
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return [java_command(), *_JVM, *_class_sharing(), logging, "-cp", f"{libs}/*", TOOLS[tool], *arguments]
-
-
-def _class_sharing() -> list[str]:
-    archive = jars_folder() / "kafka-tools.jsa"
-    return [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+    return [java_command(), *_JVM, logging, "-cp", f"{libs}/*", TOOLS[tool], *arguments]
 
 
 def run_tool(

@@ -175,8 +175,11 @@ class ContainerKafka:
             log = self._wrapped().logs(tail=8).decode(errors="replace")
             raise UnavailableError(f"{error}: {log}") from error
 
-    def crash_and_restart(self) -> None:
+    def crash(self) -> None:
         self._wrapped().kill()
+        self._wrapped().wait()
+
+    def restart(self) -> None:
         self._wrapped().start()
         self._await()
 
@@ -235,8 +238,10 @@ class JvmKafka:
             raise UnavailableError(f"{error}: {daemon.tail(4)}") from error
         return daemon
 
-    def crash_and_restart(self) -> None:
+    def crash(self) -> None:
         self._daemon.kill()
+
+    def restart(self) -> None:
         self._daemon = self._start()
 
     def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -153,7 +154,9 @@ def concurrent_rebalances(client: ModuleType, name: str, side: Side) -> Any:
         for member in "degh":
             members.close(member)
         members.wait(lambda: members.sizes() == [6], "the last member to hold everything")
-        said = [line for line in members.logs + members.troubles if "unknown" in line.lower() and "member" in line.lower()]
+        said = [
+            line for line in members.logs + members.troubles if "unknown" in line.lower() and "member" in line.lower()
+        ]
         return {"values": members.values(), "unknown member": said, "troubles": members.troubles}
 
 
@@ -162,7 +165,8 @@ def crash_resume(client: ModuleType, side: Side) -> Any:
     group = side.name("group")
     client.produce(side.bootstrap, topic, [Record(b"%d" % n) for n in range(20)])
     first = client.consume_group(side.bootstrap, group, topic, 8)
-    side.broker.crash_and_restart()
+    side.broker.crash()
+    side.broker.restart()
     resumed = client.consume_group(side.bootstrap, group, topic, 12)
     placed = client.produce(side.bootstrap, topic, [Record(b"after")])
     everything = client.read(side.bootstrap, topic, 21)
@@ -170,10 +174,17 @@ def crash_resume(client: ModuleType, side: Side) -> Any:
 
 
 def idempotent_retry(client: ModuleType, side: Side) -> Any:
-    """An idempotent producer lives through ``kill -9`` of the broker: every record once and in order."""
+    """An idempotent producer goes on sending while the broker is killed and starts again: everything once, in order."""
     topic = side.topic()
     sent = [Record(b"%d" % n, partition=0) for n in range(200)]
-    placed = client.produce(side.bootstrap, topic, sent, idempotent=True, during=side.broker.crash_and_restart)
+    restart = threading.Thread(target=side.broker.restart)
+
+    def crash() -> None:
+        side.broker.crash()
+        restart.start()
+
+    placed = client.produce(side.bootstrap, topic, sent, idempotent=True, during=crash)
+    restart.join()
     records = client.read(side.bootstrap, topic, len(sent))
     with RawConnection(side.bootstrap) as connection:
         high_watermark = fetch(connection, topic)["high_watermark"]
@@ -213,7 +224,12 @@ def oversized_record(client: ModuleType, side: Side) -> Any:
     small = client.produce(side.bootstrap, topic, [Record(noise[:19_000])])
     default = side.topic("default-limit")
     beyond = client.produce(side.bootstrap, default, [Record(noise * 40)], max_bytes=3_000_000)
-    return {"large": large, "small": small, "beyond the default": beyond, "kept": len(client.read(side.bootstrap, topic, 1))}
+    return {
+        "large": large,
+        "small": small,
+        "beyond the default": beyond,
+        "kept": len(client.read(side.bootstrap, topic, 1)),
+    }
 
 
 def configs(client: ModuleType, side: Side) -> Any:

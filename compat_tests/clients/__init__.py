@@ -3,7 +3,8 @@
 A client module has these functions, all blocking:
 
 ``produce(bootstrap, topic, records, *, codec, idempotent, max_bytes, during)``
-    send all, then wait; per record ``[partition, offset]`` or the error's name. ``during()`` is called half-way.
+    send all, then wait; per record ``[partition, offset]`` or the error's name. ``during()``
+    is called when the first half is acknowledged.
 ``read(bootstrap, topic, count, *, start)``
     assign every partition, without a group, from ``start`` (partition -> offset) or the earliest; ``count`` records.
 ``seek(bootstrap, topic, steps)``

@@ -57,10 +57,10 @@ async def _produce(
     )
     await producer.start()
     try:
-        first = [await _send(producer, topic, record) for record in records[: len(records) // 2]]
+        half = len(records) // 2
+        first = [await _placed(sent) for sent in [await _send(producer, topic, r) for r in records[:half]]]
         await asyncio.to_thread(during)
-        rest = [await _send(producer, topic, record) for record in records[len(records) // 2 :]]
-        return [await _placed(sent) for sent in [*first, *rest]]
+        return first + [await _placed(sent) for sent in [await _send(producer, topic, r) for r in records[half:]]]
     finally:
         await producer.stop()
 
@@ -182,17 +182,23 @@ def topic_errors(bootstrap: str, topic: str, missing: str) -> dict[str, Any]:
                 "describe missing": [error_name(t["error_code"]) for t in described],
                 "delete missing": _codes(await admin.delete_topics([missing]), "topic_error_codes"),
                 "create existing": _codes(await admin.create_topics([NewTopic(topic, 1, 1)]), "topic_errors"),
-                "create bad name": _codes(
-                    await admin.create_topics([NewTopic("no/such name", 1, 1)]), "topic_errors"
-                ),
+                "create bad name": _codes(await admin.create_topics([NewTopic("no/such name", 1, 1)]), "topic_errors"),
                 "create 3 replicas": _codes(await admin.create_topics([NewTopic(missing, 1, 3)]), "topic_errors"),
-                "fewer partitions": _codes(await admin.create_partitions({topic: NewPartitions(1)}), "topic_errors"),
+                "fewer partitions": await _outcome(admin.create_partitions({topic: NewPartitions(1)})),
                 "still missing": missing not in await admin.list_topics(),
             }
         finally:
             await admin.close()
 
-    return {**_run(work()), "produce to a bad name": produce(bootstrap, "no/such name", [Record(b"x")])}
+    return {**_run(work()), "produce to a missing partition": produce(bootstrap, topic, [Record(b"x", partition=99)])}
+
+
+async def _outcome(work: Coroutine[Any, Any, Any]) -> str:
+    try:
+        await work
+    except KafkaError as error:
+        return _name(error)
+    return "done"
 
 
 def _codes(response: Any, field: str) -> list[str]:

@@ -38,9 +38,10 @@ def produce(
         **extra,
     )
     try:
-        first = [_send(producer, topic, record) for record in records[: len(records) // 2]]
+        half = len(records) // 2
+        first = [_placed(f) for f in [_send(producer, topic, record) for record in records[:half]]]
         during()
-        return [_placed(f) for f in [*first, *(_send(producer, topic, r) for r in records[len(records) // 2 :])]]
+        return first + [_placed(f) for f in [_send(producer, topic, record) for record in records[half:]]]
     finally:
         producer.close(timeout=20)
 

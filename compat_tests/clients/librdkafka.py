@@ -57,6 +57,7 @@ def produce(
     placed: list[Any] = [None] * len(records)
     for index, record in enumerate(records):
         if index == len(records) // 2:
+            producer.flush(40)
             during()
         _send(producer, topic, record, placed, index)
     assert producer.flush(50) == 0, "records were neither delivered nor refused"
@@ -104,6 +105,8 @@ def _collect(consumer: Consumer, count: int) -> list[dict[str, Any]]:
     deadline = Deadline(f"{count} records")
     while len(found) < count:
         for message in consumer.consume(count - len(found), timeout=0.2):
+            if message.error() and message.error().code() == KafkaError._PARTITION_EOF:
+                continue
             if message.error():
                 raise KafkaException(message.error())
             kind, timestamp = message.timestamp()
@@ -134,7 +137,7 @@ def read(bootstrap: str, topic: str, count: int, *, start: dict[int, int] | None
 
 
 def seek(bootstrap: str, topic: str, steps: list[int | str]) -> list[Any]:
-    consumer = _consumer(bootstrap)
+    consumer = _consumer(bootstrap, enable_partition_eof=True)
     places = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
     found: list[Any] = []
     try:
@@ -142,13 +145,24 @@ def seek(bootstrap: str, topic: str, steps: list[int | str]) -> list[Any]:
         _collect(consumer, 1)
         for step in steps:
             consumer.seek(TopicPartition(topic, 0, places.get(str(step), step)))
-            next_offset = None if step == "end" else _collect(consumer, 1)[0]["offset"]
+            if step == "end":
+                found.append({"step": step, "end": _await_end(consumer)})
+                continue
+            next_offset = _collect(consumer, 1)[0]["offset"]
             position = consumer.position([TopicPartition(topic, 0)])[0].offset
-            found.append({"step": step, "position": None if step == "end" else position, "read": next_offset})
+            found.append({"step": step, "position": position, "read": next_offset})
         found.append({"watermarks": list(consumer.get_watermark_offsets(TopicPartition(topic, 0)))})
     finally:
         consumer.close()
     return found
+
+
+def _await_end(consumer: Consumer) -> int:
+    """Where the partition ends. A seek to the end is asynchronous: without waiting, it would undo the next seek."""
+    deadline = Deadline("the end of the partition")
+    while (message := consumer.poll(0.2)) is None or message.error() is None:
+        deadline.check()
+    return message.offset()
 
 
 def consume_group(bootstrap: str, group: str, topic: str, count: int) -> dict[str, Any]:

@@ -39,7 +39,10 @@ if [ -n "$given" ]; then printf '%s\n' "$given" >"$CONFIG"; else defaults >"$CON
 grep -q '^log.dirs=' "$CONFIG" || echo 'log.dirs=/tmp/kraft-combined-logs' >>"$CONFIG"
 
 logging="-Dorg.slf4j.simpleLogger.defaultLogLevel=${KAFKA_LOG_LEVEL:-info}"
-# shellcheck disable=SC2086
-java -Xmx64m -XX:TieredStopAtLevel=1 -cp "$LIBS" kafka.tools.StorageTool format --ignore-formatted -t "$cluster_id" -c "$CONFIG"
+data="$(sed -n 's/^log.dirs=//p' "$CONFIG" | cut -d, -f1)"
+if [ ! -f "$data/meta.properties" ]; then # a restarted container is formatted already: half the start is saved
+  java -Xmx64m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$LIBS" \
+    kafka.tools.StorageTool format --ignore-formatted -t "$cluster_id" -c "$CONFIG"
+fi
 # shellcheck disable=SC2086
 exec java ${KAFKA_HEAP_OPTS:--Xms256m -Xmx512m} ${KAFKA_OPTS:-} $logging -cp "$LIBS" kafka.Kafka "$CONFIG"
