@@ -29,14 +29,16 @@ log = logging.getLogger(__name__)
 class Connection:
     """Serves one transport until the peer leaves, misbehaves or is told to go.
 
-    `last_active_ms` and `sending_since_ms` are on the environment's monotonic clock; the server closes connections that
-    are idle, or take none of a reply, for too long.
+    The server closes connections that are idle, or take nothing of a reply, for too long: `last_active_ms` and
+    `stalled_ms`, on the environment's monotonic clock.
     """
 
     def __init__(self, transport: Transport, listener: str, services: Services, dispatcher: Dispatcher) -> None:
         self.transport = transport
         self.last_active_ms = services.env.monotonic_ms()
-        self.sending_since_ms: int | None = None
+        self._stalled_since_ms: int | None = None
+        self._stalled_at_bytes = 0
+        self._scope = trio.CancelScope()
         self._listener = listener
         self._services = services
         self._dispatcher = dispatcher
@@ -53,6 +55,20 @@ class Connection:
         """Whether a request is being handled or its reply is under way."""
         return self._handling or bool(self._replies)
 
+    def stalled_ms(self, now_ms: int) -> int:
+        """How long the peer has taken nothing of the reply that is being sent, as seen from call to call; else 0."""
+        if self._stalled_since_ms is None:
+            return 0
+        if self.transport.sent_bytes != self._stalled_at_bytes:
+            self._stalled_at_bytes = self.transport.sent_bytes
+            self._stalled_since_ms = self.last_active_ms = now_ms
+        return now_ms - self._stalled_since_ms
+
+    def close(self) -> None:
+        """Close at once; what is under way is given up."""
+        self.transport.close()
+        self._scope.cancel()
+
     def drain(self) -> None:
         """Answer what is under way, then close; at once when nothing is."""
         self._draining = True
@@ -62,10 +78,8 @@ class Connection:
     async def run(self) -> None:
         """Serve until the connection ends. Never raises for what the peer did; logs it and closes."""
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._reply_in_order)
-                await self._serve()
-                nursery.cancel_scope.cancel()
+            with self._scope:
+                await self._run()
         except* PeerError as group:
             log.warning("closing connection peer=%s cause=%s", self.transport.peer, first_error(group))
         except* OSError as group:
@@ -79,6 +93,17 @@ class Connection:
                 if isinstance(pending, Coroutine):
                     pending.close()
 
+    async def _run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._reply_in_order)
+            try:
+                await self._serve()
+            except PeerError:
+                await self._all_replied()  # what came before was good, and Kafka would have answered it
+                raise
+            await self._all_replied()
+            nursery.cancel_scope.cancel()
+
     async def _serve(self) -> None:
         while not self._draining:
             received = await self.transport.receive_into(self._buffer())
@@ -86,8 +111,11 @@ class Connection:
             if received == 0:
                 break
             for frame in self._split(received):
-                await self._handle(frame)
-        await self._all_replied()
+                self._handling = True
+                try:
+                    await self._handle(frame)
+                finally:
+                    self._handling = False
 
     def _buffer(self) -> memoryview:
         try:
@@ -107,12 +135,10 @@ class Connection:
             await self._begin(call, len(frame))
             return
         await self._all_replied()
-        self._handling = True
         try:
             response = call.canned if call.handler is None else await call.handler(call.ctx, call.request)
             await self._send(call, response)
         finally:
-            self._handling = False
             call.ctx.finish()
 
     async def _begin(self, call: Call, size_bytes: int) -> None:
@@ -143,6 +169,8 @@ class Connection:
                 self._in_flight_bytes -= size_bytes
                 self._replied.set()
                 self._replied = trio.Event()
+            if self._draining and not self.busy:
+                self.transport.close()
 
     async def _all_replied(self) -> None:
         while self._replies:
@@ -150,7 +178,7 @@ class Connection:
 
     async def _send(self, call: Call, response: Message) -> None:
         parts = self._dispatcher.encode(call.ctx, response)
-        self.sending_since_ms = self._services.env.monotonic_ms()
+        self._stalled_since_ms = self._services.env.monotonic_ms()
         await self.transport.send_parts(parts)
-        self.sending_since_ms = None
+        self._stalled_since_ms = None
         self.last_active_ms = self._services.env.monotonic_ms()

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from coordinator.groups.decision import Caller
+from gateway.errors import RequestRefusedError
 from gateway.services import Services
+from partitions.results import Isolation
 from wire.api_keys import ApiKey
 
 
@@ -29,6 +31,13 @@ class RequestContext:
     def client_host(self) -> str:
         """The client's address as Kafka writes it, with a leading slash."""
         return f"/{self.peer_host}"
+
+    @staticmethod
+    def isolation(level: int) -> Isolation:
+        """The isolation level that a client asks for. Raises RequestRefusedError when it is none of the protocol's."""
+        if level not in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+            raise RequestRefusedError(f"there is no isolation level {level}")
+        return Isolation(level)
 
     def caller(self) -> Caller:
         """Who asks, as a coordinator wants to know it, with a fresh member id to give away."""

@@ -30,6 +30,11 @@ class Transport(Protocol):
         """The other side's address alone, as DescribeGroups shows it."""
         ...
 
+    @property
+    def sent_bytes(self) -> int:
+        """How much the network has taken so far; it grows while a long send makes progress."""
+        ...
+
     async def receive_into(self, buffer: memoryview) -> int:
         """Wait for bytes and write them to `buffer`; 0 means that the peer has finished.
 
@@ -68,6 +73,7 @@ class TcpTransport:
 
     def __init__(self, sock: trio.socket.SocketType) -> None:
         self._sock = sock
+        self.sent_bytes = 0
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer_host, self.peer = _peer_names(sock)
 
@@ -90,10 +96,12 @@ class TcpTransport:
             some = parts[start : start + MAX_IOVEC]
             total = sum(map(len, some))
             sent = await self._sock.sendmsg(some)
+            self.sent_bytes += sent
             while sent < total:
                 some = _after(some, sent)
                 total -= sent
                 sent = await self._sock.sendmsg(some)
+                self.sent_bytes += sent
 
     def close(self) -> None:
         """Close the socket."""
@@ -129,11 +137,14 @@ class TcpListener:
         while True:
             try:
                 sock, _ = await self._sock.accept()
-                return TcpTransport(sock)
             except trio.ClosedResourceError as error:
                 raise ConnectionAbortedError("listener closed") from error
             except ConnectionAbortedError:
                 continue
+            try:
+                return TcpTransport(sock)
+            except OSError:  # it has been reset already
+                sock.close()
 
     def close(self) -> None:
         """Close the socket."""

@@ -1,7 +1,8 @@
 """Accepts connections on every listener, holds them to the limits, and drains them at the end.
 
-The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `connections.max.idle.ms`. A client over a limit is
-closed at once and the log says why; the others are served on.
+The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `connections.max.idle.ms`. A client too many for
+the broker waits until another leaves, one too many from its address is closed at once; the log says so, and the others
+are served on.
 """
 
 import errno
@@ -20,8 +21,10 @@ log = logging.getLogger(__name__)
 
 ACCEPT_RETRY_S = 0.1
 """How long to leave a listener alone that ran out of file descriptors or memory."""
+SLOT_CHECK_S = 1.0
+MIN_CHECK_MS = 200
 MAX_CHECK_MS = 40_000
-"""Stale connections are looked for at least every quarter of this."""
+"""Stale connections are looked for four times in the shortest of the time-outs, within these bounds."""
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -38,7 +41,7 @@ class Server:
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._stopping = False
-        self._empty = trio.Event()
+        self._fewer = trio.Event()
 
     async def run(self) -> None:
         """Serve until cancelled; cancel after `drain` to stop gracefully."""
@@ -58,10 +61,10 @@ class Server:
             connection.drain()
         with trio.move_on_after(self._services.config.drain_timeout_ms / 1000):
             while self._connections:
-                await self._empty.wait()
+                await self._fewer.wait()
         for connection in list(self._connections):
             log.warning("drain timed out peer=%s", connection.transport.peer)
-            connection.transport.close()
+            connection.close()
 
     async def _accept_forever(self, name: str, listener: Listener, nursery: trio.Nursery) -> None:
         while not self._stopping:
@@ -70,11 +73,12 @@ class Server:
             except OSError as error:
                 if self._stopping:
                     return
-                if error.errno not in OUT_OF_RESOURCES:
-                    raise
-                log.exception("cannot accept listener=%s (raise the limit of open files, ulimit -n)", name)
+                _log_accept_error(name, error)
                 await trio.sleep(ACCEPT_RETRY_S)
                 continue
+            if not await self._slot(transport):
+                transport.close()
+                return
             refusal = self._refusal(transport)
             if refusal is None:
                 nursery.start_soon(self._serve, name, transport)
@@ -82,10 +86,22 @@ class Server:
                 log.warning("refusing connection peer=%s cause=%s", transport.peer, refusal)
                 transport.close()
 
+    async def _slot(self, transport: Transport) -> bool:
+        """Wait until `max.connections` allows one more, as Kafka does; False when the broker stops first."""
+        told = False
+        while len(self._connections) >= self._services.config.max_connections and not self._stopping:
+            if not told:
+                told = True
+                open_now = len(self._connections)
+                log.warning(
+                    "connection waits peer=%s cause=%d connections are open (max.connections)", transport.peer, open_now
+                )
+            with trio.move_on_after(SLOT_CHECK_S):  # the limit may have been raised meanwhile
+                await self._fewer.wait()
+        return not self._stopping
+
     def _refusal(self, transport: Transport) -> str | None:
         config = self._services.config
-        if len(self._connections) >= config.max_connections:
-            return f"{len(self._connections)} connections are open (max.connections)"
         allowed = config.max_connections_per_ip_overrides.get(transport.peer_host, config.max_connections_per_ip)
         if self._per_host[transport.peer_host] >= allowed:
             return f"{self._per_host[transport.peer_host]} connections from there (max.connections.per.ip)"
@@ -100,9 +116,8 @@ class Server:
         finally:
             del self._connections[connection]
             self._forget_host(transport.peer_host)
-            if not self._connections:
-                self._empty.set()
-                self._empty = trio.Event()
+            self._fewer.set()
+            self._fewer = trio.Event()
 
     def _forget_host(self, host: str) -> None:
         self._per_host[host] -= 1
@@ -111,21 +126,32 @@ class Server:
 
     async def _close_stale_forever(self) -> None:
         while True:
-            config = self._services.config
-            await trio.sleep(
-                min(config.connections_max_idle_ms, config.connection_write_timeout_ms, MAX_CHECK_MS) / 4000
-            )
+            await trio.sleep(self._check_every_ms() / 4000)
             for connection in list(self._connections):
                 cause = self._staleness(connection)
                 if cause is not None:
                     log.info("closing connection peer=%s cause=%s", connection.transport.peer, cause)
-                    connection.transport.close()
+                    connection.close()
+
+    def _check_every_ms(self) -> int:
+        config = self._services.config
+        shortest_ms = config.connection_write_timeout_ms
+        if config.connections_max_idle_ms >= 0:
+            shortest_ms = min(shortest_ms, config.connections_max_idle_ms)
+        return min(max(shortest_ms, MIN_CHECK_MS), MAX_CHECK_MS)
 
     def _staleness(self, connection: Connection) -> str | None:
         config, now_ms = self._services.config, self._services.env.monotonic_ms()
-        since_ms = connection.sending_since_ms
-        if since_ms is not None and now_ms - since_ms > config.connection_write_timeout_ms:
+        if connection.stalled_ms(now_ms) > config.connection_write_timeout_ms:
             return "it takes none of its replies (odradek.connection.write.timeout.ms)"
-        if now_ms - connection.last_active_ms > config.connections_max_idle_ms:
+        if 0 <= config.connections_max_idle_ms < now_ms - connection.last_active_ms:
             return "idle (connections.max.idle.ms)"
         return None
+
+
+def _log_accept_error(listener: str, error: OSError) -> None:
+    """Say why a connection could not be accepted; none of it is a reason to stop (accept(2) hands on the network's)."""
+    if error.errno in OUT_OF_RESOURCES:
+        log.error("cannot accept listener=%s error=%s (raise the limit of open files, ulimit -n)", listener, error)
+    else:
+        log.warning("cannot accept listener=%s error=%s", listener, error)

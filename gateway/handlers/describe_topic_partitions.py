@@ -20,8 +20,10 @@ REQUEST: Final = DescribeTopicPartitionsRequest
 async def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     """Describe topics in the order of their names, from the cursor on, until the limit of partitions is reached."""
     image = ctx.services.metadata.image
-    asked = [topic.name for topic in request.topics] or list(image.topics_by_name)
     cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        return _refused(request)
+    asked = [topic.name for topic in request.topics] or list(image.topics_by_name)
     names = sorted({name for name in asked if cursor is None or name >= cursor.topic_name})
     limit = max(1, min(request.response_partition_limit, ctx.services.config.max_request_partition_size_limit))
     page = _Page(limit)
@@ -35,6 +37,14 @@ async def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -
         if page.next_cursor is not None:
             break
     return DescribeTopicPartitionsResponse(topics=tuple(page.topics), next_cursor=page.next_cursor)
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    topics = [
+        DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
+        for topic in request.topics
+    ]
+    return DescribeTopicPartitionsResponse(topics=tuple(topics))
 
 
 class _Page:

@@ -14,7 +14,7 @@ from gateway.context import RequestContext
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.watch import Watcher
 from partitions.fetch import FetchBudget
-from partitions.results import FetchPlan, Isolation, Rejected
+from partitions.results import FetchPlan, Rejected
 from storage_backends.interface import ReadLease
 from wire.errors import ErrorCode
 from wire.messages.fetch import (
@@ -57,7 +57,7 @@ class _Attempt:
     def __init__(self, ctx: RequestContext, request: FetchRequest, watcher: Watcher, watched: list[Replica]) -> None:
         self._ctx = ctx
         self._request = request
-        self._isolation = Isolation(request.isolation_level)
+        self._isolation = ctx.isolation(request.isolation_level)
         self._watcher = watcher
         self._watched = watched
         self._watching = bool(watched)

@@ -20,6 +20,7 @@ from wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from wire.records.batch import iter_headers
+from wire.records.errors import InvalidRecordBatch
 
 REQUEST: Final = ListOffsetsRequest
 SCAN_BYTES: Final = 64 * 1024
@@ -29,7 +30,7 @@ LEADER_EPOCH_SINCE: Final = 4
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answer each partition by itself."""
-    isolation = Isolation(request.isolation_level)
+    isolation = ctx.isolation(request.isolation_level)
     topics = [
         ListOffsetsTopicResponse(
             name=topic.name,
@@ -57,6 +58,8 @@ async def _partition(
         return _error(part, ErrorCode.KAFKA_STORAGE_ERROR)
     except ReplicaGoneError:
         return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except InvalidRecordBatch:  # what a producer compressed badly was stored as it came
+        return _error(part, ErrorCode.CORRUPT_MESSAGE)
     if isinstance(found, Rejected):
         return _error(part, found.error)
     return ListOffsetsPartitionResponse(

@@ -10,6 +10,7 @@ Gaps: transactions come with the transaction coordinator.
 from collections.abc import Awaitable
 from typing import Final
 
+from coordinator.metadata.names import INTERNAL_TOPICS
 from gateway.context import RequestContext
 from gateway.errors import RequestRefusedError, error_of_store
 from gateway.runtime.commit import Ticket
@@ -45,6 +46,8 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> Awaitable[Prod
 async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, acks: int) -> _Pending:
     if acks not in VALID_ACKS:
         return _refusal(part.index, ErrorCode.INVALID_REQUIRED_ACKS), None
+    if topic in INTERNAL_TOPICS:  # what stands there is the coordinators' state
+        return _refusal(part.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
     replica = ctx.services.replicas.get(topic, part.index)
     if replica is None:
         return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
@@ -118,4 +121,4 @@ def _close_on_error(responses: tuple[TopicProduceResponse, ...]) -> None:
         for part in topic.partition_responses:
             if part.error_code:
                 error = ErrorCode(part.error_code)
-                raise RequestRefusedError(f"{error.name} for {topic.name}-{part.index} with acks=0")
+                raise RequestRefusedError(f"{error.name} for {topic.name!r}-{part.index} with acks=0")

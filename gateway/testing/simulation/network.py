@@ -45,6 +45,7 @@ class MemoryTransport:
         self.host = incoming.target
         self.peer_host = incoming.source
         self.peer = f"{self.peer_host}:{peer_port}"
+        self.sent_bytes = 0
         self._network = network
         self._incoming = incoming
         self._outgoing = outgoing
@@ -91,6 +92,7 @@ class MemoryTransport:
             some = data[: self._outgoing.room_bytes]
             if some:
                 self._outgoing.write(some, self._network.delay_s())
+                self.sent_bytes += len(some)
                 data = data[len(some) :]
             else:
                 await self._outgoing.changed()

@@ -1,0 +1,38 @@
+"""What tests of the gateway share: a broker in memory for a module, and a watch on what it logs."""
+
+import logging
+from itertools import count
+
+import pytest
+from gateway_brokers import ThreadBroker, internal_errors
+from gateway_client import RawClient
+
+_names = count()
+
+
+@pytest.fixture(scope="module")
+def shared_broker():
+    with ThreadBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def client(shared_broker):
+    with RawClient(shared_broker.address) as connected:
+        yield connected
+
+
+@pytest.fixture
+def topic(client):
+    """A new topic with one partition."""
+    name = f"topic-{next(_names)}"
+    client.create_topic(name)
+    return name
+
+
+@pytest.fixture
+def broker_log(caplog):
+    """The log from debug up; the test fails when the broker logged a bug of its own."""
+    caplog.set_level(logging.DEBUG, "gateway")
+    yield caplog
+    assert internal_errors(caplog.records) == []

@@ -1,0 +1,236 @@
+"""Brokers for tests of the gateway: one in a thread with a doctored environment, one in a process of its own."""
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Self
+
+import trio
+
+from gateway.broker import Broker, open_broker
+from gateway.config import load_config
+from gateway.environment import ProductionEnvironment
+from storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
+from storage_backends.interface import Store
+from storage_backends.opener import open_store
+
+START_TIMEOUT_S = 60
+
+
+class FaultyEnvironment(ProductionEnvironment):
+    """The real machine, but for its store: `faults` says what fails, `gate` holds up whatever `faults.slow` hits."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=8)
+        self.faults = FaultMix(max_delay_seconds=1)
+        self.gate = threading.Event()
+        self.waiting = threading.Semaphore(0)
+        self._plan = FaultPlan(Random(1), self.faults, self._delay)
+
+    def open_store(self, url: str) -> Store:
+        return FaultyStore(open_store(url), self._plan)
+
+    def _delay(self, seconds: float) -> None:
+        self.waiting.release()
+        assert self.gate.wait(START_TIMEOUT_S), "nobody opened the gate"
+
+    def hold(self) -> None:
+        """From now on commits and reads wait until `release`."""
+        self.gate.clear()
+        self.faults.slow = 1.0
+
+    def await_held(self) -> None:
+        """Wait until something is being held."""
+        assert self.waiting.acquire(timeout=START_TIMEOUT_S), "nothing was held"
+
+    def release(self) -> None:
+        self.faults.slow = 0.0
+        self.gate.set()
+
+
+class ThreadBroker:
+    """The production broker in a thread, with `env`; the port stays when it is started again."""
+
+    def __init__(
+        self, storage: str = "memory://", env: Callable[[], ProductionEnvironment] = FaultyEnvironment, **config
+    ):
+        self._config = {name.replace("_", "."): str(value) for name, value in config.items()}
+        self._storage = storage
+        self._make_env = env
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self.port = 0
+        self.address = ("127.0.0.1", 0)
+
+    def start(self) -> None:
+        self._ready = threading.Event()
+        self._failure = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(START_TIMEOUT_S)
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._main)
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _main(self) -> None:
+        self.env = self._make_env()
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "odradek.storage": self._storage,
+            "group.initial.rebalance.delay.ms": "0",
+            **self._config,
+        }
+        async with open_broker(load_config(overrides=settings, environ={}), self.env) as broker:
+            self.broker: Broker = broker
+            self._token = trio.lowlevel.current_trio_token()
+            self.address = ("127.0.0.1", broker.address[1])
+            self.port = self.address[1]
+            self._ready.set()
+            await broker.serve()
+
+    def in_trio(self, call: Callable[[], object]):
+        """Run `call` in the broker's thread."""
+        return trio.from_thread.run_sync(call, trio_token=self._token)
+
+    def begin_stop(self) -> None:
+        self._token.run_sync_soon(self.broker.stop)
+
+    def join(self) -> None:
+        assert self._thread is not None
+        self._thread.join(START_TIMEOUT_S)
+        assert not self._thread.is_alive(), "the broker does not stop"
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        if isinstance(self.env, FaultyEnvironment):
+            self.env.release()
+        self.begin_stop()
+        self.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class ProcessBroker:
+    """`odradek serve` in a process of its own, its log in `log_path`; the port stays when it is started again."""
+
+    def __init__(self, directory: Path, *arguments: str, preexec: Callable[[], None] | None = None) -> None:
+        self.directory = directory
+        self.log_path = directory.parent / f"{directory.name}.log"
+        self.port = 0
+        self._arguments = arguments
+        self._preexec = preexec
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self.port
+
+    def command(self) -> list[str]:
+        listen = f"127.0.0.1:{self.port}"
+        return [
+            sys.executable,
+            "-m",
+            "gateway",
+            "serve",
+            "--listen",
+            listen,
+            "--data",
+            str(self.directory),
+            *self._arguments,
+        ]
+
+    def start(self) -> str:
+        """Start and wait for the ready line, which is returned."""
+        with self.log_path.open("a") as log:
+            self.process = subprocess.Popen(
+                self.command(),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                preexec_fn=self._preexec,
+                env=environment(),  # noqa: PLW1509
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"127\.0\.0\.1:(\d+)", line)
+        assert found, f"no ready line but {line!r}; its log:\n{self.log()}"
+        self.port = int(found[1])
+        return line
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> int:
+        """SIGTERM, and wait; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(START_TIMEOUT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def memory_bytes(self) -> int:
+        """The memory of its own that the process has now."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"RssAnon:\s+(\d+) kB", status)
+        assert found
+        return int(found[1]) * 1024
+
+    def peak_memory_bytes(self) -> int:
+        assert self.process is not None
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
+        assert found
+        return int(found[1]) * 1024
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.kill()
+
+
+def environment() -> Mapping[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("ODRADEK_", "KAFKA_"))}
+
+
+def logged(caplog, level: int, *parts: str) -> bool:
+    """Whether one record of exactly `level` has all of `parts`."""
+    return any(
+        record.levelno == level and all(part in record.getMessage() for part in parts) for record in caplog.records
+    )
+
+
+def internal_errors(records: Sequence[logging.LogRecord]) -> list[str]:
+    """What the broker logged with a traceback: its own bugs."""
+    return [logging.Formatter().format(record) for record in records if record.exc_info]
