@@ -72,7 +72,7 @@ class Member:
         self._unwritten: set[int] = set()
         self._written_at_s = time.monotonic()
         self._stopping = False
-        self._consumer = KafkaConsumer(
+        self.consumer = KafkaConsumer(
             topic,
             bootstrap_servers=bootstrap,
             client_id=name,
@@ -91,21 +91,26 @@ class Member:
     def run(self) -> None:
         """Consume until `stop`; the last totals are written before it returns."""
         while not self._stopping:
-            for place, records in self._consumer.poll(timeout_ms=POLL_MS).items():
-                self._count(place, records)
+            for place, records in self.consumer.poll(timeout_ms=POLL_MS).items():
+                self.count(place, records)
             self._forget_lost_partitions()
             if time.monotonic() - self._written_at_s >= CHECKPOINT_EVERY_S:
-                self._checkpoint()
-        self._checkpoint()
-        self._consumer.close(autocommit=False)
+                self.checkpoint()
+        self.checkpoint()
+        self.close()
+
+    def close(self) -> None:
+        """Leave the group and close all clients, without writing anything."""
+        self.consumer.close(autocommit=False)
         self._store.close()
 
-    def _count(self, place: TopicPartition, records: list) -> None:
+    def count(self, place: TopicPartition, records: list) -> None:
+        """Count records that follow on the partition's state; any others are left, and read again where it ends."""
         state = self._states.get(place.partition)
         if state is None or state.next_offset != records[0].offset:
             state = self._states[place.partition] = self._store.load(place.partition)
         if state.next_offset != records[0].offset:
-            self._consumer.seek(place, state.next_offset)
+            self.consumer.seek(place, state.next_offset)
             return
         for record in records:
             flight = json.loads(record.value)
@@ -114,11 +119,12 @@ class Member:
         self._unwritten.add(place.partition)
 
     def _forget_lost_partitions(self) -> None:
-        owned = {place.partition for place in self._consumer.assignment()}
+        owned = {place.partition for place in self.consumer.assignment()}
         self._states = {partition: state for partition, state in self._states.items() if partition in owned}
         self._unwritten &= owned
 
-    def _checkpoint(self) -> None:
+    def checkpoint(self) -> None:
+        """Write the states that have changed and return when they are safe; then let the committed offsets follow."""
         self._written_at_s = time.monotonic()
         if not self._unwritten:
             return
@@ -127,7 +133,7 @@ class Member:
             state.by = self._name
         self._store.store(states)
         self._unwritten.clear()
-        self._consumer.commit_async(
+        self.consumer.commit_async(
             {
                 TopicPartition(self._topic, partition): OffsetAndMetadata(state.next_offset, "", -1)
                 for partition, state in states.items()

@@ -1,0 +1,40 @@
+"""The same with confluent-kafka, which is librdkafka: `uv run python -m examples.confluent`."""
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+
+import gateway.testing
+
+COUNT = 10_000
+
+
+def require_delivered(error: KafkaError | None, message: Message) -> None:
+    """librdkafka calls this for each record."""
+    if error is not None:
+        raise SystemExit(f"{message.topic()}: {error}")
+
+
+def main() -> None:
+    """Produce ten thousand compressed records and count them."""
+    with gateway.testing.broker() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": "zstd", "linger.ms": 5})
+        for number in range(COUNT):
+            producer.produce("numbers", key=str(number % 100), value=str(number), on_delivery=require_delivered)
+            producer.poll(0)
+        producer.flush()
+        print(f"{COUNT} records delivered")
+
+        settings = {"bootstrap.servers": broker.bootstrap, "group.id": "adders", "auto.offset.reset": "earliest"}
+        consumer = Consumer(settings)
+        consumer.subscribe(["numbers"])
+        values: list[int] = []
+        while len(values) < COUNT:
+            for message in consumer.consume(1_000, timeout=1.0):
+                if message.error() is not None:
+                    raise SystemExit(str(message.error()))
+                values.append(int(message.value()))
+        consumer.close()
+        print(f"{len(values)} records read, their sum is {sum(values):,}")
+
+
+if __name__ == "__main__":
+    main()

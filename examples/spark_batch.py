@@ -1,0 +1,55 @@
+"""Spark reads a topic with `format("kafka")` and writes one: `make setup`, `uv run python -m examples.spark_batch`."""
+
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python's own, at import
+    from kafka import KafkaConsumer, KafkaProducer
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+import gateway.testing
+from examples.flights.processes import missing_for_spark, spark_jars
+
+TEXT = "the cares of a family man are the cares of the whole family"
+
+
+def session() -> SparkSession:
+    """A local Spark with the Kafka connector's jars, so that nothing is fetched at start."""
+    jars = ",".join(str(jar) for jar in sorted(spark_jars().glob("*.jar")))
+    settings = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    return SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+
+
+def main() -> None:
+    """Count words from one topic into another."""
+    if (reason := missing_for_spark()) is not None:
+        raise SystemExit(f"Spark cannot run here: {reason}")
+    with gateway.testing.broker() as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+        for word in TEXT.split():
+            producer.send("words", word.encode())
+        producer.close()
+
+        spark = session()
+        servers = ("kafka.bootstrap.servers", broker.bootstrap)
+        words = spark.read.format("kafka").option(*servers).option("subscribe", "words").load()
+        counts = words.groupBy(f.col("value").alias("key")).agg(f.count("*").cast("string").alias("value"))
+        counts.write.format("kafka").option(*servers).option("topic", "counts").save()
+        spark.stop()
+
+        consumer = KafkaConsumer(
+            "counts", bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=5_000
+        )
+        found = {}
+        while len(found) < len(set(TEXT.split())):
+            record = next(consumer)
+            found[record.key.decode()] = int(record.value)
+        consumer.close()
+        for word, count in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+            print(f"{count} {word}")
+
+
+if __name__ == "__main__":
+    main()
