@@ -84,24 +84,34 @@ def lend(
 
 def _collect(cursor: "lmdb.Cursor[memoryview]", start_offset: int, end_offset: int, max_bytes: int) -> list[memoryview]:
     """Gather views of the values from `start_offset` on; only the first and the last are looked into."""
-    chunks: list[memoryview] = []
-    found = cursor.set_range(U64.pack(start_offset))
-    while found:
-        key, value = cursor.item()
-        reaches_end = int.from_bytes(key, "big") >= end_offset
-        if not chunks:
-            value = slice_from_offset(value, start_offset)
-        if reaches_end:
-            value = trim_before_offset(value, end_offset)
-        if len(value) > max_bytes:
-            if not chunks:
-                chunks.append(trim_to_bytes(value, max_bytes, keep_first=True))
-            return chunks
-        if value:
+    if not cursor.set_range(U64.pack(start_offset)):
+        return []
+    items = cursor.iternext()
+    key, value = next(items)
+    if U64.unpack_from(value)[0] < start_offset:
+        value = slice_from_offset(value, start_offset)
+    keys, chunks = [key], [value]
+    left_bytes = max_bytes - len(value)
+    if left_bytes < 0:
+        chunks = [trim_to_bytes(value, max_bytes, keep_first=True)]
+    else:
+        for key, value in items:
+            left_bytes -= len(value)
+            if left_bytes < 0:
+                break
+            keys.append(key)
             chunks.append(value)
-            max_bytes -= len(value)
-        found = not reaches_end and cursor.next()
+    _trim_end(keys, chunks, end_offset)
     return chunks
+
+
+def _trim_end(keys: list[memoryview], chunks: list[memoryview], end_offset: int) -> None:
+    """Drop what does not lie wholly below `end_offset`: keys are last offsets, so mostly one look is enough."""
+    while chunks and int.from_bytes(keys.pop(), "big") >= end_offset:
+        chunk = trim_before_offset(chunks.pop(), end_offset)
+        if chunk:
+            chunks.append(chunk)
+            return
 
 
 def headers_from(txn: ReadTxn, log: LogDb, key: bytes, start_offset: int) -> Iterator[BatchHeader]:

@@ -29,7 +29,7 @@ from storage_backends.lmdb_segments.layout import (
     unsynced_name,
 )
 from storage_backends.lmdb_segments.salvage import salvage_segment
-from storage_backends.lmdb_segments.segment import Handle, Segment, env_settings, open_env
+from storage_backends.lmdb_segments.segment import Handle, Segment, close_env, env_settings, open_env
 from storage_backends.lmdb_segments.tables import LogRows, alive, read_rows
 
 _logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
         sealed = tuple(alive(kept, meta.log_start_offset).sealed)
         _check_sealed(directory, bases[:-1], sealed)
     except BaseException:
-        handle.env.close()
+        close_env(handle.env)
         raise
     active = Segment(path, base_offset, handle)
     active.pin()

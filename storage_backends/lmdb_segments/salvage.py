@@ -25,6 +25,7 @@ from storage_backends.lmdb_segments.layout import (
 from storage_backends.lmdb_segments.segment import (
     Handle,
     WriteTxn,
+    close_env,
     create_env,
     draft_path,
     env_settings,
@@ -48,14 +49,13 @@ def salvage_segment(directory: Path, base_offset: int, context: StoreContext) ->
     draft = draft_path(path)
     settings = env_settings(LogPolicy(), context.options, synced=True, need_bytes=path.stat().st_size)
     if not _copy_valid(path, draft, base_offset):
-        create_env(
-            draft, settings, lambda txn, _: _put_meta(txn, SegmentMeta(base_offset, -1, base_offset))
-        ).env.close()
+        nothing = SegmentMeta(base_offset, -1, base_offset)
+        close_env(create_env(draft, settings, lambda txn, _: _put_meta(txn, nothing)).env)
     handle = open_env(draft, settings)
     try:
         meta = _complete(handle, directory, base_offset)
     finally:
-        handle.env.close()
+        close_env(handle.env)
     draft.replace(path)
     sync_directory(directory)
     (directory / unsynced_name(base_offset)).unlink()
@@ -111,7 +111,7 @@ def _read_sealed(directory: Path, base_offset: int) -> tuple[list[SegmentInfo], 
         try:
             meta = _read_meta(handle, path)
         finally:
-            handle.env.close()
+            close_env(handle.env)
         sealed.append(SegmentInfo(base, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True))
         log_start_offset = max(log_start_offset, meta.log_start_offset)
     return sealed, log_start_offset

@@ -29,6 +29,10 @@ _TRANSIENT_READERS = 40  # slots for reads that are under way, beside those for 
 _READER_SLOT_BYTES = 64
 _SPACE_PERCENT = 220  # pages over bytes of batches at the worst: values just above a page take two
 
+_registry_lock = Lock()
+"""The binding knows open environments by inode and forgets one after its files are closed: without this, a new file
+could get the inode of one that is just being closed, and be taken for it."""
+
 
 class Handle(NamedTuple):
     """An open environment and its log database."""
@@ -63,15 +67,16 @@ def _open_env(path: Path, settings: EnvSettings) -> lmdb.Environment:
     lock_path = path.with_name(path.name + "-lock")
     try:
         _reserve_lock_file(lock_path, settings.max_readers)
-        return lmdb.open(
-            str(path),
-            subdir=False,
-            map_size=settings.map_bytes,
-            sync=settings.synced,
-            max_dbs=2,
-            max_readers=settings.max_readers,
-            max_spare_txns=_SPARE_READ_TXNS,
-        )
+        with _registry_lock:
+            return lmdb.open(
+                str(path),
+                subdir=False,
+                map_size=settings.map_bytes,
+                sync=settings.synced,
+                max_dbs=2,
+                max_readers=settings.max_readers,
+                max_spare_txns=_SPARE_READ_TXNS,
+            )
     finally:
         lock_path.unlink(missing_ok=True)
 
@@ -98,7 +103,7 @@ def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:
         if not settings.synced:
             env.sync(True)  # noqa: FBT003 - the binding's own parameter
     except BaseException:
-        env.close()
+        close_env(env)
         path.unlink(missing_ok=True)
         raise
     return Handle(env, log)
@@ -114,24 +119,31 @@ def open_env(path: Path, settings: EnvSettings) -> Handle:
 def open_sealed_env(path: Path) -> Handle:
     """Open a segment that nobody writes to, as any process may. Raises lmdb.Error, OSError."""
     path.stat()  # a missing file is an OSError, and is not made
-    env = lmdb.open(
-        str(path),
-        subdir=False,
-        map_size=1,
-        readonly=True,
-        lock=False,
-        create=False,
-        max_dbs=2,
-        max_spare_txns=_SPARE_READ_TXNS,
-    )
+    with _registry_lock:
+        env = lmdb.open(
+            str(path),
+            subdir=False,
+            map_size=1,
+            readonly=True,
+            lock=False,
+            create=False,
+            max_dbs=2,
+            max_spare_txns=_SPARE_READ_TXNS,
+        )
     return _with_log(env)
+
+
+def close_env(env: lmdb.Environment) -> None:
+    """Close an environment that nobody uses."""
+    with _registry_lock:
+        env.close()
 
 
 def _with_log(env: lmdb.Environment) -> Handle:
     try:
         return Handle(env, env.open_db(LOG_DB, create=False))
     except BaseException:
-        env.close()
+        close_env(env)
         raise
 
 
@@ -192,6 +204,6 @@ class Segment:
         if self._users:
             return False
         if self._handle is not None:
-            self._handle.env.close()
+            close_env(self._handle.env)
             self._handle = None
         return True

@@ -35,6 +35,7 @@ from storage_backends.lmdb_segments.segment import (
     LogDb,
     Segment,
     WriteTxn,
+    close_env,
     create_env,
     draft_path,
     env_settings,
@@ -151,7 +152,7 @@ class SegmentLog:
             draft_path(path).replace(path)
             sync_directory(self._directory)
         except BaseException:
-            handle.env.close()
+            close_env(handle.env)
             raise
         return handle
 
@@ -231,7 +232,7 @@ class SegmentLog:
             with handle.env.begin(write=True) as txn:
                 truncate_segment((txn, handle.log), meta, rows, end_offset, log_start_offset)
         finally:
-            handle.env.close()
+            close_env(handle.env)
         draft.replace(target)
         sync_directory(self._directory)
 

@@ -28,9 +28,10 @@ from storage_backends.lmdb_segments.layout import (
     segment_name,
     unsynced_name,
 )
+from storage_backends.lmdb_segments.malloc import keep_environments_small
 from storage_backends.lmdb_segments.partition import LmdbPartition
 from storage_backends.lmdb_segments.sealed_cache import SealedCache
-from storage_backends.lmdb_segments.segment import env_settings
+from storage_backends.lmdb_segments.segment import close_env, env_settings
 from storage_backends.lmdb_segments.segment_log import make_segment
 from storage_backends.lmdb_segments.tables import LogRows
 from storage_backends.options import StoreOptions
@@ -50,6 +51,7 @@ class LmdbStore:
 
     def __init__(self, root: Path, options: StoreOptions) -> None:
         self._root = root
+        keep_environments_small()
         with mapping_errors(root, "opening"):
             root.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(root / LOCK_FILE)
@@ -107,7 +109,8 @@ class LmdbStore:
         if is_shortened(key):
             write_durably(draft / TOPIC_FILE, key.topic.encode())
         settings = env_settings(policy, self._context.options, synced=policy.durable)
-        make_segment(draft / segment_name(0), settings, SegmentMeta(0, 0, 0), LogRows({}, {}, [], [])).env.close()
+        first = make_segment(draft / segment_name(0), settings, SegmentMeta(0, 0, 0), LogRows({}, {}, [], []))
+        close_env(first.env)
         if not policy.durable:
             write_durably(draft / unsynced_name(0), self._context.boot_id.encode())
         sync_directory(draft)

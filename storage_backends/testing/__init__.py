@@ -2,17 +2,13 @@
 
 In a test module, define the fixture `store_factory` (see `medium.StoreFactory`) and subclass the suite:
 
+    from storage_backends.testing.conformance import StoreConformance
+
     @pytest.fixture
     def store_factory(tmp_path):
         return lambda: DirectoryMedium(tmp_path)
 
     class TestMyStore(StoreConformance): ...
 
-It needs pytest and hypothesis, which are not dependencies of the package.
+It needs pytest and hypothesis, which are not dependencies of the package; so nothing of it is imported here.
 """
-
-from storage_backends.testing.batches import make_batch
-from storage_backends.testing.conformance import StoreConformance
-from storage_backends.testing.medium import StoreFactory, StoreMedium
-
-__all__ = ["StoreConformance", "StoreFactory", "StoreMedium", "make_batch"]

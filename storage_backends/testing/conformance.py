@@ -11,6 +11,7 @@ from storage_backends.interface import (
     Store,
     StoreError,
 )
+from storage_backends.testing.access import fill, joined, read_all
 from storage_backends.testing.batches import make_batch
 from storage_backends.testing.concurrency import check_partitions_in_parallel, check_readers_beside_writer
 from storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, SIBLING
@@ -20,29 +21,6 @@ from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrit
 
 POLICY = LogPolicy()
 _BIG = 2**31 - 1
-
-
-def fill(log: PartitionStore, count: int, *, start: int = 0, size_bytes: int = 100) -> list[StoredBatch]:
-    """Commit `count` batches of one offset each, one by one, with rising timestamps (1000 + offset)."""
-    batches = [
-        make_batch(start + n, max_timestamp_ms=1000 + start + n, payload=b"p" * size_bytes) for n in range(count)
-    ]
-    for batch in batches:
-        log.commit([LogWrite([batch])], sync=True)
-    return batches
-
-
-def read_all(log: PartitionStore, start_offset: int, end_offset: int = _BIG, max_bytes: int = _BIG) -> bytes:
-    """Read once, and give the lease back."""
-    lease = log.read(start_offset, end_offset, max_bytes)
-    content = b"".join(lease.chunks)
-    lease.release()
-    return content
-
-
-def joined(batches: Sequence[StoredBatch]) -> bytes:
-    """Return the bytes of the batches, one after the other."""
-    return b"".join([bytes(batch.data) for batch in batches])
 
 
 class _Fixtures:

@@ -13,8 +13,8 @@ from storage_backends.lmdb_segments.layout import META_KEY
 from storage_backends.lmdb_segments.segment import EnvSettings, open_env
 from storage_backends.lmdb_segments.store import LmdbStore
 from storage_backends.options import StoreOptions
+from storage_backends.testing.access import fill, read_all
 from storage_backends.testing.batches import make_batch
-from storage_backends.testing.conformance import fill, read_all
 from storage_backends.testing.keys import KEY
 from wire.log_values import LogWrite
 from wire.records.batch import check_crc, iter_headers

@@ -12,7 +12,7 @@ from storage_backends.lmdb_segments.layout import LOG_DB, partition_dir_name
 from storage_backends.lmdb_segments.store import LmdbStore
 from storage_backends.opener import StoreUrlError, open_store
 from storage_backends.options import StoreOptions
-from storage_backends.testing.conformance import fill, joined
+from storage_backends.testing.access import fill, joined
 from storage_backends.testing.keys import DOTTED, KEY, LONGEST
 
 OPTIONS = StoreOptions(map_slack_bytes=4 << 20)

@@ -15,7 +15,7 @@ import sys
 from storage_backends.interface import LogPolicy, StoreFullError
 from storage_backends.opener import StoreOptions, open_store
 from storage_backends.testing.batches import make_batch
-from storage_backends.testing.conformance import read_all
+from storage_backends.testing.access import read_all
 from storage_backends.testing.keys import KEY
 from wire.log_values import LogWrite, PartitionKey
 {prepare}

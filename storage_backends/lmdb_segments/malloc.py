@@ -1,0 +1,23 @@
+"""Keeping an open environment small: what LMDB allocates for each must not come out of recycled memory.
+
+LMDB asks for a list of 1 MB and a zeroed one of 2 MB for each environment, and uses some bytes of them. Fresh from the
+operating system that costs nothing; but glibc, once blocks of that size have been freed, hands out used memory and
+clears it, and then every further environment takes up to 3 MB of real memory: gigabytes for a thousand partitions. A
+fixed limit, just below those sizes, from which on glibc asks the system each time, keeps it at about 20 KB. With that
+limit fixed glibc would give freed memory back at every chance, so how much it keeps is fixed too.
+"""
+
+import ctypes
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_KEPT_BYTES = 64 * 1024 * 1024
+_FROM_SYSTEM_BYTES = (2**17 + 1) * 8  # the smaller of LMDB's lists
+
+
+def keep_environments_small() -> bool:
+    """Set the limits for this process; False where the C library has no such settings (musl needs none)."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _FROM_SYSTEM_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))

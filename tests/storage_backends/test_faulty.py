@@ -1,0 +1,142 @@
+"""The fault wrapper: same seed same faults, nothing kept of a failed call, and what a crash leaves."""
+
+from random import Random
+
+import pytest
+from storage_media import InDirectory
+
+from storage_backends.faulty import FaultMix, FaultPlan, FaultyStore, StoreCrashedError
+from storage_backends.interface import LogPolicy, StoreError, StoreFullError
+from storage_backends.memory import MemoryMedium, MemoryStore
+from storage_backends.testing.access import fill, read_all
+from storage_backends.testing.batches import make_batch
+from storage_backends.testing.keys import KEY, SIBLING
+from wire.log_values import EpochStart, LogWrite
+
+POLICY = LogPolicy(durable=False)
+BROKEN = FaultMix(write_full=0.2, write_error=0.2, read_error=0.3)
+
+
+@pytest.fixture
+def medium():
+    return MemoryMedium(power_cuts=True)
+
+
+def one_run(seed):
+    """Try 60 commits and reads; return what happened, and whether the log agrees with it."""
+    store = FaultyStore(MemoryStore(MemoryMedium()), FaultPlan(Random(seed)))
+    log = store.open(KEY, POLICY)
+    store.plan.mix = BROKEN
+    events, end_offset = [], 0
+    for _ in range(60):
+        try:
+            log.commit([LogWrite([make_batch(end_offset)])], sync=True)
+            end_offset += 1
+            events.append("kept")
+        except StoreError as error:
+            events.append(str(error))
+        try:
+            events.append(len(read_all(log, 0)))
+        except StoreError as error:
+            events.append(str(error))
+    store.plan.mix = FaultMix()
+    assert log.load().log_end_offset == end_offset
+    return events
+
+
+def test_a_seed_gives_the_same_faults_again():
+    assert one_run(1) == one_run(1)
+    assert one_run(1) != one_run(2)
+    told = " ".join(map(str, one_run(1)))
+    assert "no space left" in told
+    assert "writing orders-0: I/O error" in told
+    assert "reading orders-0: I/O error" in told
+
+
+def test_full_is_told_from_other_errors(medium):
+    store = FaultyStore(MemoryStore(medium), FaultPlan(Random(1), FaultMix(write_full=1)))
+    with pytest.raises(StoreFullError):
+        store.set_properties({"a": "b"})
+    assert store.properties() == {}
+
+
+def test_slowness_goes_through_the_delay_given(medium):
+    waits = []
+    plan = FaultPlan(Random(1), FaultMix(slow=0.5, max_delay_seconds=2.0), waits.append)
+    log = FaultyStore(MemoryStore(medium), plan).open(KEY, POLICY)
+    fill(log, 50)
+    assert 10 < len(waits) < 40
+    assert all(0 <= each <= 2 for each in waits)
+    assert len(set(waits)) == len(waits)
+
+
+class TestPowerCut:
+    def run(self, medium, seed):
+        plan = FaultPlan(Random(seed))
+        store = FaultyStore(MemoryStore(medium), plan)
+        log = store.open(KEY, POLICY)
+        fill(log, 3)
+        log.commit([LogWrite(epochs=[EpochStart(0, 0)], producers={1: b"synced"})], sync=True)
+        for offset in range(3, 10):
+            log.commit([LogWrite([make_batch(offset)], producers={1: b"%d" % offset})], sync=False)
+        store.crash()
+        with pytest.raises(StoreCrashedError):
+            log.commit([LogWrite()], sync=True)
+        with pytest.raises(StoreCrashedError):
+            log.read(0, 1, 1)
+        store.close()
+        return FaultyStore(MemoryStore(medium), plan).open(KEY, POLICY)
+
+    def test_synced_commits_stay_and_of_the_others_a_prefix(self):
+        ends = set()
+        for seed in range(40):
+            log = self.run(MemoryMedium(power_cuts=True), seed)
+            snapshot = log.load()
+            end = snapshot.log_end_offset
+            ends.add(end)
+            assert snapshot.producers == {1: b"synced" if end == 3 else b"%d" % (end - 1)}
+            assert snapshot.epochs == (EpochStart(0, 0),)
+            fill(log, 1, start=end)
+        assert ends == set(range(3, 11))
+
+    def test_a_synced_commit_takes_those_before_it_along(self, medium):
+        plan = FaultPlan(Random(1))
+        store = FaultyStore(MemoryStore(medium), plan)
+        log = store.open(KEY, POLICY)
+        log.commit([LogWrite([make_batch(0)])], sync=False)
+        log.commit([LogWrite([make_batch(1)])], sync=True)
+        log.truncate(1)
+        store.open(SIBLING, POLICY)
+        store.crash()
+        again = FaultyStore(MemoryStore(medium), plan)
+        assert again.open(KEY, POLICY).load().log_end_offset == 1
+        assert list(again.partitions()) == [KEY, SIBLING]
+
+    def test_a_commit_in_flight_is_lost_or_kept_by_chance(self):
+        ends = set()
+        for seed in range(20):
+            medium, crashing = MemoryMedium(power_cuts=True), []
+            plan = FaultPlan(Random(seed), delay=lambda _, crashing=crashing: crashing[0].crash())
+            store = FaultyStore(MemoryStore(medium), plan)
+            crashing.append(store)
+            log = store.open(KEY, POLICY)
+            fill(log, 1)
+            plan.mix = FaultMix(slow=1.0)
+            with pytest.raises(StoreCrashedError):
+                log.commit([LogWrite([make_batch(1)])], sync=True)
+            plan.mix = FaultMix()
+            ends.add(FaultyStore(MemoryStore(medium), plan).open(KEY, POLICY).load().log_end_offset)
+        assert ends == {1, 2}
+
+
+def test_over_a_real_store_a_crash_is_that_of_the_process(tmp_path):
+    directory = InDirectory(tmp_path)
+    store = FaultyStore(directory.open(), FaultPlan(Random(1)))
+    log = store.open(KEY, POLICY)
+    log.commit([LogWrite([make_batch(0)])], sync=False)
+    store.crash()
+    with pytest.raises(StoreCrashedError):
+        log.load()
+    again = FaultyStore(directory.open(), FaultPlan(Random(1)))
+    assert again.open(KEY, POLICY).load().log_end_offset == 1
+    again.close()

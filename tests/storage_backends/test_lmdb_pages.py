@@ -1,0 +1,165 @@
+"""What is peculiar to reading and writing LMDB pages: shared environments, full maps, joined values."""
+
+import logging
+from dataclasses import replace
+from pickle import PickleBuffer
+
+import pytest
+
+from storage_backends.interface import LogPolicy, OffsetNotInStoreError, StoreError
+from storage_backends.lmdb_segments.store import LmdbStore
+from storage_backends.options import StoreOptions
+from storage_backends.testing.access import fill, joined, read_all
+from storage_backends.testing.batches import make_batch
+from storage_backends.testing.keys import KEY
+from wire.log_values import LogWrite
+
+_BIG = 2**31 - 1
+OPTIONS = StoreOptions(map_slack_bytes=1 << 20, max_open_sealed_segments=2)
+
+
+class Opener:
+    """Opens one directory again and again."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.store = None
+
+    def __call__(self, policy=LogPolicy(), **options):  # noqa: B008
+        self.close()
+        self.store = LmdbStore(self.directory, replace(OPTIONS, **options))
+        return self.store.open(KEY, policy)
+
+    def close(self):
+        if self.store:
+            self.store.close()
+
+
+@pytest.fixture
+def open_log(tmp_path):
+    opener = Opener(tmp_path / "store")
+    yield opener
+    opener.close()
+
+
+def open_environments(log):
+    return sum(segment._handle is not None for segment in log._log.state.segments)
+
+
+class TestSealedSegments:
+    def test_only_a_few_stay_open(self, open_log):
+        log = open_log(LogPolicy(segment_bytes=500))
+        batches = fill(log, 40)
+        for offset in (*range(40), 7, 3):
+            assert read_all(log, offset).startswith(batches[offset].data)
+        assert open_environments(log) <= 3
+
+    def test_one_that_is_lent_is_not_closed(self, open_log):
+        log = open_log(LogPolicy(segment_bytes=500))
+        batches = fill(log, 40)
+        leases = [(offset, log.read(offset, _BIG, 1)) for offset in range(0, 40, 3)]
+        for offset, lease in leases:
+            assert bytes(lease.chunks[0]) == batches[offset].data
+        assert open_environments(log) > 10
+        for _, lease in leases:
+            lease.release()
+        read_all(log, 0)
+        assert open_environments(log) <= 3
+
+    def test_none_is_opened_to_load_or_to_list(self, open_log):
+        fill(open_log(LogPolicy(segment_bytes=500)), 40)
+        log = open_log(LogPolicy(segment_bytes=500))
+        log.load()
+        assert len(log.segments()) > 10
+        assert log.size_bytes() > 0
+        assert open_environments(log) == 1
+
+    def test_one_deleted_while_a_reader_is_on_the_way_to_it(self, open_log):
+        log = open_log(LogPolicy(segment_bytes=500))
+        fill(log, 40)
+        segment = log._log.state.segments[0]
+        log.commit([LogWrite(log_start_offset=30)], sync=True)
+        with pytest.raises(OffsetNotInStoreError):
+            log._lend(segment, 0, 10, 10)
+
+
+class TestLeases:
+    def test_released_views_cannot_be_used_by_mistake(self, open_log):
+        log = open_log()
+        fill(log, 1)
+        lease = log.read(0, _BIG, _BIG)
+        view = lease.chunks[0]
+        lease.release()
+        assert lease.chunks == ()
+        with pytest.raises(ValueError, match="released"):
+            bytes(view)
+
+    def test_pages_that_are_still_in_use_are_kept_and_complained_of(self, open_log, caplog):
+        log = open_log()
+        (batch,) = fill(log, 1)
+        lease = log.read(0, _BIG, _BIG)
+        in_use = PickleBuffer(lease.chunks[0])
+        lease.release()
+        log.close()
+        assert "was released while its bytes were in use" in caplog.text
+        assert bytes(in_use) == batch.data
+
+    def test_beyond_the_limit_bytes_are_copied(self, open_log):
+        log = open_log(max_leases_per_segment=4)
+        (batch,) = fill(log, 1)
+        leases = [log.read(0, _BIG, _BIG) for _ in range(9)]
+        assert [type(lease).__name__ for lease in leases].count("CopyLease") == 6
+        assert all(bytes(lease.chunks[0]) == batch.data for lease in leases)
+        for lease in leases:
+            lease.release()
+
+    def test_closing_the_log_under_a_lease_does_not_unmap_it(self, open_log):
+        log = open_log()
+        (batch,) = fill(log, 1)
+        lease = log.read(0, _BIG, _BIG)
+        log.close()
+        assert bytes(lease.chunks[0]) == batch.data
+        lease.release()
+        with pytest.raises(StoreError, match="closed"):
+            log.read(0, _BIG, _BIG)
+
+
+class TestMaps:
+    def test_a_write_larger_than_the_map_gets_a_segment_of_its_own(self, open_log):
+        log = open_log(LogPolicy(segment_bytes=1000))
+        batches = [make_batch(n, payload=bytes([n]) * 900_000) for n in range(6)]
+        log.commit([LogWrite(batches, producers={1: b"state"})], sync=True)
+        assert [each.base_offset for each in log.segments()] == [0]
+        got = b"".join(read_all(log, n, n + 1) for n in range(6))
+        assert got == joined(batches)
+
+    def test_a_held_lease_that_keeps_pages_from_reuse_only_leads_to_a_roll(self, open_log):
+        log = open_log(LogPolicy(segment_bytes=4000))
+        (first,) = fill(log, 1)
+        lease = log.read(0, _BIG, _BIG)
+        for n in range(400):
+            log.commit([LogWrite(producers={n % 3: b"s" * 3000})], sync=False)
+        assert len(log.segments()) == 2
+        assert bytes(lease.chunks[0]) == first.data
+        lease.release()
+        assert log.load().producers == dict.fromkeys(range(3), b"s" * 3000)
+
+    def test_batches_of_a_commit_are_joined(self, open_log):
+        log = open_log(max_value_bytes=4080)
+        batches = [make_batch(n, payload=b"x" * 500) for n in range(20)]
+        log.commit([LogWrite(batches[:10]), LogWrite(batches[10:])], sync=False)
+        lease = log.read(0, _BIG, _BIG)
+        sizes = [len(chunk) for chunk in lease.chunks]
+        lease.release()
+        assert sum(sizes) == len(joined(batches))
+        assert len(sizes) == 3
+        assert max(sizes) <= 4080
+
+
+def test_nothing_is_logged_in_ordinary_use(open_log, caplog):
+    with caplog.at_level(logging.INFO):
+        log = open_log(LogPolicy(segment_bytes=500))
+        fill(log, 20)
+        log.commit([LogWrite(log_start_offset=9)], sync=True)
+        log.truncate(12)
+    assert caplog.records == []

@@ -1,0 +1,162 @@
+"""Segments written without syncs (`flush.messages` unset), and what is saved of them after the system crashed."""
+
+import logging
+import os
+
+import pytest
+
+from storage_backends.interface import LogPolicy
+from storage_backends.lmdb_segments.layout import partition_dir_name
+from storage_backends.lmdb_segments.store import LmdbStore
+from storage_backends.options import StoreOptions
+from storage_backends.testing.access import fill, joined, read_all
+from storage_backends.testing.batches import make_batch
+from storage_backends.testing.keys import KEY
+from wire.log_values import EpochStart, LogWrite
+
+OPTIONS = StoreOptions(map_slack_bytes=4 << 20, max_value_bytes=4080)
+PAGE_CACHE = LogPolicy(durable=False)
+MARKER = "00000000000000000000.unsynced"
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "store"
+
+
+def directory(root):
+    return root / partition_dir_name(KEY)
+
+
+def markers(root):
+    return sorted(each.name for each in directory(root).glob("*.unsynced"))
+
+
+def commit(log, offset, **more):
+    log.commit([LogWrite([make_batch(offset, payload=b"p" * 3000, leader_epoch=offset // 10)], **more)], sync=False)
+
+
+def after_a_crash(root, fill_log, damage=lambda path: None):
+    """Leave a store as a system crash would: never closed, and marked by another boot."""
+    store = LmdbStore(root, OPTIONS)
+    log = store.open(KEY, PAGE_CACHE)
+    fill_log(log)
+    (marker,) = markers(root)
+    store.close()
+    (directory(root) / marker).write_text("00000000-another-boot")
+    damage(directory(root) / marker.replace(".unsynced", ".lmdb"))
+
+
+def reopened(root):
+    store = LmdbStore(root, OPTIONS)
+    return store, store.open(KEY, PAGE_CACHE)
+
+
+class TestMarker:
+    def test_it_stands_while_commits_are_not_synced_and_goes_when_they_are(self, root):
+        store = LmdbStore(root, OPTIONS)
+        log = store.open(KEY, PAGE_CACHE)
+        assert markers(root) == [MARKER]
+        fill(log, 1)
+        assert markers(root) == []  # `sync` was asked for: the log goes on in a synced segment
+        log.configure(LogPolicy())
+        commit(log, 1)
+        log.configure(PAGE_CACHE)
+        commit(log, 2)
+        assert markers(root) == ["00000000000000000002.unsynced"]
+        store.close()
+        assert markers(root) == []
+
+    def test_a_sealed_segment_has_none(self, root):
+        store = LmdbStore(root, OPTIONS)
+        log = store.open(KEY, LogPolicy(segment_bytes=5000, durable=False))
+        for offset in range(6):
+            commit(log, offset)
+        assert markers(root) == [f"{log.segments()[-1].base_offset:020d}.unsynced"]
+        assert len(log.segments()) > 3
+        store.close()
+
+    def test_a_killed_process_loses_nothing(self, root, caplog):
+        """The same boot: the page cache still has it all."""
+        store = LmdbStore(root, OPTIONS)
+        log = store.open(KEY, PAGE_CACHE)
+        commit(log, 0, producers={1: b"state"})
+        boot_id = (directory(root) / MARKER).read_text()
+        before = log.load()
+        store.close()
+        (directory(root) / MARKER).write_text(boot_id)
+        store, log = reopened(root)
+        assert log.load() == before
+        assert caplog.records == []
+        store.close()
+
+
+class TestSalvage:
+    def test_everything_that_is_whole_is_kept_and_the_loss_is_told(self, root, caplog):
+        def fill_log(log):
+            for offset in range(30):
+                commit(
+                    log, offset, producers={1: b"state"}, epochs=[EpochStart(offset // 10, offset)][: offset % 10 == 0]
+                )
+            log.commit([LogWrite(log_start_offset=5)], sync=False)
+
+        after_a_crash(root, fill_log)
+        with caplog.at_level(logging.WARNING):
+            store, log = reopened(root)
+        assert "kept offsets 0 to 30" in caplog.text
+        assert "set flush.messages=1" in caplog.text
+        snapshot = log.load()
+        assert (snapshot.log_start_offset, snapshot.log_end_offset) == (5, 30)
+        assert snapshot.epochs == (EpochStart(0, 0), EpochStart(1, 10), EpochStart(2, 20))
+        assert snapshot.producers == {}
+        assert read_all(log, 29) == make_batch(29, payload=b"p" * 3000, leader_epoch=2).data
+        assert markers(root) == []
+        fill(log, 3, start=30)
+        store.close()
+
+    def test_only_what_comes_before_a_damaged_batch(self, root):
+        def damage(path):
+            content = bytearray(path.read_bytes())
+            at = content.index(bytes(make_batch(17, payload=b"p" * 3000, leader_epoch=1).data))
+            content[at + 2000] ^= 1
+            path.write_bytes(content)
+
+        after_a_crash(root, lambda log: [commit(log, offset) for offset in range(30)], damage)
+        store, log = reopened(root)
+        assert log.load().log_end_offset == 17
+        assert read_all(log, 16) == make_batch(16, payload=b"p" * 3000, leader_epoch=1).data
+        fill(log, 1, start=17)
+        store.close()
+
+    @pytest.mark.parametrize("cut", [0, 100, 9000, 40_000, 100_000])
+    def test_a_file_whose_pages_are_missing(self, root, cut, caplog):
+        """LMDB dies of a missing page (SIGBUS): the salvaging process does, not this one."""
+        after_a_crash(
+            root, lambda log: [commit(log, offset) for offset in range(60)], lambda path: os.truncate(path, cut)
+        )
+        store, log = reopened(root)
+        end_offset = log.load().log_end_offset
+        assert 0 <= end_offset < 60
+        for offset in range(end_offset):
+            assert read_all(log, offset).startswith(
+                make_batch(offset, payload=b"p" * 3000, leader_epoch=offset // 10).data
+            )
+        fill(log, 2, start=end_offset)
+        store.close()
+        assert "kept offsets 0 to" in caplog.text
+
+    def test_sealed_segments_before_it_stay(self, root):
+        def fill_log(log):
+            log.configure(LogPolicy(segment_bytes=20_000, durable=False))
+            for offset in range(20):
+                commit(log, offset)
+            log.commit([LogWrite(log_start_offset=8)], sync=False)
+
+        after_a_crash(root, fill_log, lambda path: os.truncate(path, 0))
+        store, log = reopened(root)
+        snapshot, segments = log.load(), log.segments()
+        assert 8 <= snapshot.log_end_offset == segments[-1].base_offset < 20
+        assert [each.end_offset for each in segments[:-1]] == [each.base_offset for each in segments[1:]]
+        batches = [make_batch(n, payload=b"p" * 3000, leader_epoch=n // 10) for n in range(8, snapshot.log_end_offset)]
+        assert joined(batches).startswith(read_all(log, 8))
+        store.close()
