@@ -26,6 +26,7 @@ from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, METADA
 from gateway.runtime.producer_ids import ProducerIds
 from gateway.runtime.replica import Shared
 from gateway.runtime.replicas import Replicas
+from gateway.runtime.ticker import Ticker
 from gateway.runtime.settings import LiveSettings
 from gateway.server import Server
 from gateway.services import Services
@@ -136,7 +137,7 @@ async def _join(
     advertised: dict[str, tuple[str, int]],
 ) -> Services:
     settings = LiveSettings(config)
-    shared = Shared(store, env, nursery, Backlog(config.commit_max_pending_bytes), config.commit_max_bytes)
+    shared = Shared(store, env, Ticker(nursery), Backlog(config.commit_max_pending_bytes), config.commit_max_bytes)
     replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, METADATA_LOG_CONFIG, METADATA_LEADER_EPOCH)
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))

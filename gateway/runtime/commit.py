@@ -17,6 +17,7 @@ from collections.abc import Callable
 import trio
 
 from gateway.environment import Environment
+from gateway.runtime.ticker import Ticker
 from storage_backends.interface import PartitionStore, StoreError
 from wire.log_values import LogWrite
 
@@ -112,7 +113,7 @@ class CommitQueue:
         self,
         store: PartitionStore,
         env: Environment,
-        nursery: trio.Nursery,
+        ticker: Ticker,
         backlog: Backlog,
         *,
         max_bytes: int,
@@ -122,7 +123,7 @@ class CommitQueue:
     ) -> None:
         self._store = store
         self._env = env
-        self._nursery = nursery
+        self._ticker = ticker
         self._backlog = backlog
         self._max_bytes = max_bytes
         self._sync = sync
@@ -130,8 +131,8 @@ class CommitQueue:
         self._on_failure = on_failure
         self._pending: deque[_Group] = deque()
         self._inflight: Ticket | None = None
-        self._idle = trio.Event()
-        self._idle.set()
+        self._busy = False
+        self._idle = trio.lowlevel.ParkingLot()
         self._failure: StoreError | None = None
 
     def submit(self, write: LogWrite, end_offset: int) -> Ticket:
@@ -146,9 +147,9 @@ class CommitQueue:
         group.size_bytes += size_bytes
         group.end_offset = end_offset
         self._backlog.add(size_bytes)
-        if self._idle.is_set():
-            self._idle = trio.Event()
-            self._nursery.start_soon(self._drain)
+        if not self._busy:
+            self._busy = True
+            self._ticker.soon(self._begin)
         return group.ticket
 
     def last_ticket(self) -> Ticket | None:
@@ -159,22 +160,46 @@ class CommitQueue:
 
     async def drained(self) -> None:
         """Wait until nothing is pending or in flight."""
-        while not self._idle.is_set():
-            await self._idle.wait()
+        while self._busy:
+            await self._idle.park()
 
     def reset(self) -> None:
         """Accept writes again after a failure; the owner has reloaded the log."""
         self._failure = None
 
+    def _begin(self) -> None:
+        """Commit what is cheaper done at once; the rest, and all that arrives meanwhile, in a task."""
+        sync = self._sync()
+        while self._pending:
+            if sync or self._pending[0].size_bytes > INLINE_COMMIT_MAX_BYTES:
+                self._ticker.nursery.start_soon(self._drain)
+                return
+            group = self._take()
+            try:
+                self._store.commit(group.writes, sync=False)
+            except StoreError as error:
+                self._fail(group, error)
+            else:
+                self._succeed(group)
+        self._rest()
+
+    def _rest(self) -> None:
+        self._busy = False
+        self._idle.unpark_all()
+
     async def _drain(self) -> None:
         try:
             while self._pending:
-                await self._commit(self._pending.popleft())
+                await self._commit(self._take())
         finally:
-            self._idle.set()
+            self._rest()
+
+    def _take(self) -> _Group:
+        group = self._pending.popleft()
+        self._inflight = group.ticket
+        return group
 
     async def _commit(self, group: _Group) -> None:
-        self._inflight = group.ticket
         try:
             # What is being committed must be settled, whoever gives up waiting: a store's work cannot be called back.
             with trio.CancelScope(shield=True):
@@ -182,17 +207,17 @@ class CommitQueue:
         except StoreError as error:
             self._fail(group, error)
         else:
-            self._inflight = None
-            self._backlog.remove(group.size_bytes)
-            self._on_durable(group.end_offset)
-            group.ticket.settle(None)
+            self._succeed(group)
 
     async def _store_writes(self, group: _Group) -> None:
         sync = self._sync()
-        if not sync and group.size_bytes <= INLINE_COMMIT_MAX_BYTES:
-            self._store.commit(group.writes, sync=False)
-        else:
-            await self._env.run_blocking(lambda: self._store.commit(group.writes, sync=sync))
+        await self._env.run_blocking(lambda: self._store.commit(group.writes, sync=sync))
+
+    def _succeed(self, group: _Group) -> None:
+        self._inflight = None
+        self._backlog.remove(group.size_bytes)
+        self._on_durable(group.end_offset)
+        group.ticket.settle(None)
 
     def _fail(self, failed: _Group, error: StoreError) -> None:
         log.error("commit failed partition=%s error=%s", self._store.key, error)

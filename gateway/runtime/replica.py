@@ -17,6 +17,7 @@ import trio
 
 from gateway.environment import Environment
 from gateway.runtime.commit import Backlog, CommitQueue, Ticket
+from gateway.runtime.ticker import Ticker
 from gateway.runtime.watch import Watchable
 from partitions.config import LogConfig
 from partitions.log import PartitionLog
@@ -46,11 +47,11 @@ class ReplicaGoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all replicas of a broker share. `nursery` must outlive them."""
+    """What all replicas of a broker share. The ticker's nursery must outlive them."""
 
     store: Store
     env: Environment
-    nursery: trio.Nursery
+    ticker: Ticker
     backlog: Backlog
     commit_max_bytes: int
 
@@ -125,7 +126,7 @@ class Replica(Watchable):
             self._queue = CommitQueue(
                 self._part,
                 self._env,
-                self._shared.nursery,
+                self._shared.ticker,
                 self._shared.backlog,
                 max_bytes=self._shared.commit_max_bytes,
                 sync=lambda: self._config.flush_messages == 1,
@@ -241,7 +242,7 @@ class Replica(Watchable):
     def _failed(self, error: StoreError) -> None:
         if self.state is ReplicaState.OPEN:
             self.state = ReplicaState.FAILED
-            self._shared.nursery.start_soon(self._reload)
+            self._shared.ticker.nursery.start_soon(self._reload)
 
     async def _reload(self) -> None:
         try:

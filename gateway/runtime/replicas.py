@@ -61,7 +61,7 @@ class Replicas:
         """Act on a new image: retire the replicas of deleted topics, use changed settings. Never blocks."""
         before, self._image = self._image, image
         if before is None:
-            self._shared.nursery.start_soon(self._sweep)
+            self._shared.ticker.nursery.start_soon(self._sweep)
             return
         for (topic, index), replica in list(self._replicas.items()):
             described = image.topic(topic)
@@ -71,7 +71,7 @@ class Replicas:
             else:
                 replica.configure(self._log_config(image, topic))
         if any(image.topic_by_id(topic_id) is None for topic_id in before.topics_by_id):
-            self._shared.nursery.start_soon(self._sweep)
+            self._shared.ticker.nursery.start_soon(self._sweep)
 
     async def _sweep(self) -> None:
         """Delete every log whose topic is no more."""

@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.environment import ProductionEnvironment
 from gateway.runtime.commit import Backlog, CommitQueue
+from gateway.runtime.ticker import Ticker
 from storage_backends.interface import StoreError, StoreFullError
 from wire.log_values import LogWrite, PartitionKey, StoredBatch
 
@@ -52,7 +53,7 @@ class Bench:
         self.queue = CommitQueue(
             self.store,  # type: ignore[arg-type]
             self.env,
-            nursery,
+            Ticker(nursery),
             self.backlog,
             max_bytes=1000,
             sync=lambda: sync,
