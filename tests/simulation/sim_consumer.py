@@ -67,6 +67,16 @@ EXPECTED = frozenset(
     }
 )
 
+REFUSALS = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+"""Errors after which a commit certainly does not count; after others (the coordinator went away) it may."""
+
 
 def raise_for(code: int) -> None:
     if code:
@@ -148,8 +158,10 @@ class SimMember:
                 beat_at = trio.current_time() + HEARTBEAT_S
             if turn % 3 == 0:
                 await self._commit()
-            if self._chance.random() < 0.01:
-                await trio.sleep(self._chance.uniform(0, 2 * SESSION_MS / 1000))  # too slow, and maybe expelled
+            if self._chance.random() < 0.02:
+                # As a consumer whose process stood still: it may have been expelled, and commits what it had read.
+                await trio.sleep(self._chance.uniform(0, 2 * SESSION_MS / 1000))
+                await self._commit()
 
     async def _find_coordinator(self) -> None:
         found = await self._ask(
@@ -249,6 +261,7 @@ class SimMember:
         if not self.positions:
             return
         committed = dict(self.positions)
+        fenced = self._oracle.is_fenced(self._generation)
         for partition, offset in committed.items():
             self._oracle.will_commit(partition, offset)
         parts = [
@@ -263,8 +276,11 @@ class SimMember:
         )
         answer = await self._ask(request, OffsetCommitResponse)
         for part in answer.topics[0].partitions:
-            settle = self._oracle.was_refused if part.error_code else self._oracle.was_committed
-            settle(part.partition_index, committed[part.partition_index])
+            offset = committed[part.partition_index]
+            if part.error_code in REFUSALS:
+                self._oracle.was_refused(part.partition_index, offset)
+            elif not part.error_code:
+                self._oracle.was_committed(part.partition_index, offset, fenced=fenced)
         for part in answer.topics[0].partitions:
             raise_for(part.error_code)
 

@@ -1,6 +1,8 @@
 """What goes wrong in a simulation: the seed decides the mix of faults, their times and their sizes."""
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import trio
 
@@ -17,7 +19,8 @@ class Nemesis:
         self._clients = clients
         self._chance = world.chance("nemesis")
         self._nursery: trio.Nursery | None = None
-        kinds: list[Callable[[], Awaitable[None]]] = [
+        self.done: Counter[str] = Counter()
+        kinds: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self._kill,
             self._cut_power,
             self._restart,
@@ -25,8 +28,8 @@ class Nemesis:
             self._bad_disk,
             self._bad_network,
         ]
-        # Each seed has its own mix: some faults often, some never. Crashes are always among them.
         self._kinds = kinds
+        # Each seed has its own mix: some faults often, some never. Crashes are always among them.
         self._weights = [self._chance.choice((1, 2, 4)) for _ in kinds[:2]]
         self._weights += [self._chance.choice((0, 0, 1, 2, 4)) for _ in kinds[2:]]
         world.network.faults.delay_ms = (0.1, self._chance.choice((1, 5, 50)))
@@ -41,6 +44,7 @@ class Nemesis:
         while trio.current_time() < until_s:
             await trio.sleep(self._chance.uniform(0.1, 3))
             [harm] = self._chance.choices(self._kinds, self._weights)
+            self.done[harm.__name__.removeprefix("_")] += 1
             await harm()
         self._repair()
         if not self._broker.alive:

@@ -7,6 +7,7 @@ runs one seed, prints its digest and, when it fails, why and the newest events.
 
 import argparse
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,7 @@ class Result:
     digest: str
     events: int
     records: int
+    faults: Mapping[str, int]
     failure: str
     trace: tuple[str, ...]
 
@@ -73,12 +75,14 @@ def simulate(seed: int) -> Result:
     world = World(seed)
     oracle = Oracle()
     failure = ""
+    simulation = _Simulation(world, oracle)
     try:
-        run_virtually(seed, lambda: _Simulation(world, oracle).run())
+        run_virtually(seed, simulation.run)
     except Exception as error:  # noqa: BLE001 - told with its seed by whoever asked
         failure = _first_cause(error)
     trace = tuple(map(str, world.trace.newest()))
-    return Result(seed, world.trace.digest, world.trace.count, len(oracle.read), failure, trace)
+    faults = simulation.nemesis.done
+    return Result(seed, world.trace.digest, world.trace.count, len(oracle.read), faults, failure, trace)
 
 
 def _first_cause(error: BaseException) -> str:
@@ -100,7 +104,7 @@ class _Simulation:
         self._members = [SimMember(world, BROKER, oracle, f"member-{number}", GROUP, topic) for number in (1, 2, 3)]
         self._admin = SimClient(world, "admin", BROKER)
         clients = [each.name for each in (*self._producers, *self._members)]
-        self._nemesis = Nemesis(world, self._broker, clients)
+        self.nemesis = Nemesis(world, self._broker, clients)
 
     async def run(self) -> None:
         with self._broker.internal_errors() as internal:
@@ -118,7 +122,7 @@ class _Simulation:
             async with trio.open_nursery() as harm:
                 for producer in self._producers:
                     harm.start_soon(producer.run, ROUNDS)
-                await self._nemesis.run(nursery, FAULTS_UNTIL_S)
+                await self.nemesis.run(nursery, FAULTS_UNTIL_S)
                 harm.cancel_scope.deadline = trio.current_time() + PATIENCE_S
             check(not harm.cancel_scope.cancelled_caught, "producers did not come to an end")
             with trio.move_on_after(PATIENCE_S) as waiting:
@@ -129,7 +133,7 @@ class _Simulation:
 
     async def _all_read(self) -> None:
         ends = await self._end_offsets()
-        while await self._committed() != ends:
+        while await self._committed() != ends:  # noqa: ASYNC110 - the group is the other side of a network
             await trio.sleep(1)
 
     async def _at_rest(self, nursery: trio.Nursery) -> None:

@@ -31,6 +31,7 @@ class Oracle:
         self.idempotent: dict[str, bool] = {}
         self._owners: dict[tuple[int, int], str] = {}
         self._committed: dict[int, int] = {}
+        self._generation = 0
         self._unsure: Counter[tuple[int, int]] = Counter()
 
     def produced(self, producer: str, partition: int, values: Sequence[str]) -> None:
@@ -64,6 +65,7 @@ class Oracle:
     def was_assigned(self, member: str, generation: int, partitions: Sequence[int]) -> None:
         """A member learnt what it owns."""
         check(generation >= 1, f"{member} is in generation {generation}")
+        self._generation = max(generation, self._generation)
         for partition in partitions:
             owner = self._owners.setdefault((generation, partition), member)
             check(owner == member, f"partition {partition} belongs to {owner} and {member} in generation {generation}")
@@ -72,12 +74,17 @@ class Oracle:
         """A commit is sent; until it is answered nobody knows whether it counts."""
         self._unsure[partition, offset] += 1
 
+    def is_fenced(self, generation: int) -> bool:
+        """Whether a commit sent now in `generation` comes too late: a later one has its assignments already."""
+        return generation < self._generation
+
     def was_refused(self, partition: int, offset: int) -> None:
         """A commit was answered with an error: it does not count."""
         self._unsure[partition, offset] -= 1
 
-    def was_committed(self, partition: int, offset: int) -> None:
+    def was_committed(self, partition: int, offset: int, *, fenced: bool) -> None:
         """A commit was acknowledged."""
+        check(not fenced, f"a commit of {offset} for {partition} counted though its member's generation was over")
         self._unsure[partition, offset] -= 1
         self._committed[partition] = max(offset, self._committed.get(partition, NO_OFFSET))
 

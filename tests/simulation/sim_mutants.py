@@ -1,0 +1,155 @@
+"""Bugs to plant: each breaks one promise of the broker, and the simulation must notice.
+
+A mutant patches the living classes through pytest's MonkeyPatch, so that it is gone when its test ends.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import trio
+
+from coordinator.groups import offset_commit
+from gateway.runtime.commit import CommitQueue, Ticket
+from gateway.runtime.replica import Replica
+from gateway.runtime.shards import ShardRuntime
+from partitions.log import PartitionLog
+from partitions.producers import Producers
+from storage_backends.memory import MemoryPartition
+from storage_backends.memory.medium import MediumLog
+from wire.errors import ErrorCode
+from wire.frames import FrameReader
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
+    """Produce is acknowledged as soon as its batch is queued."""
+
+    async def wait(self: Ticket) -> None:
+        await trio.lowlevel.checkpoint()
+
+    patch.setattr(Ticket, "wait", wait)
+
+
+def commit_without_sync(patch: pytest.MonkeyPatch) -> None:
+    """The disk is told to sync and does not."""
+    apply = MediumLog.apply
+    patch.setattr(MediumLog, "apply", lambda self, runs, *, sync: apply(self, runs, sync=sync and False))
+
+
+def read_before_commit(patch: pytest.MonkeyPatch) -> None:
+    """Batches are served while their sync is under way; producers are told after it."""
+    submit, commit = CommitQueue.submit, MemoryPartition.commit
+
+    def eager(self: Any, write: Any, end_offset: int) -> Ticket:
+        ticket = submit(self, write, end_offset)
+        self._store._inner.commit([write], sync=False)
+        self._on_durable(end_offset)
+        return ticket
+
+    def commit_rest(self: MemoryPartition, writes: Any, *, sync: bool) -> None:
+        end = self.load().log_end_offset
+        rest = [each for each in writes if not each.batches or each.batches[0].base_offset >= end]
+        commit(self, rest, sync=sync)
+
+    patch.setattr(CommitQueue, "submit", eager)
+    patch.setattr(MemoryPartition, "commit", commit_rest)
+
+
+def coordinator_replies_before_commit(patch: pytest.MonkeyPatch) -> None:
+    """Group replies, committed offsets among them, go out before their records are on disk."""
+    patch.setattr(ShardRuntime, "_when_durable", lambda _self, action: action())
+
+
+def failed_commit_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    """A store's error is taken for success by whoever waits."""
+    settle = Ticket.settle
+    patch.setattr(Ticket, "settle", lambda self, _error: settle(self, None))
+
+
+def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
+    """After a failed commit the log in memory stays as it was, ahead of the store."""
+    patch.setattr(Replica, "_failed", lambda self, _error: self._queue.reset())
+
+
+def producers_forgotten_at_start(patch: pytest.MonkeyPatch) -> None:
+    """A restarted broker does not know who wrote what."""
+    restore = PartitionLog.restore.__func__  # type: ignore[attr-defined]
+    patch.setattr(
+        PartitionLog,
+        "restore",
+        classmethod(lambda cls, snapshot, *rest: restore(cls, replace(snapshot, producers={}), *rest)),
+    )
+
+
+def producers_not_stored(patch: pytest.MonkeyPatch) -> None:
+    """Producer state is left out of the transaction that stores the batch."""
+    commit = MemoryPartition.commit
+
+    def without(self: MemoryPartition, writes: Any, *, sync: bool) -> None:
+        commit(self, [replace(write, producers={}) for write in writes], sync=sync)
+
+    patch.setattr(MemoryPartition, "commit", without)
+
+
+def duplicates_appended(patch: pytest.MonkeyPatch) -> None:
+    """A retried batch is taken for a new one."""
+    check = Producers.check_batch
+
+    def lax(self: Producers, *rest: Any) -> Any:
+        refused = check(self, *rest)
+        return None if refused and refused.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else refused
+
+    patch.setattr(Producers, "find_duplicate", lambda _self, _header: None)
+    patch.setattr(Producers, "check_batch", lax)
+
+
+def zombies_may_commit(patch: pytest.MonkeyPatch) -> None:
+    """Commits of members that are out of the group, or in an older generation, count."""
+    patch.setattr(offset_commit, "_check", lambda *_: ErrorCode.NONE)
+
+
+def receive_buffer_reused(patch: pytest.MonkeyPatch) -> None:
+    """A connection's buffer is filled anew while its batches still wait for their commit."""
+    get_buffer = FrameReader.get_buffer
+
+    def reuse(self: Any) -> memoryview:
+        if self._start == self._end:
+            self._start = self._end = 0
+        return get_buffer(self)
+
+    patch.setattr(FrameReader, "get_buffer", reuse)
+
+
+def log_lost_at_start(patch: pytest.MonkeyPatch) -> None:
+    """A restarted broker begins the newest batch's offset again: it opens the log one commit too short."""
+    cut_power = MediumLog.cut_power
+
+    def cut(self: MediumLog, survivors: Any) -> None:
+        cut_power(self, survivors)
+        last = self.live.segments[-1].batches
+        if last:
+            self.truncate(last[-1].base_offset)
+
+    patch.setattr(MediumLog, "cut_power", cut)
+
+
+MUTANTS: dict[str, Mutant] = {
+    mutant.__name__: mutant
+    for mutant in (
+        reply_before_commit,
+        commit_without_sync,
+        read_before_commit,
+        coordinator_replies_before_commit,
+        failed_commit_is_acknowledged,
+        failed_commit_is_kept_in_mind,
+        producers_forgotten_at_start,
+        producers_not_stored,
+        duplicates_appended,
+        zombies_may_commit,
+        receive_buffer_reused,
+        log_lost_at_start,
+    )
+}
