@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 import trio
 
+from gateway.blocking import BlockingPool
 from gateway.network import Listener, Transport, dial_tcp, listen_tcp
 from storage_backends.interface import Store
 from storage_backends.opener import open_store
@@ -69,7 +70,7 @@ class ProductionEnvironment:
 
     def __init__(self, *, threads: int = 16) -> None:
         self.random = random.SystemRandom()
-        self._limiter = trio.CapacityLimiter(threads)
+        self._pool = BlockingPool(threads)
 
     def uuid(self) -> uuid.UUID:
         """A random UUID from the operating system's entropy."""
@@ -85,7 +86,7 @@ class ProductionEnvironment:
 
     async def run_blocking(self, call: Callable[[], T]) -> T:
         """Run `call` in a worker thread."""
-        return await trio.to_thread.run_sync(call, limiter=self._limiter)
+        return await self._pool.run(call)
 
     async def listen(self, host: str, port: int) -> Sequence[Listener]:
         """Listen on TCP."""

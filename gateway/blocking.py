@@ -1,0 +1,93 @@
+"""Worker threads for blocking calls, made for many short ones: durable commits.
+
+Trio's own `to_thread` looks after context variables, limiters and cancellation for each call and wakes the loop once
+for each result. Here a call costs a queue entry there and a place in a list back, and results that come in together
+wake the loop once.
+"""
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import outcome
+import trio
+
+T = TypeVar("T")
+
+IDLE_S: Final = 10.0
+"""A thread that had nothing to do for so long ends."""
+
+
+class BlockingPool:
+    """At most `threads` calls at once, the rest in the order of asking. To be used from one `trio.run`.
+
+    Threads are started when needed, end when idle and are daemons: nothing has to be closed.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._limit = threads
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], trio.lowlevel.Task]] = queue.SimpleQueue()
+        self._done: deque[tuple[trio.lowlevel.Task, outcome.Outcome[Any]]] = deque()
+        self._is_delivery_due = False
+        self._unfinished = 0  # calls that were handed in and not yet delivered; the Trio thread's
+        self._threads = 0
+        self._mutex = threading.Lock()
+        self._token: trio.lowlevel.TrioToken | None = None
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Run `call` in a thread. A checkpoint; once handed in, the call is waited for whatever is cancelled."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._token is None:
+            self._token = trio.lowlevel.current_trio_token()
+        self._unfinished += 1
+        with self._mutex:  # a thread that finds nothing to do ends under it: none ends past a job
+            self._jobs.put((call, trio.lowlevel.current_task()))
+            is_short_of_threads = self._threads < min(self._unfinished, self._limit)
+            self._threads += is_short_of_threads
+        if is_short_of_threads:
+            threading.Thread(target=self._work, name="odradek-blocking", daemon=True).start()
+        return cast("T", await trio.lowlevel.wait_task_rescheduled(_never_abort))
+
+    def _work(self) -> None:
+        while True:
+            try:
+                call, task = self._jobs.get(timeout=IDLE_S)
+            except queue.Empty:
+                if self._may_end():
+                    return
+                continue
+            self._done.append((task, outcome.capture(call)))
+            del call, task
+            # Set before the loop is told and cleared before it takes results: none is left lying.
+            if not self._is_delivery_due:
+                self._is_delivery_due = True
+                if not self._tell_loop():
+                    return
+
+    def _may_end(self) -> bool:
+        with self._mutex:
+            if not self._jobs.empty():
+                return False
+            self._threads -= 1
+            return True
+
+    def _tell_loop(self) -> bool:
+        assert self._token is not None
+        try:
+            self._token.run_sync_soon(self._deliver)
+        except trio.RunFinishedError:
+            return False  # nobody is left to wait for anything
+        return True
+
+    def _deliver(self) -> None:
+        self._is_delivery_due = False
+        while self._done:
+            task, result = self._done.popleft()
+            self._unfinished -= 1
+            trio.lowlevel.reschedule(task, result)
+
+
+def _never_abort(_raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
+    return trio.lowlevel.Abort.FAILED

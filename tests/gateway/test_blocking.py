@@ -1,0 +1,89 @@
+"""The pool of threads for blocking calls: results come back, limits and cancellation hold, nothing is lost."""
+
+import threading
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway import blocking
+from gateway.blocking import BlockingPool
+
+
+async def test_each_caller_gets_its_own_result() -> None:
+    pool = BlockingPool(4)
+    got: dict[int, int] = {}
+
+    async def ask(number: int) -> None:
+        got[number] = await pool.run(lambda: number * number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(200):
+            nursery.start_soon(ask, number)
+    assert got == {number: number * number for number in range(200)}
+
+
+async def test_an_error_is_raised_where_the_call_was_made() -> None:
+    pool = BlockingPool(1)
+    with pytest.raises(ZeroDivisionError):
+        await pool.run(lambda: 1 // 0)
+    assert await pool.run(lambda: "still there") == "still there"
+
+
+async def test_no_more_calls_at_once_than_threads(nursery: trio.Nursery) -> None:
+    pool = BlockingPool(3)
+    running, most, gate = 0, 0, threading.Semaphore(0)
+    mutex = threading.Lock()
+
+    def call() -> None:
+        nonlocal running, most
+        with mutex:
+            running += 1
+            most = max(most, running)
+        gate.acquire()
+        with mutex:
+            running -= 1
+
+    for _ in range(10):
+        nursery.start_soon(pool.run, call)
+    await wait_all_tasks_blocked()
+    for _ in range(10):
+        gate.release()
+    await wait_all_tasks_blocked()
+    while running:
+        await pool.run(lambda: None)
+    assert most <= 3
+
+
+async def test_a_started_call_is_waited_for_though_cancelled() -> None:
+    pool = BlockingPool(1)
+    gate, done = threading.Event(), []
+
+    def call() -> str:
+        gate.wait()
+        done.append("done")
+        return "result"
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pool.run, call)
+            await wait_all_tasks_blocked()
+            scope.cancel()
+            gate.set()
+    assert done == ["done"]
+
+
+async def test_a_cancelled_caller_starts_nothing() -> None:
+    pool = BlockingPool(1)
+    done: list[int] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await pool.run(lambda: done.append(1))
+    assert done == []
+
+
+async def test_threads_that_ended_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "IDLE_S", 0.0)
+    pool = BlockingPool(2)
+    for number in range(100):
+        assert await pool.run(lambda: number) == number  # noqa: B023 - called before the next round
