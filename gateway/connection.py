@@ -10,12 +10,10 @@ first waits until all earlier replies are out.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Coroutine
-from typing import Any
 
 import trio
 
-from gateway.dispatch import Call, Dispatcher
+from gateway.dispatch import Call, Dispatcher, PendingResponse
 from gateway.errors import PeerError, first_error
 from gateway.network import Transport
 from gateway.services import Services
@@ -43,10 +41,10 @@ class Connection:
         self._services = services
         self._dispatcher = dispatcher
         self._reader = FrameReader(services.config.socket_request_max_bytes)
-        self._replies: deque[tuple[Call, Awaitable[Any], int]] = deque()
+        self._replies: deque[tuple[Call, PendingResponse, int]] = deque()
         self._in_flight_bytes = 0
-        self._replied = trio.Event()
-        self._begun = trio.Event()
+        self._replied = trio.lowlevel.ParkingLot()
+        self._ready = trio.lowlevel.ParkingLot()
         self._handling = False
         self._draining = False
 
@@ -88,10 +86,8 @@ class Connection:
             log.exception("internal error peer=%s", self.transport.peer, exc_info=first_error(group))
         finally:
             self.transport.close()
-            for call, pending, _ in self._replies:
+            for call, _, _ in self._replies:
                 call.ctx.finish()
-                if isinstance(pending, Coroutine):
-                    pending.close()
 
     async def _run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -148,33 +144,38 @@ class Connection:
             len(self._replies) >= config.connection_max_in_flight_requests
             or self._in_flight_bytes + size_bytes > config.socket_request_max_bytes
         ):
-            await self._replied.wait()
+            await self._replied.park()
         assert call.handler is not None
         pending = await call.handler(call.ctx, call.request)
         self._replies.append((call, pending, size_bytes))
         self._in_flight_bytes += size_bytes
-        self._begun.set()
+        if pending.is_ready:
+            self._wake_replies()
+        else:
+            pending.on_ready(self._wake_replies)
+
+    def _wake_replies(self) -> None:
+        if self._replies and self._replies[0][1].is_ready:
+            self._ready.unpark_all()
 
     async def _reply_in_order(self) -> None:
         while True:
-            await self._begun.wait()
-            self._begun = trio.Event()
-            while self._replies:
+            while self._replies and self._replies[0][1].is_ready:
                 call, pending, size_bytes = self._replies[0]
-                response = await pending
+                response = pending.response()
                 if response is not None:
                     await self._send(call, response)
                 call.ctx.finish()
                 self._replies.popleft()
                 self._in_flight_bytes -= size_bytes
-                self._replied.set()
-                self._replied = trio.Event()
+                self._replied.unpark_all()
             if self._draining and not self.busy:
                 self.transport.close()
+            await self._ready.park()
 
     async def _all_replied(self) -> None:
         while self._replies:
-            await self._replied.wait()
+            await self._replied.park()
 
     async def _send(self, call: Call, response: Message) -> None:
         parts = self._dispatcher.encode(call.ctx, response)

@@ -4,15 +4,14 @@ Kafka answers an unknown key or version by closing the connection, with one exce
 is answered in body version 0 with error 35 (KIP-511), so that a newer client can try again with less.
 
 A handler is `handle(ctx, request) -> response` in the module of `gateway/handlers/` that has the API's name, beside
-`REQUEST`, the message it takes. A *pipelined* one returns an
-awaitable that yields the response instead: when it returns, the request has taken its place in the order of things and
-the connection may begin the next one. It may also yield None: no response (Produce with acks=0).
+`REQUEST`, the message it takes. A *pipelined* one returns a `PendingResponse` instead: when it returns, the request has
+taken its place in the order of things and the connection may begin the next one.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from gateway.context import RequestContext
 from gateway.errors import PeerError
@@ -29,6 +28,23 @@ Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 
 PIPELINED: Final = frozenset({ApiKey.PRODUCE})
 """Requests whose successors on the same connection may begin while they wait for the disk."""
+
+
+class PendingResponse(Protocol):
+    """What a pipelined handler returns."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `response` may be called."""
+        ...
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when it is ready, unless it is already. Once."""
+        ...
+
+    def response(self) -> Any:  # noqa: ANN401
+        """The response, or None: no response (Produce with acks=0). Raises PeerError."""
+        ...
 
 
 @dataclass(slots=True)

@@ -1,13 +1,12 @@
 """Produce (API 0), versions 3 to 11; 0 to 2 are advertised for old librdkafka's sake and refused (KAFKA-18659).
 
-The handler is pipelined: when it returns, every batch has its offsets or its refusal, and the awaitable it returns
-yields the response once all of it is on disk. With acks=0 there is no response; on an error the connection is closed,
-as Kafka does.
+The handler is pipelined: when it returns, every batch has its offsets or its refusal, and what it returns is ready once
+all of it is on disk. With acks=0 there is no response; on an error the connection is closed, as Kafka does.
 
 Gaps: transactions come with the transaction coordinator.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Callable
 from typing import Final
 
 from coordinator.metadata.names import INTERNAL_TOPICS
@@ -33,14 +32,58 @@ VALID_ACKS: Final = frozenset({-1, 0, 1})
 _Pending = tuple[PartitionProduceResponse, Ticket | None]
 
 
-async def handle(ctx: RequestContext, request: ProduceRequest) -> Awaitable[ProduceResponse | None]:
+class PendingProduce:
+    """The response of a Produce on its way to the disk: ready when the commits of all its batches are settled."""
+
+    __slots__ = ("_acks", "_appended", "_callback", "_unsettled")
+
+    def __init__(self, acks: int, appended: list[tuple[str, list[_Pending]]]) -> None:
+        self._acks = acks
+        self._appended = appended
+        self._callback: Callable[[], None] | None = None
+        self._unsettled = 0
+        for _, results in appended:
+            for _, ticket in results:
+                if ticket is not None and not ticket.settled:
+                    self._unsettled += 1
+                    ticket.on_settled(self._settled)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every commit is settled."""
+        return not self._unsettled
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """See `PendingResponse.on_ready`."""
+        self._callback = callback
+
+    def _settled(self, _: StoreError | None) -> None:
+        self._unsettled -= 1
+        if not self._unsettled and self._callback is not None:
+            self._callback()
+
+    def response(self) -> ProduceResponse | None:
+        """None with acks=0. Raises RequestRefusedError for an error then."""
+        responses = tuple(
+            [
+                TopicProduceResponse(name=name, partition_responses=tuple([_outcome(*one) for one in results]))
+                for name, results in self._appended
+            ]
+        )
+        if self._acks == 0:
+            _close_on_error(responses)
+            return None
+        return ProduceResponse(responses=responses)
+
+
+async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce:
     """Append every partition's batch; return what becomes the response. Order: that of the calls."""
     await ctx.services.replicas.backlog.room()
     appended: list[tuple[str, list[_Pending]]] = []
     for topic in request.topic_data:
         results = [await _append(ctx, topic.name, part, request.acks) for part in topic.partition_data]
         appended.append((topic.name, results))
-    return _answer(ctx, request, appended)
+    return PendingProduce(request.acks, appended)
 
 
 async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, acks: int) -> _Pending:
@@ -91,29 +134,10 @@ def _rejection(index: int, rejected: Rejected) -> PartitionProduceResponse:
     )
 
 
-async def _answer(
-    ctx: RequestContext, request: ProduceRequest, appended: list[tuple[str, list[_Pending]]]
-) -> ProduceResponse | None:
-    responses = tuple(
-        [
-            TopicProduceResponse(name=name, partition_responses=tuple([await _settled(*one) for one in results]))
-            for name, results in appended
-        ]
-    )
-    if request.acks == 0:
-        _close_on_error(responses)
-        return None
-    return ProduceResponse(responses=responses)
-
-
-async def _settled(response: PartitionProduceResponse, ticket: Ticket | None) -> PartitionProduceResponse:
-    if ticket is None:
+def _outcome(response: PartitionProduceResponse, ticket: Ticket | None) -> PartitionProduceResponse:
+    if ticket is None or ticket.error is None:
         return response
-    try:
-        await ticket.wait()
-    except StoreError as error:
-        return _refusal(response.index, error_of_store(error))
-    return response
+    return _refusal(response.index, error_of_store(ticket.error))
 
 
 def _close_on_error(responses: tuple[TopicProduceResponse, ...]) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import trio
 
 from coordinator.groups import offset_commit
+from gateway.handlers.produce import PendingProduce
 from gateway.runtime.commit import CommitQueue, Ticket
 from gateway.runtime.replica import Replica
 from gateway.runtime.shards import ShardRuntime
@@ -26,11 +26,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Produce is acknowledged as soon as its batch is queued."""
-
-    async def wait(self: Ticket) -> None:
-        await trio.lowlevel.checkpoint()
-
-    patch.setattr(Ticket, "wait", wait)
+    patch.setattr(PendingProduce, "is_ready", True)
 
 
 def commit_without_sync(patch: pytest.MonkeyPatch) -> None:
