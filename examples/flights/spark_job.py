@@ -24,7 +24,11 @@ def main() -> None:
         .master("local[2]")
         .config("spark.jars", ",".join(str(jar) for jar in sorted(Path(options.jars).glob("*.jar"))))
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
+        .config(
+            "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        )  # a short job: start quickly
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
