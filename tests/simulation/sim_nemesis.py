@@ -47,7 +47,7 @@ class Nemesis:
             self.done[harm.__name__.removeprefix("_")] += 1
             await harm()
         self._repair()
-        if not self._broker.alive:
+        if not self._broker.running:
             self._broker.start(nursery)
 
     def _repair(self) -> None:

@@ -7,7 +7,7 @@ runs one seed, prints its digest and, when it fails, why and the newest events.
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from sim_producer import SimProducer
 
 from gateway.testing.simulation import World, run_virtually
 from gateway.testing.simulation.broker_host import BrokerHost
+from gateway.testing.simulation.disk import Medium, VolatileMedium
 from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -70,9 +71,9 @@ class Result:
         return f"seed {self.seed}: {self.failure}\nreproduce with: {command}\n" + "\n".join(self.trace[-60:])
 
 
-def simulate(seed: int) -> Result:
+def simulate(seed: int, medium: Callable[[], Medium] = VolatileMedium) -> Result:
     """Run the simulation that `seed` stands for. What fails is in the result, whatever it is."""
-    world = World(seed)
+    world = World(seed, medium)
     oracle = Oracle()
     failure = ""
     simulation = _Simulation(world, oracle)
@@ -80,6 +81,8 @@ def simulate(seed: int) -> Result:
         run_virtually(seed, simulation.run)
     except Exception as error:  # noqa: BLE001 - told with its seed by whoever asked
         failure = _first_cause(error)
+    finally:
+        world.close()
     trace = tuple(map(str, world.trace.newest()))
     faults = simulation.nemesis.done
     return Result(seed, world.trace.digest, world.trace.count, len(oracle.read), faults, failure, trace)

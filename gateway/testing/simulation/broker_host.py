@@ -3,12 +3,21 @@
 import logging
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 import trio
 
 from gateway.broker import Broker, open_broker
 from gateway.config import load_config
+from gateway.errors import first_error
+from gateway.runtime.shards import CoordinatorError
 from gateway.testing.simulation.environment import SimEnvironment, World
+from storage_backends.interface import StoreError, StoreFullError
+
+START_ERRORS: Final = (StoreError, StoreFullError, CoordinatorError)
+"""What `open_broker` raises when the disk fails under it."""
+RESTART_S: Final = 0.5
+"""How soon a supervisor starts a broker again that could not start."""
 
 
 class BrokerHost:
@@ -34,32 +43,53 @@ class BrokerHost:
         """Whether a process runs that has not crashed."""
         return self._env is not None and not self._env.dead
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return not self._ended.is_set()
+
     def start(self, nursery: trio.Nursery) -> None:
-        """Start the broker in the background. Its failure, unless by a crash, fails the nursery."""
-        assert self._ended.is_set(), "it runs already"
+        """Start the broker in the background, again and again where a bad disk keeps it from starting.
+
+        Any other failure, unless by a crash, fails the nursery.
+        """
+        assert not self.running
         self._ended, self._ready = trio.Event(), trio.Event()
-        self._env = self._world.environment(self.host)
         self._process = trio.CancelScope()
-        nursery.start_soon(self._live, self._env, self._process)
+        nursery.start_soon(self._live, self._process)
 
     async def ready(self) -> None:
         """Wait until the broker that was started last serves, or has ended before it did."""
         await self._ready.wait()
 
-    async def _live(self, env: SimEnvironment, process: trio.CancelScope) -> None:
-        self._world.record(self.host, "starting")
+    async def _live(self, process: trio.CancelScope) -> None:
         try:
             with process:
-                await self._serve(env)
+                while await self._is_kept_from_starting():  # noqa: ASYNC110 - waits for no event, as supervisors do
+                    await trio.sleep(RESTART_S)
+        finally:
+            self._ended.set()
+            self._ready.set()
+
+    async def _is_kept_from_starting(self) -> bool:
+        """Run the broker to its end; return whether a bad disk kept it from starting."""
+        env = self._env = self._world.environment(self.host)
+        self._world.record(self.host, "starting")
+        try:
+            await self._serve(env)
         except Exception as error:
-            if not env.dead:
+            kind = type(first_error(BaseExceptionGroup("", [error])))
+            if env.dead:
+                self._world.record(self.host, f"crashed process ended with {kind.__name__}")
+                return False
+            if self._ready.is_set() or kind not in START_ERRORS or not self._world.disk(self.host).is_bad:
                 raise
-            self._world.record(self.host, f"crashed process ended with {type(error).__name__}")
+            self._world.record(self.host, f"did not start: {kind.__name__}")
+            return True
         finally:
             env.dead = True
             self.broker = None
-            self._ended.set()
-            self._ready.set()
+        return False
 
     async def _serve(self, env: SimEnvironment) -> None:
         config = load_config(overrides=self._settings, environ={})
@@ -72,9 +102,10 @@ class BrokerHost:
 
     async def crash(self, *, power_cut: bool) -> None:
         """Kill the broker at this very moment and wait until its remains are gone; no error when it does not run."""
-        if self._env is None or self._process is None or not self.alive:
+        if self._process is None or not self.running:
             return
-        self._world.crash(self._env, power_cut=power_cut)
+        if self._env is not None and self.alive:
+            self._world.crash(self._env, power_cut=power_cut)
         self._process.cancel()
         await self._ended.wait()
 

@@ -6,6 +6,7 @@ nothing that still unwinds in it can reach the medium.
 
 import random
 from dataclasses import dataclass
+from typing import Protocol
 
 from storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
 from storage_backends.interface import Store
@@ -21,20 +22,49 @@ class DiskPace:
     stall_ms: float = 2000.0
 
 
-class Disk:
-    """The disk of one host. `pace` and `errors` may be changed while it runs."""
+class Medium(Protocol):
+    """What keeps a disk's data between processes."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def open(self) -> Store:
+        """Open the store that is on it. Raises StoreError."""
+        ...
+
+
+class VolatileMedium:
+    """Memory that forgets what was not synced when the power fails."""
+
+    def __init__(self) -> None:
+        self._medium = MemoryMedium(power_cuts=True)
+
+    def open(self) -> Store:
+        """See `Medium.open`."""
+        return MemoryStore(self._medium)
+
+
+class Disk:
+    """The disk of one host. `pace` and `errors` may be changed while it runs.
+
+    Over another medium than memory a power cut is no worse than the death of the process.
+    """
+
+    def __init__(self, chance: random.Random, medium: Medium | None = None) -> None:
         self.pace = DiskPace()
         self.errors = FaultMix()
         self._chance = chance
-        self._medium = MemoryMedium(power_cuts=True)
-        self._inner: MemoryStore | None = None
+        self._medium = medium or VolatileMedium()
+        self._inner: Store | None = None
         self._store: FaultyStore | None = None
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it fails calls at present."""
+        return any((self.errors.write_full, self.errors.write_error, self.errors.read_error))
 
     def open(self) -> Store:
         """Open the store for a new process. Raises StoreLockedError while another has it open."""
-        self._inner = MemoryStore(self._medium)
+        if self._store is not None and self._store.has_crashed:
+            self.close()
+        self._inner = self._medium.open()
         self._store = FaultyStore(self._inner, FaultPlan(self._chance, self.errors))
         return self._store
 
@@ -48,13 +78,20 @@ class Disk:
         return before_ms / 1000, (busy_ms - before_ms) / 1000
 
     def crash(self, *, power_cut: bool) -> None:
-        """Take the store from its process; with a power cut also lose unsynced commits, each log's newest ones."""
-        store, inner = self._store, self._inner
-        if store is None or inner is None:
+        """Take the store from its process; with a power cut also lose unsynced commits, each log's newest ones.
+
+        The process may still give back what it borrowed; the store under it is closed when another opens it.
+        """
+        if self._store is None:
             return
-        if power_cut:
-            store.crash()
-        else:
-            store.has_crashed = True
-            inner.abandon()
+        self._store.has_crashed = True
+        if isinstance(self._inner, MemoryStore):
+            self._inner.abandon()
+            if power_cut and self._inner.medium.power_cuts:
+                self._inner.medium.cut_power(lambda count: self._chance.randint(0, count))
+
+    def close(self) -> None:
+        """Close what is open under a process that is gone. Idempotent."""
+        if self._inner is not None:
+            self._inner.close()
         self._store = self._inner = None

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import trio
 
 from gateway.network import Listener, Transport
-from gateway.testing.simulation.disk import Disk
+from gateway.testing.simulation.disk import Disk, Medium, VolatileMedium
 from gateway.testing.simulation.network import MemoryNetwork
 from gateway.testing.simulation.trace import Trace
 from storage_backends.interface import Store, StoreError
@@ -24,10 +24,11 @@ EPOCH_MS: Final = 1_750_000_000_000
 
 
 class World:
-    """Everything of one simulation, decided by `seed`."""
+    """Everything of one simulation, decided by `seed`. `medium()` makes another disk than one of volatile memory."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, medium: Callable[[], Medium] = VolatileMedium) -> None:
         self.seed = seed
+        self._medium = medium
         self.trace = Trace()
         self.network = MemoryNetwork(self.chance("network"), record=self.record)
         self._disks: dict[str, Disk] = {}
@@ -44,8 +45,13 @@ class World:
     def disk(self, host: str) -> Disk:
         """The disk of `host`, which stays the same through crashes."""
         if host not in self._disks:
-            self._disks[host] = Disk(self.chance(f"disk of {host}"))
+            self._disks[host] = Disk(self.chance(f"disk of {host}"), self._medium())
         return self._disks[host]
+
+    def close(self) -> None:
+        """Close what crashed processes left open on disks."""
+        for disk in self._disks.values():
+            disk.close()
 
     def environment(self, host: str) -> "SimEnvironment":
         """What a process started on `host` now is given."""

@@ -1,0 +1,40 @@
+"""The same simulation over the memory store and over real LMDB segments takes the very same course.
+
+Every answer of the store goes into what clients are sent, and every byte that they are sent into the digest. Power cuts
+are no worse than kills here, as LMDB's files cannot be made to forget.
+"""
+
+import itertools
+
+import pytest
+from sim_one_broker import simulate
+
+from storage_backends.lmdb_segments.partition import LmdbPartition
+from storage_backends.memory import MemoryMedium, MemoryStore
+from storage_backends.opener import StoreOptions, open_store
+
+
+class Memory:
+    def __init__(self):
+        self.medium = MemoryMedium()
+
+    def open(self):
+        return MemoryStore(self.medium)
+
+
+class Directory:
+    def __init__(self, path):
+        self.path = path
+
+    def open(self):
+        return open_store(f"lmdb://{self.path}", StoreOptions(max_value_bytes=1))  # reads may stop between values
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lmdb_gives_the_trace_that_memory_gives(seed, tmp_path, monkeypatch):
+    monkeypatch.setattr(LmdbPartition, "is_hot", lambda _self, _offset: True)  # a matter of time only
+    numbers = itertools.count()
+    in_memory = simulate(seed, Memory)
+    on_disk = simulate(seed, lambda: Directory(tmp_path / str(next(numbers))))
+    assert not on_disk.failure, on_disk.explain()
+    assert on_disk.digest == in_memory.digest
