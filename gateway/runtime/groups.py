@@ -53,7 +53,10 @@ class GroupCoordinator:
     async def ensure_topic(self) -> None:
         """Create the offsets topic unless it is there. Raises CoordinatorError."""
         if self._metadata.image.topic(OFFSETS_TOPIC) is None:
-            await self._metadata.auto_create([OFFSETS_TOPIC])
+            refused = (await self._metadata.auto_create([OFFSETS_TOPIC]))[OFFSETS_TOPIC]
+            if refused is not None:
+                log.error("cannot create topic=%s cause=%s", OFFSETS_TOPIC, refused)
+                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def call(self, group_id: str, operation: GroupOperation, reply_type: type[R]) -> R:
         """Run `operation` on the group's shard and wait for its reply. Raises CoordinatorError."""
@@ -89,7 +92,11 @@ class GroupCoordinator:
         return runtime
 
     def topics_deleted(self, names: list[str]) -> None:
-        """Forget the offsets committed for topics that are gone."""
+        """Forget the offsets committed for topics that are gone; with the offsets topic all groups go."""
+        if OFFSETS_TOPIC in names:
+            log.warning("topic=%s was deleted, and all groups and their offsets with it", OFFSETS_TOPIC)
+            self.stop()
+            self._shards.clear()
         for runtime in self._shards.values():
             runtime.run(lambda shard, now_ms: shard.on_topics_deleted(names, now_ms))
 
@@ -114,8 +121,8 @@ class GroupCoordinator:
             return
         try:
             await runtime.load()
-        except CoordinatorError as error:
-            log.warning("group coordinator shard not loaded partition=%s cause=%s", runtime.replica.key, error)
+        except CoordinatorError:
+            return  # said in the log; the next request tries again
 
     async def _sleep_until_due(self) -> None:
         now_ms = self._clock.now_ms()

@@ -4,7 +4,7 @@ Offsets are assigned on the Trio thread, the moment a batch is accepted; the bat
 commit settles, and only then does the high watermark pass it. When a commit fails, everything assigned behind the last
 durable offset is void: the pure log is built again from the store and the partition serves on.
 
-    closed ──ensure_open──► open ──commit failed──► failed ──reload──► open
+    closed ──ensure_open──► open ──commit failed──► failed ──ensure_open──► open
        any ──close──► gone (the topic was deleted, or the broker stops)
 """
 
@@ -21,6 +21,7 @@ from gateway.runtime.ticker import Ticker
 from gateway.runtime.watch import Watchable
 from partitions.config import LogConfig
 from partitions.log import PartitionLog
+from partitions.producers import ProducerRowError
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, Store, StoreError
 from wire.log_values import LogSnapshot, LogWrite, PartitionKey
@@ -108,19 +109,23 @@ class Replica(Watchable):
                 raise ReplicaGoneError(str(self.key))
 
     async def _open_or_reload(self) -> None:
+        failed = self.state is ReplicaState.FAILED
         try:
             snapshot = await self._env.run_blocking(self._load)
-        except StoreError as error:
+            restored = PartitionLog.restore(snapshot, self._config, self._env.wall_ms())
+        except (StoreError, ProducerRowError) as error:
             log.error("cannot open partition=%s error=%s", self.key, error)  # noqa: TRY400 - the message says it all
             raise ReplicaOfflineError(str(self.key)) from error
-        self._restore(snapshot)
+        self._lead(restored)
+        if failed:
+            log.info("partition loaded again partition=%s log_end_offset=%d", self.key, restored.log_end_offset)
 
     def _load(self) -> LogSnapshot:
         if self._part is None:
             self._part = self._shared.store.open(self.key, policy_of(self._config))
         return self._part.load()
 
-    def _restore(self, snapshot: LogSnapshot) -> None:
+    def _lead(self, restored: PartitionLog) -> None:
         assert self._part is not None
         if self._queue is None:
             self._queue = CommitQueue(
@@ -134,7 +139,7 @@ class Replica(Watchable):
                 on_failure=self._failed,
             )
         self._queue.reset()
-        self._log = PartitionLog.restore(snapshot, self._config, self._env.wall_ms())
+        self._log = restored
         self.state = ReplicaState.OPEN
         write = self._log.become_leader(self._leader_epoch, self._env.wall_ms())
         if write is not None:
@@ -222,11 +227,15 @@ class Replica(Watchable):
         if self._part is not None:
             self._part.configure(policy_of(config))
 
+    def retire(self) -> None:
+        """The partition is no more: refuse new calls and wake who waits; `close` follows."""
+        self.state = ReplicaState.GONE
+        self.notify()
+
     async def close(self) -> None:
         """Stop serving: refuse new calls, finish commits, wait for leases, close the store's log."""
         async with self._opening:
-            self.state = ReplicaState.GONE
-            self.notify()
+            self.retire()
             if self._queue is not None:
                 await self._queue.drained()
             while self._leases:
@@ -241,15 +250,9 @@ class Replica(Watchable):
 
     def _failed(self, error: StoreError) -> None:
         if self.state is ReplicaState.OPEN:
+            # Loaded again by whoever needs it next, not here: leading begins with a write, and on a full disk that
+            # would fail, and be tried again, for ever.
             self.state = ReplicaState.FAILED
-            self._shared.ticker.nursery.start_soon(self._reload)
-
-    async def _reload(self) -> None:
-        try:
-            await self.ensure_open()
-        except (ReplicaOfflineError, ReplicaGoneError):
-            return  # said in the log; the next request tries again
-        log.info("partition serves again partition=%s log_end_offset=%d", self.key, self.log.log_end_offset)
 
 
 def policy_of(config: LogConfig) -> LogPolicy:

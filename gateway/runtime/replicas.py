@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import trio
 
 from coordinator.metadata.image import MetadataImage, TopicImage
-from gateway.runtime.replica import Replica, ReplicaState, Shared
+from gateway.runtime.replica import Replica, Shared
 from partitions.config import LogConfig
 from storage_backends.interface import StoreError
 from wire.log_values import PartitionKey
@@ -66,7 +66,7 @@ class Replicas:
         for (topic, index), replica in list(self._replicas.items()):
             described = image.topic(topic)
             if described is None or described.topic_id != replica.key.topic_id:
-                replica.state = ReplicaState.GONE
+                replica.retire()
                 self._retired[replica.key] = self._replicas.pop((topic, index))
             else:
                 replica.configure(self._log_config(image, topic))
@@ -76,7 +76,12 @@ class Replicas:
     async def _sweep(self) -> None:
         """Delete every log whose topic is no more."""
         async with self._sweeping:
-            for key in await self._shared.env.run_blocking(self._shared.store.partitions):
+            try:
+                keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+            except StoreError:
+                log.exception("cannot look for the logs of deleted topics, tried again at the next start")
+                return
+            for key in keys:
                 if self._is_stray(key):
                     await self._delete(key)
 
@@ -99,9 +104,11 @@ class Replicas:
         return list(self._replicas.values())
 
     async def stored(self, topic: str) -> list[int]:
-        """The indexes of the partitions of `topic` that the store holds a log of, opened or not."""
+        """The indexes of the partitions of `topic` that the store holds a log of, opened or not. Raises StoreError."""
         keys = await self._shared.env.run_blocking(self._shared.store.partitions)
-        return [key.index for key in keys if key.topic == topic]
+        described = None if self._image is None else self._image.topic(topic)
+        # A log of another id belongs to a deleted topic of that name and has not been swept away yet.
+        return [key.index for key in keys if described is not None and key.topic_id == described.topic_id]
 
     def wake_all(self) -> None:
         """Wake every waiting Fetch: the broker stops."""

@@ -19,9 +19,10 @@ from gateway.environment import Environment
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from partitions.results import AppendOrigin, Rejected
 from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, ProtocolError
 from wire.records.batch import iter_headers
 from wire.records.builder import SimpleRecord, build_batch
+from wire.records.errors import InvalidRecordBatch
 from wire.records.reader import read_records
 
 log = logging.getLogger(__name__)
@@ -127,14 +128,22 @@ class ShardRuntime(Generic[S]):
         self.state = ShardState.LOADING
         shard = self._make()
         try:
-            await self.replica.ensure_open()
             await self._replay_log(shard)
-        except ReplicaOfflineError as error:
-            self.state = ShardState.NEW
-            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         except ReplicaGoneError as error:
             self.state = ShardState.STOPPED
             raise CoordinatorError(ErrorCode.NOT_COORDINATOR) from error
+        except (ReplicaOfflineError, ProtocolError, InvalidRecordBatch) as error:
+            self.state = ShardState.NEW
+            log.error("coordinator shard not loaded partition=%s error=%s", self.replica.key, error)  # noqa: TRY400
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except BaseException:  # cancelled, most likely: the next call begins anew
+            self.state = ShardState.NEW
+            raise
+        self._activate(shard)
+
+    def _activate(self, shard: S) -> None:
+        if self.state is ShardState.STOPPED:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
         self._shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
         self._apply(shard.on_loaded)
         if self._publish is not None:
@@ -142,6 +151,7 @@ class ShardRuntime(Generic[S]):
 
     async def _replay_log(self, shard: S) -> None:
         replica, now_ms = self.replica, self._clock.now_ms()
+        await replica.ensure_open()
         offset, end = replica.log.log_start_offset, replica.log.log_end_offset
         while offset < end:
             lease = await replica.read(offset, end, LOAD_CHUNK_BYTES)
