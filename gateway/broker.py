@@ -18,7 +18,7 @@ from coordinator.metadata.image import MetadataImage
 from coordinator.metadata.settings import MetadataConfig
 from gateway.config import BrokerConfig
 from gateway.environment import Environment, ProductionEnvironment
-from gateway.errors import first_error
+from gateway.errors import StartError, first_error
 from gateway.network import Listener
 from gateway.runtime.commit import Backlog
 from gateway.runtime.groups import GroupCoordinator
@@ -26,8 +26,9 @@ from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, METADA
 from gateway.runtime.producer_ids import ProducerIds
 from gateway.runtime.replica import Shared
 from gateway.runtime.replicas import Replicas
-from gateway.runtime.ticker import Ticker
 from gateway.runtime.settings import LiveSettings
+from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.ticker import Ticker
 from gateway.server import Server
 from gateway.services import Services
 from storage_backends.interface import Store
@@ -90,8 +91,8 @@ class Broker:
 async def open_broker(config: BrokerConfig, env: Environment) -> "AsyncGenerator[Broker]":
     """Open everything that a broker needs, and close it again at the end.
 
-    Raises StoreError (locked by another process, another format), OSError (a port in use) and CoordinatorError (the
-    metadata log cannot be read).
+    Raises StoreError (locked by another process, another format), OSError (a port in use) and StartError (the metadata
+    log cannot be read or written).
     """
     store = await env.run_blocking(lambda: env.open_store(config.storage_url))
     try:
@@ -151,9 +152,18 @@ async def _join(
             groups.topics_deleted(deleted)
 
     metadata.on_published = published
-    await metadata.load()
-    await metadata.register(advertised, config.rack)
+    await _start(metadata, advertised, config.rack)
     return Services(env, settings, metadata, replicas, groups, ProducerIds(metadata), advertised)
+
+
+async def _start(metadata: MetadataService, advertised: dict[str, tuple[str, int]], rack: str | None) -> None:
+    doing = "read"
+    try:
+        await metadata.load()
+        doing = "written"
+        await metadata.register(advertised, rack)
+    except CoordinatorError as error:
+        raise StartError(f"the metadata log cannot be {doing}: see the error above") from error
 
 
 class Running:
@@ -179,7 +189,13 @@ class Running:
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Create a topic from another thread, and return when clients can use it. Raises RuntimeError when refused."""
-        trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
+        from concurrent.futures import ThreadPoolExecutor
+
+        def call() -> None:
+            trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
+
+        with ThreadPoolExecutor(1) as pool:  # for Trio refuses to be called from a thread that runs another Trio
+            pool.submit(call).result()
 
     async def _create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         wanted = CreatableTopic(
@@ -189,7 +205,10 @@ class Running:
             configs=tuple([CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]),
         )
         request = CreateTopicsRequest(topics=(wanted,))
-        response = await self._broker.services.metadata.create_topics(request)
+        try:
+            response = await self._broker.services.metadata.create_topics(request)
+        except CoordinatorError as error:
+            raise RuntimeError(f"cannot create topic {name}: the metadata log does not serve") from error
         result = response.topics[0]
         if result.error_code:
             raise RuntimeError(f"cannot create topic {name}: {result.error_message}")
