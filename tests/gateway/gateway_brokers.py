@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -133,12 +134,11 @@ class ThreadBroker:
 class ProcessBroker:
     """`odradek serve` in a process of its own, its log in `log_path`; the port stays when it is started again."""
 
-    def __init__(self, directory: Path, *arguments: str, preexec: Callable[[], None] | None = None) -> None:
+    def __init__(self, directory: Path, *arguments: str) -> None:
         self.directory = directory
         self.log_path = directory.parent / f"{directory.name}.log"
         self.port = 0
         self._arguments = arguments
-        self._preexec = preexec
         self.process: subprocess.Popen[str] | None = None
 
     @property
@@ -167,8 +167,7 @@ class ProcessBroker:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                preexec_fn=self._preexec,
-                env=environment(),  # noqa: PLW1509
+                env=environment(),
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -197,17 +196,17 @@ class ProcessBroker:
     def log(self) -> str:
         return self.log_path.read_text()
 
+    def limit(self, what: int, soft: int) -> None:
+        """Set a resource limit of the running process; it can be raised again."""
+        assert self.process is not None
+        _, hard = resource.prlimit(self.process.pid, what)
+        resource.prlimit(self.process.pid, what, (soft, hard))
+
     def memory_bytes(self) -> int:
         """The memory of its own that the process has now."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"RssAnon:\s+(\d+) kB", status)
-        assert found
-        return int(found[1]) * 1024
-
-    def peak_memory_bytes(self) -> int:
-        assert self.process is not None
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
         assert found
         return int(found[1]) * 1024
 
