@@ -2,28 +2,26 @@
 
 UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
 RUN := $(UV) run --no-sync
+WITH_TOOLS := scripts/with_tools.sh
 
-.PHONY: help setup setup-python setup-java demo test test-fast lint bench clean
+.PHONY: help setup setup-python demo test test-fast lint bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-setup: setup-python setup-java ## everything the other targets need (they call it themselves)
+setup: setup-python ## everything the other targets need (they do it themselves)
+	@$(WITH_TOOLS) true
 
 setup-python:
 	@command -v $(UV) >/dev/null 2>&1 || { echo "uv is missing: installing it with pip into .venv-uv"; \
 	  python3 -m venv .venv-uv && .venv-uv/bin/pip install --quiet uv; }
 	@$(UV) sync --quiet --locked --all-extras
 
-setup-java:
-	@scripts/ensure_java.sh
-	@scripts/fetch_jars.sh
+demo: setup-python ## a broker, 336,776 flights, three consumers of which one is killed, Spark: all counts must agree
+	@$(WITH_TOOLS) $(RUN) python -m examples.flights
 
-demo: setup ## a broker, 336,776 flights, three consumers of which one is killed, Spark: all counts must agree
-	@$(RUN) python -m examples.flights
-
-test: setup ## all tests: unit, simulation, and every client against Odradek and a real Kafka
-	@$(RUN) pytest
+test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
+	@env $$(scripts/test_environment.sh) $(RUN) pytest
 
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests
@@ -34,8 +32,8 @@ lint: setup-python ## style, types and import contracts
 	@$(RUN) pyright
 	@$(RUN) lint-imports
 
-bench: setup ## produce, consume, latency, memory and start-up, as ratios against a real Kafka
-	@$(RUN) python -m benchmarks
+bench: setup-python ## produce, consume, latency, memory and start-up, as ratios against a real Kafka
+	@$(WITH_TOOLS) $(RUN) python -m benchmarks
 
 clean: ## remove what the other targets made
 	rm -rf .venv .venv-uv .cache demo-output .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -72,7 +72,7 @@ class Case:
     row: str
     name: str
     run: Callable[[Side], Observation]
-    needs_java: bool
+    needs: str
     timeout_s: int
 
     @property
@@ -83,9 +83,9 @@ class Case:
 class CaseBook:
     """The cases of one client, collected by a decorator."""
 
-    def __init__(self, client: str, *, needs_java: bool = False) -> None:
+    def __init__(self, client: str, *, needs: str = "") -> None:
         assert client in CLIENTS
-        self.client, self._needs_java = client, needs_java
+        self.client, self._needs = client, needs
         self.cases: list[Case] = []
 
     def case(self, row: str, *, name: str | None = None, timeout_s: int = 120) -> Callable[[Any], Any]:
@@ -102,7 +102,7 @@ class CaseBook:
         self, row: str, run: Callable[[Side], Observation], *, name: str | None = None, timeout_s: int = 120
     ) -> None:
         """What the decorator does, for scenarios that several clients share."""
-        case = Case(self.client, row, name or row, run, self._needs_java, timeout_s)
+        case = Case(self.client, row, name or row, run, self._needs, timeout_s)
         assert case.name not in {other.name for other in self.cases}, f"{case.name} is there twice"
         self.cases.append(case)
 
@@ -124,21 +124,20 @@ class Outcome:
 class Comparison:
     """Both brokers, and the outcome of every case that ran."""
 
-    def __init__(self, kafka: Broker | None, odradek: Broker, resources: Resources, *, no_java: bool) -> None:
+    def __init__(self, kafka: Broker | None, odradek: Broker, resources: Resources) -> None:
         self.kafka, self.odradek, self.resources = kafka, odradek, resources
-        self.no_java = no_java
         self.outcomes: list[Outcome] = []
 
     def check(self, case: Case) -> None:
         """Run the case on both sides; fails with the differences that nobody has explained."""
-        if case.needs_java and self.no_java:
-            self.outcomes.append(Outcome(case, "not run", "no Java"))
-            pytest.skip("not run: no Java (ODRADEK_NO_JAVA=1)")
+        if case.needs and is_missing(case.needs):
+            self.outcomes.append(Outcome(case, "not run", f"no {case.needs}"))
+            pytest.skip(f"not run: no {case.needs}, and the environment says that this is known")
         outcome = Outcome(case, "failed", "raised")
         self.outcomes.append(outcome)
         if self.kafka is None:
             self._observe(self.odradek, case, outcome)
-            outcome.status, outcome.detail = "not compared", "no Java for a real Kafka: ran on Odradek only"
+            outcome.status, outcome.detail = "not compared", "no real Kafka without Java: ran on Odradek only"
             return
         # Most of a case is waiting, so the sides run at the same time. They share nothing but the Spark session.
         with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
@@ -219,9 +218,12 @@ def differences(expected: Any, seen: Any, path: str = "") -> Iterable[tuple[str,
         yield path, (expected, seen)
 
 
-def no_java() -> bool:
-    """Whether the user said that there is no Java and that it is known."""
-    return os.environ.get("ODRADEK_NO_JAVA") == "1"
+def is_missing(what: str) -> bool:
+    """Whether ``ODRADEK_NO_JAVA=1`` or ``ODRADEK_NO_KCAT=1`` says that it is not here and that this is known.
+
+    Without that, what is missing fails the tests that need it.
+    """
+    return os.environ.get(f"ODRADEK_NO_{what.upper()}") == "1"
 
 
 def is_applicable(client: str, row: str) -> bool:

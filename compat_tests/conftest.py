@@ -12,7 +12,7 @@ import pytest
 
 from compat_tests import matrix
 from compat_tests.brokers import Broker, Odradek
-from compat_tests.comparison import Comparison, Resources, no_java
+from compat_tests.comparison import Comparison, Resources, is_missing
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import JvmKafka, UnavailableError, start_real_kafka
 from compat_tests.spark_session import start_spark
@@ -56,13 +56,13 @@ def _real_kafka() -> Broker | None:
     try:
         return start_real_kafka()
     except UnavailableError:
-        if no_java():
+        if is_missing("Java"):
             return None
         raise
 
 
 def _subject() -> Broker:
-    """Odradek, or with ODRADEK_COMPAT_SUBJECT=jvm a second real Kafka: that shows scripts which are not deterministic."""
+    """Odradek; with ODRADEK_COMPAT_SUBJECT=jvm a second real Kafka, to find scripts that are not deterministic."""
     return JvmKafka() if os.environ.get("ODRADEK_COMPAT_SUBJECT") == "jvm" else Odradek()
 
 
@@ -76,7 +76,7 @@ def comparison(request: pytest.FixtureRequest) -> Iterator[Comparison]:
         if kafka is not None:
             kafka.stop()
         raise
-    both = Comparison(kafka, subject, Resources(start_spark), no_java=no_java())
+    both = Comparison(kafka, subject, Resources(start_spark))
     request.config.stash[_KEY] = both
     yield both
     both.resources.close()
@@ -96,7 +96,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     both = config.stash.get(_KEY, None)
     if both is None:
         return
-    served = both.kafka.provider if both.kafka else "none: no Java"
+    served = both.kafka.provider if both.kafka else "none (ODRADEK_NO_JAVA=1)"
     terminalreporter.section("Kafka compatibility")
     terminalreporter.write_line(f"real Kafka served by: {served}; compared with: {both.odradek.provider}")
     for line in matrix.terminal_lines(both.outcomes):

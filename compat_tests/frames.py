@@ -240,7 +240,7 @@ def metadata(connection: RawConnection, names: list[str]) -> dict[str, Any]:
     reader.array(lambda r: (r.one("i"), r.string(), r.one("i"), r.string()))
     reader.string()
     reader.one("i")
-    return {name: rest for name, rest in reader.array(_topic)}
+    return dict(reader.array(_topic))
 
 
 def _topic(reader: Reader) -> tuple[str | None, dict[str, Any]]:

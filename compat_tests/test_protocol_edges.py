@@ -183,8 +183,8 @@ def rules_of_produce(side: Side) -> Any:
         "missing partition": _produced(side, topic, good, partition=5),
         "negative partition": _produced(side, topic, good, partition=-1),
         "version 3": _produced(side, topic, good, version=3),
-        "zstd in version 3": _produced(side, topic, Batch(_values(9), codec=4).encode(), version=3),
-        "zstd in version 7": _produced(side, topic, Batch(_values(9), codec=4).encode(), version=7),
+        "zstd in version 3": _produced(side, topic, Batch([b"z" * 500], codec=4).encode(), version=3),
+        "zstd in version 7": _produced(side, topic, Batch([b"z" * 500], codec=4).encode(), version=7),
     }
     return {**found, **_without_acknowledgement(side, topic, good)}
 

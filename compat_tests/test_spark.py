@@ -17,7 +17,7 @@ from compat_tests.clients import EPOCH_MS, Record, kafka_python
 from compat_tests.comparison import Case, CaseBook, Comparison, Side
 from compat_tests.frames import RawConnection, batch_headers, fetch
 
-BOOK = CaseBook("spark", needs_java=True)
+BOOK = CaseBook("spark", needs="Java")
 _COLUMNS = "topic, partition, offset, cast(key as string) k, cast(value as string) v, unix_millis(timestamp) t"
 
 

@@ -20,7 +20,6 @@ A client module has these functions, all blocking:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +56,7 @@ class Deadline:
     def __init__(self, what: str, seconds: float = DEADLINE_S) -> None:
         self._what, self._end = what, time.monotonic() + seconds
 
-    def check(self, so_far: Callable[[], object] = lambda: "") -> None:
+    def check(self, so_far: object = "") -> None:
         """Raises TimeoutError when the time is over."""
         if time.monotonic() > self._end:
-            raise TimeoutError(f"gave up waiting for {self._what} ({so_far()})")
+            raise TimeoutError(f"gave up waiting for {self._what} ({so_far})")

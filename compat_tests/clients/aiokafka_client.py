@@ -42,7 +42,7 @@ async def _produce(
     topic: str,
     records: list[Record],
     codec: str,
-    idempotent: bool,  # noqa: FBT001
+    idempotent: bool,
     max_bytes: int,
     during: Callable[[], None],
 ) -> list[Any]:
@@ -101,7 +101,7 @@ async def _collect(consumer: AIOKafkaConsumer, count: int) -> list[dict[str, Any
         polled = await consumer.getmany(timeout_ms=200, max_records=count - len(found))
         for batch in polled.values():
             found += [seen(r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in batch]
-        deadline.check(lambda: len(found))
+        deadline.check(len(found))
     return found
 
 
@@ -109,7 +109,7 @@ async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> list[TopicParti
     """The partitions of a topic, once a metadata update has brought them."""
     deadline = Deadline(f"metadata of {topic}", 15)
     while not (found := consumer.partitions_for_topic(topic)):
-        await consumer._client.force_metadata_update()  # noqa: SLF001 - aiokafka has no public way to ask again
+        await consumer._client.force_metadata_update()  # aiokafka has no public way to ask again
         deadline.check()
     return [TopicPartition(topic, p) for p in sorted(found)]
 

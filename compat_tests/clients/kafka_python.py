@@ -81,7 +81,7 @@ def _collect(consumer: KafkaConsumer, count: int) -> list[dict[str, Any]]:
     while len(found) < count:
         for batch in consumer.poll(timeout_ms=200, max_records=count - len(found)).values():
             found += [seen(r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in batch]
-        deadline.check(lambda: len(found))
+        deadline.check(len(found))
     return found
 
 

@@ -121,7 +121,7 @@ def _collect(consumer: Consumer, count: int) -> list[dict[str, Any]]:
                     timestamp,
                 )
             )
-        deadline.check(lambda: len(found))
+        deadline.check(len(found))
     return found
 
 

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs a command with everything beside Python made ready: Java, Kafka's and Spark's jars, kcat. What cannot be had has
+# been said loudly by then, and is told to the command as ODRADEK_NO_JAVA=1 or ODRADEK_NO_KCAT=1: a test that finds
+# something missing without that fails.
+set -euo pipefail
+here="$(cd "$(dirname "$0")" && pwd)"
+
+if [ "$("$here/ensure_java.sh" | tail -n 1)" = "no java" ]; then
+  export ODRADEK_NO_JAVA=1
+elif ! "$here/fetch_jars.sh"; then
+  echo "odradek set-up: NO JARS: going on without real Kafka and Spark" >&2
+  export ODRADEK_NO_JAVA=1
+fi
+if [ "$("$here/ensure_kcat.sh" | tail -n 1)" = "no kcat" ]; then
+  export ODRADEK_NO_KCAT=1
+fi
+exec "$@"
