@@ -21,7 +21,7 @@ demo: setup-python ## a broker, 336,776 flights, three consumers of which one is
 	@$(WITH_TOOLS) $(RUN) python -m examples.flights
 
 test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
-	@env $$(scripts/test_environment.sh) $(RUN) pytest
+	@$(WITH_TOOLS) $(RUN) pytest
 
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests
