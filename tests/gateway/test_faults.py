@@ -1,0 +1,420 @@
+"""When the disk is full or fails: KAFKA_STORAGE_ERROR, nothing acknowledged that is not there, a log that helps."""
+
+import logging
+import resource
+import subprocess
+
+import pytest
+from gateway_brokers import ProcessBroker, ThreadBroker, logged
+from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_many, produce_request
+
+from gateway.errors import StartError
+from gateway.runtime.replica import ReplicaState
+from wire.errors import ErrorCode
+from wire.messages.alter_configs import AlterConfigsRequest
+from wire.messages.alter_configs import AlterConfigsResource as LegacyResource
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+FULL = {"write_full": 1.0}
+BROKEN = {"write_error": 1.0, "read_error": 1.0}
+
+
+@pytest.fixture
+def broker(broker_log):
+    with ThreadBroker() as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker):
+    with RawClient(broker.address) as connected:
+        yield connected
+
+
+def break_disk(broker, **chances):
+    for name, chance in chances.items():
+        setattr(broker.env.faults, name, chance)
+
+
+def mend_disk(broker):
+    break_disk(broker, write_full=0, write_error=0, read_error=0)
+
+
+# Partitions
+
+
+@pytest.mark.parametrize("chances", [{"write_full": 1.0}, {"write_error": 1.0}, BROKEN], ids=["full", "writes", "all"])
+def test_produce_fails_with_kafka_storage_error_and_works_again_when_the_disk_does(broker, client, broker_log, chances):
+    client.create_topic("t")
+    assert client.produce("t", batch_of(b"before")).base_offset == 0
+    break_disk(broker, **chances)
+    for _ in range(5):
+        failed = client.produce("t", batch_of(b"lost"))
+        assert (failed.error_code, failed.base_offset) == (STORAGE_ERROR, -1)
+    assert logged(broker_log, logging.ERROR, "commit failed", "t-0", "injected fault")
+    mend_disk(broker)
+    assert client.produce("t", batch_of(b"after")).base_offset == 1
+    assert client.values("t") == [b"before", b"after"]
+    assert logged(broker_log, logging.INFO, "partition loaded again", "t-0")
+
+
+def test_the_first_produce_to_a_new_topic_fails_too(broker, client, broker_log):
+    """Leading a new log begins with a write: it must fail once for each request, not for ever on its own."""
+    client.create_topic("t")
+    client.create_topic("u")
+    client.fetch("u")
+    break_disk(broker, write_full=1.0)
+    for name in "tu":
+        assert client.produce(name, batch_of(b"lost")).error_code == STORAGE_ERROR
+    for _ in range(10):
+        assert_serves(broker.address)
+    failures = [record for record in broker_log.records if "commit failed" in record.getMessage()]
+    assert len(failures) <= 4
+    mend_disk(broker)
+    for name in "tu":
+        assert client.produce(name, batch_of(b"kept")).base_offset == 0
+        assert client.values(name) == [b"kept"]
+
+
+def test_acks_0_on_a_failed_disk_closes_the_connection(broker, client, broker_log):
+    client.create_topic("t")
+    client.produce("t", batch_of(b"x"))
+    break_disk(broker, write_full=1.0)
+    client.send(produce_request("t", batch_of(b"lost"), acks=0))
+    assert client.is_closed_by_broker()
+    assert logged(broker_log, logging.WARNING, client.peer, "KAFKA_STORAGE_ERROR")
+
+
+def test_what_was_pipelined_behind_a_failed_commit_fails_with_it(broker, client):
+    """Offsets rest on each other, so nothing behind a gap may be acknowledged."""
+    client.create_topic("t")
+    client.produce("t", batch_of(b"first"))
+    broker.env.hold()
+    sent = [client.send(produce_request("t", batch_of(b"held")))]
+    broker.env.await_held()  # it has begun, so the disk's fault is for those behind it
+    sent += [client.send(produce_request("t", batch_of(b"%d" % n))) for n in range(10)]
+    assert_serves(broker.address)
+    break_disk(broker, write_error=1.0)
+    broker.env.release()
+    answers = [only(client.receive(one)) for one in sent]
+    mend_disk(broker)
+    assert [(one.error_code, one.base_offset) for one in answers] == [(0, 1)] + [(STORAGE_ERROR, -1)] * 10
+    assert client.values("t") == [b"first", b"held"]
+    assert client.produce("t", batch_of(b"next")).base_offset == 2
+
+
+def test_a_producers_retry_after_a_failed_disk_is_stored_once(broker, client):
+    """The state of an idempotent producer goes back with its batches: the retry is new, and then a duplicate."""
+    client.create_topic("t")
+
+    def batch(sequence):
+        return batch_of(b"%d" % sequence, producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    assert client.produce("t", batch(0)).base_offset == 0
+    break_disk(broker, write_full=1.0)
+    assert client.produce("t", batch(1)).error_code == STORAGE_ERROR
+    assert client.produce("t", batch(1)).error_code == STORAGE_ERROR
+    mend_disk(broker)
+    for _ in range(3):
+        assert client.produce("t", batch(1)).base_offset == 1
+    assert client.produce("t", batch(2)).base_offset == 2
+    assert client.values("t") == [b"0", b"1", b"2"]
+
+
+def test_one_failing_partition_does_not_fail_the_others_of_a_request(broker, client):
+    client.create_topic("t", partitions=3)
+    for part in range(3):
+        client.produce("t", batch_of(b"x"), part)
+    replica = broker.broker.services.replicas.get("t", 1)
+    broker.in_trio(lambda: setattr(replica, "state", ReplicaState.FAILED))
+    break_disk(broker, read_error=1.0)
+    response = client.call(produce_many([("t", part, batch_of(b"y")) for part in range(3)]))
+    codes = [topic.partition_responses[0].error_code for topic in response.responses]
+    assert codes == [0, STORAGE_ERROR, 0]
+
+
+def test_reads_fail_with_kafka_storage_error(broker, client, broker_log):
+    client.create_topic("t")
+    client.produce("t", batch_of(b"x", timestamp_ms=1000))
+    break_disk(broker, read_error=1.0)
+    assert client.fetch("t").error_code == STORAGE_ERROR
+    assert logged(broker_log, logging.ERROR, "cannot read", "t-0", "injected fault")
+    part = ListOffsetsPartition(partition_index=0, timestamp=500)
+    [listed] = client.call(ListOffsetsRequest(topics=(ListOffsetsTopic(name="t", partitions=(part,)),))).topics
+    assert listed.partitions[0].error_code == STORAGE_ERROR
+    mend_disk(broker)
+    assert client.values("t") == [b"x"]
+    assert client.end_offset("t", timestamp=500) == 0
+
+
+def test_a_log_that_cannot_be_opened_is_offline_until_it_can(broker, client, broker_log):
+    client.create_topic("t")
+    break_disk(broker, read_error=1.0)
+    assert client.produce("t", batch_of(b"x")).error_code == STORAGE_ERROR
+    assert client.fetch("t").error_code == STORAGE_ERROR
+    asked = OffsetForLeaderTopic(topic="t", partitions=(OffsetForLeaderPartition(partition=0, leader_epoch=0),))
+    [epochs] = client.call(OffsetForLeaderEpochRequest(replica_id=-1, topics=(asked,))).topics
+    assert epochs.partitions[0].error_code == STORAGE_ERROR
+    assert logged(broker_log, logging.ERROR, "cannot open", "t-0")
+    mend_disk(broker)
+    assert client.produce("t", batch_of(b"x")).base_offset == 0
+
+
+def test_a_waiting_fetch_outlives_a_failed_commit(broker, client):
+    client.create_topic("t")
+    client.produce("t", batch_of(b"x"))
+    with RawClient(broker.address) as waiting:
+        fetched = waiting.send(fetch_request("t", [(0, 1)], max_wait_ms=2**31 - 1))
+        while not watchers(broker, "t"):
+            assert_serves(broker.address)
+        break_disk(broker, write_full=1.0)
+        assert client.produce("t", batch_of(b"lost")).error_code == STORAGE_ERROR
+        mend_disk(broker)
+        assert client.produce("t", batch_of(b"kept")).base_offset == 1
+        [answered] = waiting.receive(fetched).responses
+        assert (answered.partitions[0].error_code, answered.partitions[0].high_watermark) == (0, 2)
+
+
+def watchers(broker, topic):
+    replica = broker.broker.services.replicas.get(topic, 0)
+    return broker.in_trio(lambda: len(replica._watchers))
+
+
+def test_the_high_watermark_never_goes_back(broker, client):
+    """What consumers were told stays true, whatever fails (Spark asks again when it does not)."""
+    client.create_topic("t")
+    seen = 0
+    for n in range(30):
+        break_disk(broker, write_full=1.0 if n % 3 == 1 else 0)
+        client.produce("t", batch_of(b"%d" % n))
+        part = client.fetch("t", seen)
+        assert part.high_watermark >= seen
+        seen = part.high_watermark
+    mend_disk(broker)
+    assert client.values("t") == [b"%d" % n for n in range(30) if n % 3 != 1]
+
+
+# Metadata
+
+
+def creatable(name):
+    return CreateTopicsRequest(topics=(CreatableTopic(name=name, num_partitions=1, replication_factor=-1),))
+
+
+def changes(name):
+    """Every request that changes metadata, and how to see the error in its answer."""
+    config = AlterableConfig(name="retention.ms", config_operation=0, value="1")
+    resource_ = AlterConfigsResource(resource_type=2, resource_name=name, configs=(config,))
+    legacy = LegacyResource(resource_type=2, resource_name=name)
+    more = CreatePartitionsTopic(name=name, count=9, assignments=None)
+    return [
+        (creatable("new"), lambda response: response.topics[0].error_code),
+        (CreatePartitionsRequest(topics=(more,)), lambda response: response.results[0].error_code),
+        (IncrementalAlterConfigsRequest(resources=(resource_,)), lambda response: response.responses[0].error_code),
+        (AlterConfigsRequest(resources=(legacy,)), lambda response: response.responses[0].error_code),
+        (DeleteTopicsRequest(topic_names=(name,)), lambda response: response.responses[0].error_code),
+    ]
+
+
+@pytest.mark.parametrize("index", range(5), ids=[type(request).__name__ for request, _ in changes("x")])
+def test_changes_of_metadata_fail_with_kafka_storage_error(broker, client, broker_log, index):
+    client.create_topic("t", retention_ms="7")
+    break_disk(broker, write_full=1.0)
+    request, error_of = changes("t")[index]
+    assert error_of(client.call(request)) == STORAGE_ERROR
+    assert logged(broker_log, logging.ERROR, "commit failed", "__cluster_metadata", "injected fault")
+    [described] = client.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),))).topics
+    assert (described.error_code, len(described.partitions)) == (0, 1)
+    mend_disk(broker)
+    assert error_of(client.call(request)) == 0
+
+
+def test_auto_creation_is_tried_again_by_the_client(broker, client):
+    break_disk(broker, write_full=1.0)
+    asked = MetadataRequest(topics=(MetadataRequestTopic(name="auto"),), allow_auto_topic_creation=True)
+    assert client.call(asked).topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    mend_disk(broker)
+    assert client.call(asked).topics[0].error_code == 0
+
+
+def test_producer_ids_are_not_given_when_they_cannot_be_noted(broker, client):
+    break_disk(broker, write_full=1.0)
+    assert (
+        client.call(InitProducerIdRequest(transactional_id=None)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
+    mend_disk(broker)
+    assert client.call(InitProducerIdRequest(transactional_id=None)).error_code == 0
+
+
+def test_metadata_that_cannot_be_read_keeps_the_broker_from_starting(broker_log):
+    with pytest.raises(BaseExceptionGroup) as raised:
+        ThreadBroker(env=BrokenFromTheStart).start()
+    assert raised.group_contains(StartError, match="metadata log cannot be (read|written)")
+    assert logged(broker_log, logging.ERROR, "__cluster_metadata", "injected fault")
+
+
+def BrokenFromTheStart():  # noqa: N802 - stands where a class does
+    from gateway_brokers import FaultyEnvironment
+
+    env = FaultyEnvironment()
+    env.faults.read_error = env.faults.write_error = 1.0
+    return env
+
+
+# Groups
+
+
+def offset_commit(group, offset, topic="t"):
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
+    return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+
+
+def committed(client, group):
+    response = client.call(OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)))
+    assert response.groups[0].error_code == 0, response
+    return {
+        (topic.name, part.partition_index): part.committed_offset
+        for topic in response.groups[0].topics
+        for part in topic.partitions
+    }
+
+
+def commit_error(client, group, offset, topic="t"):
+    return client.call(offset_commit(group, offset, topic)).topics[0].partitions[0].error_code
+
+
+def find(client, group):
+    return client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=(group,))).coordinators[0].error_code
+
+
+def test_a_group_shard_whose_append_failed_is_loaded_again(broker, client, broker_log):
+    client.create_topic("t")
+    assert find(client, "g") == 0
+    assert commit_error(client, "g", 5) == 0
+    break_disk(broker, write_full=1.0)
+    assert commit_error(client, "g", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert logged(broker_log, logging.ERROR, "coordinator shard discarded", "__consumer_offsets")
+    assert committed(client, "g") == {("t", 0): 5}
+    mend_disk(broker)
+    assert commit_error(client, "g", 7) == 0
+    assert committed(client, "g") == {("t", 0): 7}
+
+
+def test_a_group_shard_that_cannot_be_read_says_so_until_it_can(broker, client, broker_log):
+    client.create_topic("t")
+    assert find(client, "g") == 0
+    break_disk(broker, **BROKEN)
+    assert commit_error(client, "g", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert commit_error(client, "g", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    mend_disk(broker)
+    assert commit_error(client, "g", 7) == 0
+    assert committed(client, "g") == {("t", 0): 7}
+
+
+def test_no_coordinator_without_the_offsets_topic(broker, client):
+    break_disk(broker, write_full=1.0)
+    assert find(client, "g") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    mend_disk(broker)
+    assert find(client, "g") == 0
+
+
+def test_an_offsets_topic_that_is_refused_is_told(broker_log):
+    with ThreadBroker(odradek_partitions_max=5) as broker, RawClient(broker.address) as client:
+        assert find(client, "g") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert logged(broker_log, logging.ERROR, "cannot create topic=__consumer_offsets", "odradek.partitions.max")
+
+
+# Real disks
+
+
+def fill(client, name, size=100_000):
+    """Produce until the disk is full; how many batches were acknowledged."""
+    acknowledged = 0
+    while True:
+        answer = client.produce(name, batch_of(b"%06d" % acknowledged + b"x" * size))
+        if answer.error_code:
+            assert answer.error_code == STORAGE_ERROR, answer
+            return acknowledged
+        assert answer.base_offset == acknowledged
+        acknowledged += 1
+        assert acknowledged < 1000, "the disk is not small"
+
+
+def check_kept(client, name, acknowledged):
+    assert [int(value[:6]) for value in client.values(name)] == list(range(acknowledged))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 8 MB; where mounting is not allowed, the test with the file size limit has to do."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", directory], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system may be mounted here: {mounted.stderr.decode().strip()}")
+    yield directory
+    subprocess.run(["umount", "-l", directory], check=True)
+
+
+def test_a_full_file_system(small_disk, tmp_path):
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(3_000_000))
+    broker = ProcessBroker(small_disk / "data")
+    broker.log_path = tmp_path / "broker.log"
+    with broker, RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.create_topic("u")
+        acknowledged = fill(client, "t")
+        assert acknowledged > 5
+        assert "the file system is full: free space on it" in broker.log()
+        check_kept(client, "t", acknowledged)
+        assert client.produce("u", batch_of(b"x" * 1_000_000)).error_code == STORAGE_ERROR
+        filler.unlink()
+        assert client.produce("t", batch_of(b"%06d" % acknowledged)).base_offset == acknowledged
+        assert client.produce("u", batch_of(b"u")).error_code == 0
+        check_kept(client, "t", acknowledged + 1)
+        broker.kill()
+        broker.start()
+        with RawClient(broker.address) as again:
+            check_kept(again, "t", acknowledged + 1)
+        assert "Traceback" not in broker.log()
+
+
+def test_a_file_size_limit(tmp_path):
+    """EFBIG in the place of ENOSPC, where nothing may be mounted."""
+    with ProcessBroker(tmp_path / "data") as broker, RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.produce("t", batch_of(b"%06d" % 0))
+        broker.limit(resource.RLIMIT_FSIZE, 4_000_000)
+        acknowledged = 1
+        while (answer := client.produce("t", batch_of(b"%06d" % acknowledged + b"x" * 100_000))).error_code == 0:
+            acknowledged += 1
+        assert answer.error_code == STORAGE_ERROR
+        assert "the file size limit is reached: raise it (ulimit -f)" in broker.log()
+        check_kept(client, "t", acknowledged)
+        broker.limit(resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)
+        assert client.produce("t", batch_of(b"%06d" % acknowledged)).base_offset == acknowledged
+        check_kept(client, "t", acknowledged + 1)
+        assert "Traceback" not in broker.log()
