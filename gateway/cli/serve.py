@@ -99,7 +99,7 @@ def serve(
         raise click.UsageError("--data and --storage exclude each other")
     _log_to_stderr(log_level)
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
-    _run(_load(file, overrides))
+    _run(load(file, overrides))
 
 
 def _log_to_stderr(level: str) -> None:
@@ -125,7 +125,8 @@ def _overrides(
     return overrides
 
 
-def _load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
+def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
+    """The broker's configuration; without any setting of `listeners`, one that listens to this machine only."""
     from gateway.config import ConfigError, load_config
 
     try:

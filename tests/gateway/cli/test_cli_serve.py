@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.cli.main import cli
+from gateway.cli.serve import load
+from gateway.config import Endpoint
 
 READY = re.compile(
     r"odradek (?P<version>\S+) ready in (?P<ms>\d+) ms at (?P<address>127\.0\.0\.1:\d+), storing in (?P<place>.+); "
@@ -171,3 +173,13 @@ def test_serving_imports_neither_kafka_python_nor_rich():
         "heavy = {'kafka', 'rich'} & set(sys.modules)\nassert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_default_address_is_this_machine_only_and_any_setting_of_listeners_replaces_it(monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith(("ODRADEK_", "KAFKA_"))]:
+        monkeypatch.delenv(name)
+    assert load(None, {}).listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    (tmp_path / "server.properties").write_text("listeners=PLAINTEXT://10.0.0.1:1\n")
+    assert load(tmp_path / "server.properties", {}).listeners == (Endpoint("PLAINTEXT", "10.0.0.1", 1),)
+    monkeypatch.setenv("KAFKA_LISTENERS", "PLAINTEXT://10.0.0.2:2")
+    assert load(tmp_path / "server.properties", {}).listeners == (Endpoint("PLAINTEXT", "10.0.0.2", 2),)
