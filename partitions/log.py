@@ -116,6 +116,12 @@ class PartitionLog:
         )
         return log
 
+    def expect_again(self, voided: "PartitionLog") -> None:
+        """Take nothing of a producer whose first batches were lost with `voided`, this log's state before a failed
+        commit, until it sends them again.
+        """
+        self._producers.expect_again(voided.producers)
+
     def configure(self, config: LogConfig) -> None:
         """Judge by other settings from the next append on."""
         self._config = config

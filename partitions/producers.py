@@ -33,7 +33,8 @@ the high watermark. Since offsets only grow, `_ongoing` is in offset order by co
 An entry without an open transaction expires `producer.id.expiration.ms` after its last batch's timestamp.
 
 Every change of an entry leaves as a row (`ProducerEntry.encode`) in the same write as the batch that caused it, so the
-rows alone rebuild this state. Invariant: state == Producers.restore(rows written so far), once all is durable.
+rows alone rebuild this state. Invariant: state == Producers.restore(rows written so far), once all is durable, but for
+producers that `expect_again` waits for.
 """
 
 from collections.abc import Mapping
@@ -158,6 +159,17 @@ class Producers:
         ]
         producers._ongoing = {producer_id: first_offset for first_offset, producer_id in sorted(open_transactions)}
         return producers
+
+    def expect_again(self, voided: Mapping[int, ProducerEntry]) -> None:
+        """Make producers whose very first batches were lost with a failed commit begin again, with those batches.
+
+        Of a producer that is not known any sequence is accepted. Without this a batch on its way behind the lost ones
+        would be, and the lost ones, sent again, refused. Not stored: a crash ends the connections that it guards.
+        """
+        for producer_id, entry in voided.items():
+            began = not entry.batches or entry.batches[0].base_sequence == 0
+            if producer_id not in self._entries and began:
+                self._entries[producer_id] = entry._replace(txn_first_offset=UNKNOWN_OFFSET, batches=())
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:

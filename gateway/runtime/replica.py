@@ -116,6 +116,8 @@ class Replica(Watchable):
         except (StoreError, ProducerRowError) as error:
             log.error("cannot open partition=%s error=%s", self.key, error)  # noqa: TRY400 - the message says it all
             raise ReplicaOfflineError(str(self.key)) from error
+        if failed and self._log is not None:
+            restored.expect_again(self._log)
         self._lead(restored)
         if failed:
             log.info("partition loaded again partition=%s log_end_offset=%d", self.key, restored.log_end_offset)

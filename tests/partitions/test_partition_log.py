@@ -87,6 +87,28 @@ def test_after_a_failed_commit_the_log_is_restored_without_it() -> None:
     assert again.base_offset == 1
 
 
+def test_a_batch_behind_a_producer_s_lost_first_one_is_not_taken_until_that_comes_again() -> None:
+    partition = Partition()
+    assert isinstance(partition.log.append(of_producer(1, 0), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
+    log = partition.restored()
+    log.expect_again(partition.log)
+    behind = log.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    assert isinstance(behind, Rejected)
+    assert behind.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for sequence in (0, 1):
+        again = log.append(of_producer(1, sequence), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+        assert isinstance(again, Appended)
+        assert again.base_offset == sequence
+
+
+def test_a_producer_that_was_unknown_before_its_lost_batch_may_send_it_again() -> None:
+    partition = Partition()
+    assert isinstance(partition.log.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
+    log = partition.restored()
+    log.expect_again(partition.log)
+    assert isinstance(log.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
+
+
 def test_an_empty_log_restores() -> None:
     log = PartitionLog.restore(LogSnapshot(), LogConfig(), NOW_MS)
     assert (log.leader_epoch, log.log_start_offset, log.high_watermark) == (-1, 0, 0)
