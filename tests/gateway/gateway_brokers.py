@@ -4,7 +4,9 @@ import logging
 import os
 import re
 import resource
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -132,12 +134,16 @@ class ThreadBroker:
 
 
 class ProcessBroker:
-    """`odradek serve` in a process of its own, its log in `log_path`; the port stays when it is started again."""
+    """`odradek serve` in a process of its own, its log in `log_path`; the port stays when it is started again.
+
+    The port is none of those that the system gives to clients: one that tries to reach a broker that is down could be
+    given its very port, and would then be connected to itself.
+    """
 
     def __init__(self, directory: Path, *arguments: str) -> None:
         self.directory = directory
         self.log_path = directory.parent / f"{directory.name}.log"
-        self.port = 0
+        self.port = free_port()
         self._arguments = arguments
         self.process: subprocess.Popen[str] | None = None
 
@@ -217,6 +223,17 @@ class ProcessBroker:
     def __exit__(self, *_: object) -> None:
         if self.process is not None:
             self.kill()
+
+
+def free_port() -> int:
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 def environment() -> Mapping[str, str]:
