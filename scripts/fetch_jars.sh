@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Resolves the jars that tests, demo and benchmarks need, by Maven coordinates, into $ODRADEK_JARS (default
 # .cache/jars): kafka/ (a whole Kafka), kafka-clients-4.4.0.jar (the message definitions), spark/ (the connector).
-# Does nothing when they are there; a changed POM fetches again. Without Maven it says so and exits 0, for everything
-# else goes on; when a jar does not resolve it exits 1.
+# Does nothing when they are there; a changed POM fetches again. Exits 1, and says why, when there is no Maven
+# or something does not resolve.
 #   scripts/fetch_jars.sh [kafka] [clients] [spark]     (default: all three)
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -12,8 +12,8 @@ SPARK_TOKEN_VERSIONS="4.1.3 4.0.0"
 
 need_maven() {
   command -v mvn >/dev/null 2>&1 && return 0
-  say "NO MAVEN: no jars can be fetched, so real Kafka and Spark will not run; install Maven and Java 17, then make setup"
-  exit 0
+  say "NO MAVEN: no jars can be fetched, so real Kafka and Spark will not run; install Maven and Java 17, then try again"
+  exit 1
 }
 
 maven() { # quiet; prints Maven's errors on failure

@@ -25,9 +25,13 @@ from wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from wire.records.batch import MAGIC_V2, TRANSACTIONAL_FLAG
 
 REQUEST: Final = ProduceRequest
 VALID_ACKS: Final = frozenset({-1, 0, 1})
+# Where a batch says that it is transactional, read without parsing the rest of its header.
+_MAGIC_AT: Final = 16
+_ATTRIBUTES_LOW_AT: Final = 22
 
 _Pending = tuple[PartitionProduceResponse, Ticket | None]
 
@@ -79,11 +83,34 @@ class PendingProduce:
 async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce:
     """Append every partition's batch; return what becomes the response. Order: that of the calls."""
     await ctx.services.replicas.backlog.room()
+    if _has_transactional(request):
+        return PendingProduce(request.acks, _refused_transaction(request))
     appended: list[tuple[str, list[_Pending]]] = []
     for topic in request.topic_data:
         results = [await _append(ctx, topic.name, part, request.acks) for part in topic.partition_data]
         appended.append((topic.name, results))
     return PendingProduce(request.acks, appended)
+
+
+def _has_transactional(request: ProduceRequest) -> bool:
+    return any(
+        part.records is not None
+        and len(part.records) > _ATTRIBUTES_LOW_AT
+        and part.records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG
+        and part.records[_MAGIC_AT] == MAGIC_V2
+        for topic in request.topic_data
+        for part in topic.partition_data
+    )
+
+
+def _refused_transaction(request: ProduceRequest) -> list[tuple[str, list[_Pending]]]:
+    """As Kafka: without a transactional id nobody may write one; with one, this partition is in none that is open."""
+    named = request.transactional_id is not None
+    error = ErrorCode.INVALID_TXN_STATE if named else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return [
+        (topic.name, [(_refusal(part.index, error), None) for part in topic.partition_data])
+        for topic in request.topic_data
+    ]
 
 
 async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, acks: int) -> _Pending:
