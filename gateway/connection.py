@@ -16,6 +16,7 @@ import trio
 from gateway.dispatch import Call, Dispatcher, PendingResponse
 from gateway.errors import PeerError, first_error
 from gateway.network import Transport
+from gateway.runtime.wakeup import Wakeup
 from gateway.services import Services
 from wire.errors import ProtocolError
 from wire.frames import FrameReader
@@ -43,8 +44,8 @@ class Connection:
         self._reader = FrameReader(services.config.socket_request_max_bytes)
         self._replies: deque[tuple[Call, PendingResponse, int]] = deque()
         self._in_flight_bytes = 0
-        self._replied = trio.lowlevel.ParkingLot()
-        self._ready = trio.lowlevel.ParkingLot()
+        self._replied = Wakeup()
+        self._ready = Wakeup()
         self._handling = False
         self._draining = False
 
@@ -144,7 +145,7 @@ class Connection:
             len(self._replies) >= config.connection_max_in_flight_requests
             or self._in_flight_bytes + size_bytes > config.socket_request_max_bytes
         ):
-            await self._replied.park()
+            await self._replied.sleep()
         assert call.handler is not None
         pending = await call.handler(call.ctx, call.request)
         self._replies.append((call, pending, size_bytes))
@@ -156,7 +157,7 @@ class Connection:
 
     def _wake_replies(self) -> None:
         if self._replies and self._replies[0][1].is_ready:
-            self._ready.unpark_all()
+            self._ready.wake()
 
     async def _reply_in_order(self) -> None:
         while True:
@@ -168,14 +169,14 @@ class Connection:
                 call.ctx.finish()
                 self._replies.popleft()
                 self._in_flight_bytes -= size_bytes
-                self._replied.unpark_all()
+                self._replied.wake()
             if self._draining and not self.busy:
                 self.transport.close()
-            await self._ready.park()
+            await self._ready.sleep()
 
     async def _all_replied(self) -> None:
         while self._replies:
-            await self._replied.park()
+            await self._replied.sleep()
 
     async def _send(self, call: Call, response: Message) -> None:
         parts = self._dispatcher.encode(call.ctx, response)

@@ -224,6 +224,8 @@ class Struct(metaclass=StructMeta):
         unknown_tagged_fields: TaggedFields = ()
 
     def __eq__(self, other: object) -> bool:
+        if other is self:  # as encoders find it, which compare with a field's default
+            return True
         if other.__class__ is not self.__class__:
             return NotImplemented
         return _values(self) == _values(other)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import trio
 
+from gateway.runtime.wakeup import Wakeup
+
 
 class Ticker:
     """`soon(call)` runs `call` when every task that is runnable now has had its turn, in the order of asking.
@@ -18,19 +20,19 @@ class Ticker:
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery
         self._calls: list[Callable[[], None]] = []
-        self._parked = trio.lowlevel.ParkingLot()
+        self._wakeup = Wakeup()
         nursery.start_soon(self._run)
 
     def soon(self, call: Callable[[], None]) -> None:
         """Run `call` at the next tick."""
         if not self._calls:
-            self._parked.unpark_all()
+            self._wakeup.wake()
         self._calls.append(call)
 
     async def _run(self) -> None:
         while True:
             if not self._calls:
-                await self._parked.park()
+                await self._wakeup.sleep()
             calls, self._calls = self._calls, []
             for call in calls:
                 call()
