@@ -208,7 +208,8 @@ class SegmentLog:
             self._replace_from(max(index, 0), base_offset)
 
     def _truncate_active(self, end_offset: int) -> None:
-        meta, rows = self.state.meta, self.rows()
+        meta = self.state.meta
+        rows = alive(self.rows(), meta.log_start_offset)
         with self._handle.env.begin(write=True) as txn:
             meta = truncate_segment((txn, self._handle.log), meta, rows, end_offset, meta.log_start_offset)
         if not self.synced:
@@ -220,7 +221,8 @@ class SegmentLog:
         target = self._directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}"
         draft = draft_path(target)
         settings = env_settings(self.policy, self._context.options, synced=True)
-        rows, log_start_offset = self.rows(), self.state.meta.log_start_offset
+        log_start_offset = self.state.meta.log_start_offset
+        rows = alive(self.rows(), log_start_offset)
         if exists:
             shutil.copyfile(self._path(base_offset), draft)
             handle = open_env(draft, settings)

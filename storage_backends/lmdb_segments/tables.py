@@ -72,9 +72,11 @@ class _Appender:
             return
         key = U64.pack(self._last_offset)
         value = self._chunk[0] if len(self._chunk) == 1 else b"".join(self._chunk)
-        self._txn.put(key, value, append=True, db=self._log)
+        stored = self._txn.put(key, value, append=True, db=self._log)
+        assert stored, "the log's keys only grow"
         if self.maximum > self._indexed_maximum and self._is_index_due():
-            self._txn.put(ROW_KEY.pack(TIME, self.maximum), key, append=True)
+            stored = self._txn.put(ROW_KEY.pack(TIME, self.maximum), key, append=True)
+            assert stored, "the time index only grows"
             self._indexed_maximum = self.maximum
             self.indexed = self.size
         self.size += self._chunk_bytes

@@ -106,14 +106,16 @@ class MemoryLog:
 
     def truncate(self, end_offset: int) -> None:
         """See `PartitionStore.truncate`."""
+        epochs = visible_epochs(self.epochs, self.log_start_offset)
+        aborted = visible_aborted(self.aborted, self.log_start_offset)
         kept = [each for each in self.segments if each.base_offset <= end_offset]
         self.segments = kept if kept and end_offset >= self.log_start_offset else [MemorySegment(end_offset)]
         cut = self.segments[-1].cut(end_offset)
         self.log_end_offset = min(self.log_end_offset, cut)
         self.log_start_offset = min(self.log_start_offset, cut)
-        self.epochs = {epoch: start for epoch, start in self.epochs.items() if start < cut}
+        self.epochs = {each.leader_epoch: each.start_offset for each in epochs if each.start_offset < cut}
         self.producers = {each: row for each, row in self.producers.items() if row[0] <= cut}
-        self.aborted = [each for each in self.aborted if each.last_offset < cut]
+        self.aborted = [each for each in aborted if each.last_offset < cut]
 
     def snapshot(self) -> LogSnapshot:
         """All but the batches."""

@@ -10,6 +10,7 @@ from storage_backends.interface import (
     PartitionStore,
     Store,
     StoreError,
+    StoreLockedError,
 )
 from storage_backends.testing.access import fill, joined, read_all
 from storage_backends.testing.batches import make_batch
@@ -423,6 +424,12 @@ class _Keeping(_Fixtures):
         reopened = medium.open()
         assert list(reopened.partitions()) == [SIBLING]
         reopened.close()
+
+    def test_a_second_opener_is_refused(self, medium: StoreMedium, store: Store) -> None:
+        with pytest.raises(StoreLockedError):
+            medium.open()
+        store.close()
+        medium.open().close()
 
     def test_properties_are_added_and_replaced(self, store: Store) -> None:
         assert store.properties() == {}

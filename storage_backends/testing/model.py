@@ -39,6 +39,7 @@ class LogModel:
 
     def truncate(self, end_offset: int) -> None:
         """Cut the end off."""
+        before = self.snapshot(-1)
         dropped = [batch.base_offset for batch in self.kept() if batch.last_offset >= end_offset]
         if end_offset < self.log_start_offset:
             dropped, self.batches = [], []
@@ -46,9 +47,9 @@ class LogModel:
         self.batches = [batch for batch in self.batches if batch.last_offset < end_offset]
         self.log_end_offset = min(self.log_end_offset, cut)
         self.log_start_offset = min(self.log_start_offset, cut)
-        self.epochs = {epoch: start for epoch, start in self.epochs.items() if start < cut}
+        self.epochs = {each.leader_epoch: each.start_offset for each in before.epochs if each.start_offset < cut}
         self.producers = {each: row for each, row in self.producers.items() if row[0] <= cut}
-        self.aborted = [each for each in self.aborted if each.last_offset < cut]
+        self.aborted = [each for each in before.aborted if each.last_offset < cut]
 
     def readable(self, start_offset: int, end_offset: int) -> list[StoredBatch]:
         """Return all batches that a read without a size limit may lend."""

@@ -1,6 +1,8 @@
 """What is peculiar to reading and writing LMDB pages: shared environments, full maps, joined values."""
 
 import logging
+import subprocess
+import sys
 from dataclasses import replace
 from pickle import PickleBuffer
 
@@ -154,6 +156,43 @@ class TestMaps:
         assert sum(sizes) == len(joined(batches))
         assert len(sizes) == 3
         assert max(sizes) <= 4080
+
+
+def test_hot_is_what_was_written_lately(open_log):
+    log = open_log(hot_bytes=1000)
+    fill(log, 20)
+    assert [log.is_hot(offset) for offset in (0, 10, 18, 20)] == [False, False, True, True]
+    log = open_log()
+    assert [log.is_hot(offset) for offset in (0, 19, 20)] == [False, False, True]
+    fill(log, 1, start=20)
+    assert log.is_hot(20)
+    log.truncate(10)
+    assert [log.is_hot(offset) for offset in (9, 10)] == [False, True]
+
+
+def test_an_environment_takes_little_memory_also_after_others_were_closed(tmp_path):
+    """LMDB's lists of 3 MB each must come untouched from the system, which glibc by itself stops doing."""
+    script = """if True:
+        import sys
+        from storage_backends.interface import LogPolicy
+        from storage_backends.opener import open_store
+        from storage_backends.testing.keys import KEY
+        from wire.log_values import PartitionKey
+        def memory_kb():
+            lines = open("/proc/self/status").read().splitlines()
+            return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+        def open_all():
+            store = open_store("lmdb://" + sys.argv[1])
+            for n in range(40):
+                store.open(PartitionKey("t", KEY.topic_id, n), LogPolicy())
+            return store
+        open_all().close()
+        before = memory_kb()
+        store = open_all()
+        print((memory_kb() - before) / 40)
+    """
+    told = subprocess.run([sys.executable, "-c", script, tmp_path / "many"], capture_output=True, check=True, text=True)
+    assert float(told.stdout) < 100
 
 
 def test_nothing_is_logged_in_ordinary_use(open_log, caplog):
