@@ -47,6 +47,7 @@ class GroupCoordinator:
         self._clock = SteadyClock(env)
         self._config = config
         self._shards: dict[int, ShardRuntime[GroupShard]] = {}
+        self._all_known = False
         self._earlier = trio.Event()
         self._wake_at_ms: float = 0
 
@@ -66,6 +67,8 @@ class GroupCoordinator:
 
     async def call_all(self, operation: GroupOperation, reply_type: type[R]) -> list[R]:
         """Run `operation` on every shard that has groups. Raises CoordinatorError, also while any of them loads."""
+        if not self._all_known:
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         replies: list[R] = []
         for runtime in list(self._shards.values()):
             reply = await runtime.call(operation)
@@ -109,6 +112,7 @@ class GroupCoordinator:
         async with trio.open_nursery() as nursery:
             for partition in await self._replicas.stored(OFFSETS_TOPIC):
                 nursery.start_soon(self._load, self._shard(partition))
+            self._all_known = True
         while True:
             await self._sleep_until_due()
             for runtime in list(self._shards.values()):

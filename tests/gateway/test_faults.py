@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from gateway_brokers import ProcessBroker, ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_many, produce_request
+from gateway_groups import commit_error, committed, find
 
 from gateway.errors import StartError
 from gateway.runtime.replica import ReplicaState
@@ -16,7 +17,6 @@ from wire.messages.alter_configs import AlterConfigsResource as LegacyResource
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -25,8 +25,6 @@ from wire.messages.incremental_alter_configs import (
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -281,30 +279,6 @@ def BrokenFromTheStart():  # noqa: N802 - stands where a class does
 
 
 # Groups
-
-
-def offset_commit(group, offset, topic="t"):
-    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-    topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
-    return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
-
-
-def committed(client, group):
-    response = client.call(OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)))
-    assert response.groups[0].error_code == 0, response
-    return {
-        (topic.name, part.partition_index): part.committed_offset
-        for topic in response.groups[0].topics
-        for part in topic.partitions
-    }
-
-
-def commit_error(client, group, offset, topic="t"):
-    return client.call(offset_commit(group, offset, topic)).topics[0].partitions[0].error_code
-
-
-def find(client, group):
-    return client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=(group,))).coordinators[0].error_code
 
 
 def test_a_group_shard_whose_append_failed_is_loaded_again(broker, client, broker_log):
