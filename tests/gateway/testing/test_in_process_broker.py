@@ -1,0 +1,181 @@
+"""`gateway.testing.broker()` as its users have it: with, async with under Trio and asyncio, restarts, errors."""
+
+import asyncio  # noqa: TID251 - users have loops of their own
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+import trio
+from kafka import KafkaConsumer, KafkaProducer
+
+import gateway.testing
+from gateway.config import ConfigError
+from storage_backends.interface import StoreLockedError
+
+PATIENCE_MS = 30_000
+
+
+def send(bootstrap, topic, *values):
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    offsets = [producer.send(topic, value).get(30).offset for value in values]
+    producer.close()
+    return offsets
+
+
+def read(bootstrap, topic, count):
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=PATIENCE_MS
+    )
+    values = [message.value for _, message in zip(range(count), consumer, strict=False)]
+    consumer.close()
+    return values
+
+
+def test_with():
+    with gateway.testing.broker() as broker:
+        assert broker.bootstrap == f"127.0.0.1:{broker.port}"
+        assert send(broker.bootstrap, "hello", b"a", b"b") == [0, 1]
+        assert read(broker.bootstrap, "hello", 2) == [b"a", b"b"]
+    with pytest.raises(ConnectionRefusedError):
+        connect(broker.port)
+
+
+def connect(port):
+    import socket
+
+    socket.create_connection(("127.0.0.1", port), timeout=10).close()
+
+
+async def test_async_with_under_trio():
+    async with gateway.testing.broker() as broker:
+        broker.create_topic("made", partitions=2)
+        assert await trio.to_thread.run_sync(send, broker.bootstrap, "made", b"a") == [0]
+    with pytest.raises(ConnectionRefusedError):
+        connect(broker.port)
+
+
+def test_async_with_under_asyncio():
+    async def main():
+        async with gateway.testing.broker() as broker:
+            broker.create_topic("made", partitions=2)
+            assert await asyncio.to_thread(send, broker.bootstrap, "made", b"a") == [0]
+            return broker.port
+
+    port = asyncio.run(main())
+    with pytest.raises(ConnectionRefusedError):
+        connect(port)
+
+
+def test_async_with_passes_on_what_its_block_raises():
+    async def main():
+        async with gateway.testing.broker() as broker:
+            raise LookupError(broker.bootstrap)
+
+    with pytest.raises(LookupError):
+        asyncio.run(main())
+    with pytest.raises(LookupError):
+        trio.run(main)
+
+
+@pytest.mark.parametrize("as_url", [False, True])
+def test_a_restart_keeps_port_and_data(tmp_path, as_url):
+    with gateway.testing.broker(f"lmdb://{tmp_path}/data" if as_url else tmp_path / "data") as broker:
+        port = broker.port
+        assert send(broker.bootstrap, "kept", b"a") == [0]
+        broker.restart()
+        assert broker.port == port
+        assert send(broker.bootstrap, "kept", b"b") == [1]
+        broker.stop()
+        broker.stop()  # once more is no error
+        with pytest.raises(RuntimeError, match="does not run"):
+            broker.create_topic("t")
+        broker.start()
+        assert read(broker.bootstrap, "kept", 2) == [b"a", b"b"]
+
+
+def test_memory_is_gone_after_a_restart():
+    with gateway.testing.broker() as broker:
+        send(broker.bootstrap, "gone", b"a", b"b")
+        broker.restart()
+        assert send(broker.bootstrap, "gone", b"c") == [0]
+
+
+def test_several_brokers_at_once_know_nothing_of_each_other():
+    with ExitStack() as stack:
+        brokers = [stack.enter_context(gateway.testing.broker()) for _ in range(3)]
+        for number, broker in enumerate(brokers):
+            send(broker.bootstrap, "same", b"%d" % number)
+        assert [read(broker.bootstrap, "same", 1) for broker in brokers] == [[b"0"], [b"1"], [b"2"]]
+
+
+def test_create_topic():
+    with gateway.testing.broker() as broker:
+        broker.create_topic("wide", partitions=3, configs={"retention.ms": "1000"})
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+        assert consumer.partitions_for_topic("wide") == {0, 1, 2}
+        consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [
+        ("taken", {}, "already exists"),
+        ("not a name", {}, "Topic name is invalid"),
+        ("none", {"partitions": 0}, "[Pp]artitions"),
+        ("configured", {"configs": {"no.such.config": "1"}}, "[Uu]nknown topic config"),
+        ("misconfigured", {"configs": {"retention.ms": "soon"}}, "Invalid value soon"),
+    ],
+)
+def test_create_topic_says_why_not(name, options, reason):
+    with gateway.testing.broker() as broker:
+        broker.create_topic("taken")
+        with pytest.raises(RuntimeError, match=f"cannot create topic {name}: .*{reason}"):
+            broker.create_topic(name, **options)
+
+
+def test_settings_have_kafkas_names():
+    with gateway.testing.broker(config={"num.partitions": "4", "auto.create.topics.enable": "true"}) as broker:
+        send(broker.bootstrap, "auto", b"x")
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+        assert len(consumer.partitions_for_topic("auto")) == 4
+        consumer.close()
+
+
+def test_a_wrong_setting_is_raised_where_the_broker_is_started():
+    with pytest.raises(ConfigError, match=r"num\.partitions"), gateway.testing.broker(config={"num.partitions": "few"}):
+        pytest.fail("it has started")
+
+
+def test_a_directory_in_use_is_raised_where_the_broker_is_started(tmp_path):
+    second = gateway.testing.broker(tmp_path / "data")
+    with gateway.testing.broker(tmp_path / "data") as first:
+        with pytest.raises(StoreLockedError):
+            second.start()
+        assert send(first.bootstrap, "t", b"x") == [0]
+    with second:  # which may be started once the first has gone
+        assert send(second.bootstrap, "t", b"y") == [1]
+
+
+def test_the_environment_of_the_process_is_not_read(monkeypatch):
+    """Tests must not depend on whose machine they run on."""
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "7")
+    monkeypatch.setenv("ODRADEK_NUM_PARTITIONS", "7")
+    with gateway.testing.broker() as broker:
+        send(broker.bootstrap, "auto", b"x")
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+        assert len(consumer.partitions_for_topic("auto")) == 1
+        consumer.close()
+
+
+def test_importing_the_package_imports_no_broker():
+    """The pytest plugin comes into every test run of every project that has this installed."""
+    script = "import sys, gateway.testing, gateway.testing.pytest_plugin; print(*sorted(sys.modules))"
+    modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert {"trio", "lmdb", "kafka", "gateway.broker"} & set(modules) == set()
+
+
+def test_a_process_that_forgets_to_stop_its_broker_still_ends():
+    script = "import gateway.testing; gateway.testing.broker().start(); print('started')"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "started\n"), ended.stderr

@@ -1,0 +1,100 @@
+"""The fixtures kafka_broker and kafka_topic, in a test session of their own, with and without xdist."""
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+    import pytest
+    from kafka import KafkaConsumer, KafkaProducer
+
+    def send(broker, topic):
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+        offset = producer.send(topic, b"x").get(30).offset
+        producer.close()
+        return offset
+
+    def partitions(broker, topic):
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+        found = consumer.partitions_for_topic(topic)
+        consumer.close()
+        return found
+
+    @pytest.mark.parametrize("n", range(4))
+    def test_each_test_has_a_topic_of_its_own(kafka_broker, kafka_topic, n):
+        assert send(kafka_broker, kafka_topic) == 0
+        assert partitions(kafka_broker, kafka_topic) == {0}
+
+    @pytest.mark.parametrize("kafka_topic", [3], indirect=True)
+    def test_a_topic_with_more_partitions(kafka_broker, kafka_topic):
+        assert partitions(kafka_broker, kafka_topic) == {0, 1, 2}
+"""
+
+
+@pytest.fixture
+def run(pytester):
+    def run_pytest(*arguments, tests=TESTS, ini="", how=pytester.runpytest_inprocess):
+        pytester.makepyfile(tests)
+        pytester.makeini(f"[pytest]\n{ini}")
+        quick = ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+        return how(*quick, *arguments)
+
+    return run_pytest
+
+
+def test_the_fixtures(run):
+    run().assert_outcomes(passed=5)
+
+
+def test_the_fixtures_under_xdist(run, pytester):
+    """Each worker has a broker on a port of its own."""
+    run("-n2", how=pytester.runpytest_subprocess).assert_outcomes(passed=5)
+
+
+def test_one_broker_serves_the_session(run):
+    tests = """
+        import pytest
+        ports = set()
+
+        @pytest.mark.parametrize("n", range(3))
+        def test_port(kafka_broker, n):
+            ports.add(kafka_broker.port)
+            assert len(ports) == 1
+    """
+    run(tests=tests).assert_outcomes(passed=3)
+
+
+def test_settings_come_from_the_ini_file(run, tmp_path):
+    tests = """
+        def test_settings(kafka_broker):
+            assert kafka_broker._running.config.values["num.partitions"] == 5
+            assert kafka_broker._running.config.values["log.retention.hours"] == 3
+            assert kafka_broker._running.config.storage_url.startswith("lmdb://")
+    """
+    ini = f"odradek_storage = {tmp_path}/data\nodradek_config =\n    num.partitions = 5\n    log.retention.hours=3\n"
+    run(tests=tests, ini=ini).assert_outcomes(passed=1)
+    assert (tmp_path / "data").is_dir()
+
+
+def test_the_command_line_wins(run, tmp_path):
+    tests = "def test_it(kafka_broker): assert kafka_broker._running.config.storage_url == 'memory://'"
+    run("--odradek-storage", "memory://", tests=tests, ini=f"odradek_storage = {tmp_path}/data").assert_outcomes(
+        passed=1
+    )
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_malformed_setting_is_told(run):
+    result = run(tests="def test_it(kafka_broker): pass", ini="odradek_config =\n    num.partitions\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*odradek_config: 'num.partitions' is not of the form name=value*"])
+
+
+def test_no_broker_starts_unless_a_test_asks(run, pytester):
+    tests = """
+        import sys
+
+        def test_it():
+            assert "gateway.broker" not in sys.modules
+    """
+    run(tests=tests, how=pytester.runpytest_subprocess).assert_outcomes(passed=1)
