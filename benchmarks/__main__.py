@@ -9,14 +9,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks import cold, consume, footprint, latency, produce, small_requests
-from benchmarks.brokers import both_sides
+from benchmarks.brokers import Side, both_sides
 from benchmarks.cases import Case, Effort
 from benchmarks.machine import description
-from benchmarks.runner import CaseResult, run_case, warm_up
+from benchmarks.runner import CaseResult, run_case, run_rounds, warm_up
 from benchmarks.table import Row, as_json, rows_of, show
 
 BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES)
@@ -24,7 +25,7 @@ BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES)
 LOADS: tuple[Case, ...] = (*produce.CASES, *consume.CASES, *latency.CASES, *small_requests.CASES)
 AFTER: tuple[Case, ...] = (footprint.MEMORY,)
 
-FULL = Effort(rounds=3, duration_s=2.0, scale=1.0)
+FULL = Effort(rounds=5, duration_s=2.0, scale=1.0, budget_s=360)
 QUICK = Effort(rounds=1, duration_s=1.0, scale=0.25, quick=True)
 
 
@@ -42,21 +43,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     machine = description()
     print("\n".join(f"{name}: {value}" for name, value in machine.items()), flush=True)
     started = time.perf_counter()
+    results = [CaseResult(case) for case in chosen]
     with tempfile.TemporaryDirectory(prefix="odradek-bench-", dir=options.dir, ignore_cleanup_errors=True) as root:
-        results = _run(chosen, Path(root), effort, _progress(started))
+        rounds = _run(results, Path(root), effort, _progress(started), lambda: time.perf_counter() - started)
     rows = [row for result in results for row in rows_of(result)]
-    print(f"\nrounds: {effort.rounds}, {time.perf_counter() - started:.0f} s\n", flush=True)
+    print(f"\nrounds: {rounds}, {time.perf_counter() - started:.0f} s\n", flush=True)
     show(rows)
     if options.json:
-        Path(options.json).write_text(json.dumps(_report(machine, effort, results, rows), indent=1))
+        Path(options.json).write_text(json.dumps(_report(machine, rounds, results, rows), indent=1))
     return 1 if any(result.failures for result in results) else 0
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description="Odradek and a real Kafka, in turns.")
-    parser.add_argument("--quick", action="store_true", help="one short round instead of three")
+    parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may be repeated; * is a wildcard")
-    parser.add_argument("--rounds", type=int, help="how often each side is measured")
+    parser.add_argument("--rounds", type=int, help="exactly so many (default: up to 5, within 6 minutes)")
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--dir", help="where the brokers keep their data (default: the system's temporary directory)")
     parser.add_argument("--list", action="store_true", help="name the benchmarks and end")
@@ -69,8 +71,9 @@ def _is_chosen(case: Case, patterns: Sequence[str]) -> bool:
 
 def _effort(options: argparse.Namespace) -> Effort:
     effort = QUICK if options.quick else FULL
-    rounds = options.rounds or effort.rounds
-    return Effort(rounds, effort.duration_s, effort.scale, quick=effort.quick)
+    if options.rounds:
+        effort = replace(effort, rounds=options.rounds, budget_s=float("inf"))
+    return effort
 
 
 def _progress(started: float) -> Callable[[str], None]:
@@ -83,23 +86,42 @@ def _progress(started: float) -> Callable[[str], None]:
     return say
 
 
-def _run(chosen: Sequence[Case], root: Path, effort: Effort, say: Callable[[str], None]) -> list[CaseResult]:
+def _run(
+    results: Sequence[CaseResult], root: Path, effort: Effort, say: Callable[[str], None], clock: Callable[[], float]
+) -> int:
+    """Fill `results`, and return how many rounds there were; Ctrl-C leaves what was measured until then."""
     sides = both_sides(root)
-    results: list[CaseResult] = []
+    loads = [result for result in results if result.case in LOADS]
+    rounds = 0
     try:
-        results += [run_case(case, sides, effort, say) for case in chosen if case in BEFORE]
-        if any(case not in BEFORE for case in chosen):
+        _once(results, BEFORE, sides, effort, say)
+        if loads:
             warm_up(sides, effort, say)
-        results += [run_case(case, sides, effort, say) for case in chosen if case not in BEFORE]
+            rounds = run_rounds(loads, sides, effort, say, clock)
+        _once(results, AFTER, sides, effort, say)
+    except KeyboardInterrupt:
+        say("interrupted")
     finally:
         for side in sides.values():
             side.stop()
-    return results
+    return rounds
 
 
-def _report(
-    machine: dict[str, str], effort: Effort, results: Sequence[CaseResult], rows: Sequence[Row]
-) -> dict[str, Any]:
+def _once(
+    results: Sequence[CaseResult],
+    cases: Sequence[Case],
+    sides: dict[str, Side],
+    effort: Effort,
+    say: Callable[[str], None],
+) -> None:
+    """What does not take part in the rounds."""
+    for result in results:
+        if result.case in cases:
+            for number in range(1 if effort.quick else result.case.rounds):
+                run_case(result, number, sides, effort, say)
+
+
+def _report(machine: dict[str, str], rounds: int, results: Sequence[CaseResult], rows: Sequence[Row]) -> dict[str, Any]:
     samples = [
         {"case": result.case.name, "mode": mode.value, "side": side, "rounds": [dict(one) for one in series]}
         for result in results
@@ -110,10 +132,9 @@ def _report(
         for result in results
         for (mode, side), reason in result.failures.items()
     ]
-    effort_text = {"rounds": effort.rounds, "duration_s": effort.duration_s, "scale": effort.scale}
     return {
         "machine": machine,
-        "effort": effort_text,
+        "rounds": rounds,
         "rows": as_json(rows),
         "samples": samples,
         "not_measured": failures,

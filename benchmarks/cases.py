@@ -43,11 +43,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much work to put in. `duration_s` is for loads that run for a time, `scale` for those that count records."""
+    """How much work to put in. `duration_s` is for loads that run for a time, `scale` for those that count records.
+
+    `budget_s`: no round but the first is begun that would end later.
+    """
 
     rounds: int
     duration_s: float
     scale: float
+    budget_s: float = float("inf")
     quick: bool = False
 
 
@@ -56,8 +60,8 @@ class Case:
     """One row, or several when it has several figures or modes.
 
     `measure(side, mode, effort)` loads one side once and returns figures by key, perhaps with CPU. It raises
-    NotMeasuredError. `sides` are those it makes sense for, `absent` says why not for the other. `rounds` overrides the
-    effort's number of rounds.
+    NotMeasuredError. `sides` are those it makes sense for, `absent` says why not for the other. `rounds` is how often
+    a case is measured that does not take part in the rounds of the others.
     """
 
     name: str
@@ -69,7 +73,7 @@ class Case:
     as_shipped: bool = False
     sides: tuple[str, ...] = (ODRADEK, KAFKA)
     absent: str = ""
-    rounds: int | None = None
+    rounds: int = 1
 
     def modes_for(self, effort: Effort) -> tuple[Mode, ...]:
         """The modes that this effort has time for."""

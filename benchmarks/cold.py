@@ -76,7 +76,7 @@ def _case(name: str, title: str, storage: str) -> Case:
         modes=(Mode.ANY,),
         sides=(ODRADEK,),
         absent=_ABSENT,
-        rounds=5,
+        rounds=4,
     )
 
 

@@ -31,6 +31,7 @@ START_UP = Case(
     (Figure("seconds", "s", higher_is_better=False),),
     start_up,
     modes=(Mode.ANY,),
+    rounds=2,
 )
 MEMORY = Case(
     "memory",
@@ -42,5 +43,4 @@ MEMORY = Case(
     ),
     memory,
     modes=(Mode.ANY,),
-    rounds=1,
 )

@@ -11,9 +11,9 @@ from benchmarks.java_perf import producer_perf
 from benchmarks.loads import run_load
 
 MB_A_SECOND = (Figure("rate", "MB/s"),)
-_JAVA_BYTES = {Mode.PAGE_CACHE: 120_000_000, Mode.FSYNC: 20_000_000}
+_JAVA_BYTES = {Mode.PAGE_CACHE: 80_000_000, Mode.FSYNC: 10_000_000}
 """What a Java producer sends in one round. With fsync Kafka takes one small batch at a time."""
-_JAVA_MAX_RECORDS = 600_000
+_JAVA_MAX_RECORDS = 300_000
 
 
 def librdkafka(side: Side, mode: Mode, effort: Effort, *, size_bytes: int, partitions: int = 1) -> Mapping[str, float]:

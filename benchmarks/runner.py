@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from benchmarks.brokers import Side
 from benchmarks.cases import Case, Effort, Mode, NotMeasuredError
@@ -24,20 +24,40 @@ class CaseResult:
         return [sample[figure] for sample in self.samples.get((mode, side), []) if figure in sample]
 
 
-def run_case(case: Case, sides: Mapping[str, Side], effort: Effort, say: Callable[[str], None]) -> CaseResult:
-    """Measure; a side that fails is left out of the remaining rounds of that mode.
+def run_case(
+    result: CaseResult, number: int, sides: Mapping[str, Side], effort: Effort, say: Callable[[str], None]
+) -> None:
+    """Measure one round of a case; a side that has failed is left out of that mode from then on.
 
     The order of the sides turns round every time, so that neither always comes after the other.
     """
-    result = CaseResult(case)
-    rounds = case.rounds or effort.rounds
-    for number in range(rounds):
-        for mode in case.modes_for(effort):
-            order = list(case.sides) if number % 2 == 0 else list(reversed(case.sides))
-            for name in order:
-                say(f"{case.title} {mode.value} · round {number + 1} of {rounds} · {name}")
-                _measure(result, mode, sides[name], effort)
-    return result
+    case = result.case
+    for mode in case.modes_for(effort):
+        for name in case.sides if number % 2 == 0 else reversed(case.sides):
+            say(f"{case.title} {mode.value}".strip() + f" · round {number + 1} · {name}")
+            _measure(result, mode, sides[name], effort)
+
+
+def run_rounds(
+    results: Sequence[CaseResult],
+    sides: Mapping[str, Side],
+    effort: Effort,
+    say: Callable[[str], None],
+    clock: Callable[[], float],
+) -> int:
+    """Measure all cases, round after round, and return how many rounds there were.
+
+    After the first, a round is begun only if `clock` (seconds since the run began) leaves it as much time as the last
+    one took.
+    """
+    for number in range(effort.rounds):
+        began = clock()
+        for result in results:
+            run_case(result, number, sides, effort, say)
+        took_s = clock() - began
+        if clock() + took_s > effort.budget_s:
+            return number + 1
+    return effort.rounds
 
 
 def _measure(result: CaseResult, mode: Mode, side: Side, effort: Effort) -> None:
@@ -57,11 +77,12 @@ def warm_up(sides: Mapping[str, Side], effort: Effort, say: Callable[[str], None
     from benchmarks.produce import librdkafka
     from benchmarks.small_requests import synchronous
 
+    brief = replace(effort, duration_s=1.0)
     for side in sides.values():
         say(f"warming up {side.name}")
         for mode in (Mode.PAGE_CACHE, Mode.FSYNC):
             try:
-                librdkafka(side, mode, effort, size_bytes=1000)
-                synchronous(side, mode, effort, connections=16, size_bytes=100)
+                librdkafka(side, mode, brief, size_bytes=1000)
+                synchronous(side, mode, brief, connections=16, size_bytes=100)
             except NotMeasuredError as error:
                 say(f"{side.name} cannot be warmed up: {error}")

@@ -6,7 +6,7 @@ from benchmarks.cases import CPU, KAFKA, ODRADEK, Case, Effort, Figure, Mode, No
 from benchmarks.cold import acknowledged_ms
 from benchmarks.java_perf import parse_consumer, parse_producer
 from benchmarks.proc import parse_smaps_rollup, parse_stat
-from benchmarks.runner import CaseResult, run_case
+from benchmarks.runner import CaseResult, run_rounds
 from benchmarks.stats import Spread, paired_ratios, percentile, rounded, verdict
 from benchmarks.table import as_json, footnotes, plain, rows_of
 
@@ -52,7 +52,9 @@ def a_case(**changes):
 
 def run(case, ours, theirs, said=None):
     sides = {ODRADEK: FakeSide(ODRADEK, ours), KAFKA: FakeSide(KAFKA, theirs)}
-    return run_case(case, sides, EFFORT, [].append if said is None else said.append), sides
+    result = CaseResult(case)
+    run_rounds([result], sides, EFFORT, [].append if said is None else said.append, lambda: 0.0)
+    return result, sides
 
 
 def test_ratios_are_paired_by_round_and_leave_out_what_is_not_there():
@@ -127,6 +129,15 @@ def test_a_side_that_fails_is_left_out_and_the_table_says_why():
     assert sides[KAFKA].measured == 2
     assert row.ratio == Spread(2, 2, 2, 1)
     assert footnotes([row]) == ["work fsync: Kafka: not measured: it died"]
+
+
+def test_no_round_is_begun_that_would_not_end_in_time():
+    times = iter([0, 10, 10, 10, 20, 20])  # each round takes 10 s
+    side = FakeSide(ODRADEK, [{"rate": 1}] * 3)
+    result = CaseResult(a_case(sides=(ODRADEK,)))
+    effort = Effort(rounds=3, duration_s=1, scale=1, budget_s=25)
+    assert run_rounds([result], {ODRADEK: side}, effort, [].append, lambda: next(times)) == 2
+    assert side.measured == 2
 
 
 def test_no_figure_is_made_up_for_a_side_that_never_worked():
