@@ -158,9 +158,9 @@ class SimMember:
                 beat_at = trio.current_time() + HEARTBEAT_S
             if turn % 3 == 0:
                 await self._commit()
-            if self._chance.random() < 0.02:
+            if self._chance.random() < 0.03:
                 # As a consumer whose process stood still: it may have been expelled, and commits what it had read.
-                await trio.sleep(self._chance.uniform(0, 2 * SESSION_MS / 1000))
+                await trio.sleep(self._chance.uniform(0.8, 2) * SESSION_MS / 1000)
                 await self._commit()
 
     async def _find_coordinator(self) -> None:

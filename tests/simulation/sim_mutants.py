@@ -107,6 +107,24 @@ def zombies_may_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(offset_commit, "_check", lambda *_: ErrorCode.NONE)
 
 
+def lost_first_batches_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """What was on its way behind a producer's first batch is taken after that one's commit failed."""
+    patch.setattr(PartitionLog, "expect_again", lambda _self, _voided: None)
+
+
+def images_published_before_commit(patch: pytest.MonkeyPatch) -> None:
+    """Topics show, and their creation is answered, before the metadata log holds them."""
+    when_durable = ShardRuntime._when_durable
+
+    def eager(self: Any, action: Any) -> None:
+        if self._publish is None:
+            when_durable(self, action)
+        else:
+            action()
+
+    patch.setattr(ShardRuntime, "_when_durable", eager)
+
+
 def receive_buffer_reused(patch: pytest.MonkeyPatch) -> None:
     """A connection's buffer is filled anew while its batches still wait for their commit."""
     get_buffer = FrameReader.get_buffer
@@ -145,6 +163,8 @@ MUTANTS: dict[str, Mutant] = {
         producers_not_stored,
         duplicates_appended,
         zombies_may_commit,
+        lost_first_batches_forgotten,
+        images_published_before_commit,
         receive_buffer_reused,
         log_lost_at_start,
     )

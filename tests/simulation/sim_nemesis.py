@@ -13,7 +13,7 @@ from gateway.testing.simulation.broker_host import BrokerHost
 class Nemesis:
     """Makes one broker's life hard for a while, then lets everything be well."""
 
-    def __init__(self, world: World, broker: BrokerHost, clients: list[str]) -> None:
+    def __init__(self, world: World, broker: BrokerHost, clients: list[str], *, power_cuts: bool = True) -> None:
         self._world = world
         self._broker = broker
         self._clients = clients
@@ -27,8 +27,10 @@ class Nemesis:
             self._partition,
             self._bad_disk,
             self._bad_network,
+            self._step_clock,
         ]
         self._kinds = kinds
+        self._power_cuts = power_cuts
         # Each seed has its own mix: some faults often, some never. Crashes are always among them.
         self._weights = [self._chance.choice((1, 2, 4)) for _ in kinds[:2]]
         self._weights += [self._chance.choice((0, 0, 1, 2, 4)) for _ in kinds[2:]]
@@ -69,7 +71,7 @@ class Nemesis:
         await self._down()
 
     async def _cut_power(self) -> None:
-        await self._broker.crash(power_cut=True)
+        await self._broker.crash(power_cut=self._power_cuts)
         await self._down()
 
     async def _restart(self) -> None:
@@ -88,11 +90,14 @@ class Nemesis:
 
     async def _bad_disk(self) -> None:
         errors = self._world.disk(self._broker.host).errors
-        errors.write_error = self._chance.choice((0.0, 0.1, 1.0))
+        errors.write_error = self._chance.choice((0.1, 0.4, 1.0))
         errors.write_full = self._chance.choice((0.0, 0.1, 1.0))
         errors.read_error = self._chance.choice((0.0, 0.05))
         await trio.sleep(self._chance.uniform(0.1, 2))
         errors.write_error = errors.write_full = errors.read_error = 0.0
+
+    async def _step_clock(self) -> None:
+        self._broker.skew_ms = self._chance.choice((-600_000, -1000, 0, 1000, 600_000))
 
     async def _bad_network(self) -> None:
         faults = self._world.network.faults

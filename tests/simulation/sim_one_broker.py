@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import trio
+from sim_admin import SimAdmin
 from sim_client import SimClient, UnreachableError
 from sim_consumer import SimMember, raise_for, values_of
 from sim_nemesis import Nemesis
@@ -31,6 +32,7 @@ from wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from wire.messages.metadata import MetadataRequest, MetadataResponse
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -52,6 +54,8 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "500",
     "group.min.session.timeout.ms": "1000",
 }
+NO_SYNCS = {"log.flush.interval.messages": "9223372036854775807"}
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,15 @@ class Result:
         return f"seed {self.seed}: {self.failure}\nreproduce with: {command}\n" + "\n".join(self.trace[-60:])
 
 
-def simulate(seed: int, medium: Callable[[], Medium] = VolatileMedium) -> Result:
-    """Run the simulation that `seed` stands for. What fails is in the result, whatever it is."""
+def simulate(seed: int, medium: Callable[[], Medium] = VolatileMedium, *, syncs: bool = True) -> Result:
+    """Run the simulation that `seed` stands for. What fails is in the result, whatever it is.
+
+    Without `syncs` the broker leaves commits to the operating system, and no power cuts come.
+    """
     world = World(seed, medium)
     oracle = Oracle()
     failure = ""
-    simulation = _Simulation(world, oracle)
+    simulation = _Simulation(world, oracle, syncs=syncs)
     try:
         run_virtually(seed, simulation.run)
     except Exception as error:  # noqa: BLE001 - told with its seed by whoever asked
@@ -95,10 +102,11 @@ def _first_cause(error: BaseException) -> str:
 
 
 class _Simulation:
-    def __init__(self, world: World, oracle: Oracle) -> None:
+    def __init__(self, world: World, oracle: Oracle, *, syncs: bool) -> None:
         self._world = world
         self._oracle = oracle
-        self._broker = BrokerHost(world, *BROKER, settings=SETTINGS)
+        self._syncs = syncs
+        self._broker = BrokerHost(world, *BROKER, settings=SETTINGS if syncs else {**SETTINGS, **NO_SYNCS})
         topic = (TOPIC, PARTITIONS)
         self._producers = [
             SimProducer(world, BROKER, oracle, name, topic, idempotent=idempotent)
@@ -106,8 +114,9 @@ class _Simulation:
         ]
         self._members = [SimMember(world, BROKER, oracle, f"member-{number}", GROUP, topic) for number in (1, 2, 3)]
         self._admin = SimClient(world, "admin", BROKER)
-        clients = [each.name for each in (*self._producers, *self._members)]
-        self.nemesis = Nemesis(world, self._broker, clients)
+        self._operator = SimAdmin(world, BROKER)
+        clients = [each.name for each in (*self._producers, *self._members, self._operator)]
+        self.nemesis = Nemesis(world, self._broker, clients, power_cuts=syncs)
 
     async def run(self) -> None:
         with self._broker.internal_errors() as internal:
@@ -123,11 +132,13 @@ class _Simulation:
             for member in self._members:
                 clients.start_soon(member.run)
             async with trio.open_nursery() as harm:
+                harm.start_soon(self._operator.run)
                 for producer in self._producers:
                     harm.start_soon(producer.run, ROUNDS)
                 await self.nemesis.run(nursery, FAULTS_UNTIL_S)
+                self._operator.finish()
                 harm.cancel_scope.deadline = trio.current_time() + PATIENCE_S
-            check(not harm.cancel_scope.cancelled_caught, "producers did not come to an end")
+            check(not harm.cancel_scope.cancelled_caught, "the clients did not come to an end")
             with trio.move_on_after(PATIENCE_S) as waiting:
                 await self._all_read()
             check(not waiting.cancelled_caught, "the group did not read everything")
@@ -142,11 +153,13 @@ class _Simulation:
     async def _at_rest(self, nursery: trio.Nursery) -> None:
         """Nothing may change by a crash, and in the end everything must be as clients were told."""
         before = await self._settled_state()
-        await self._broker.crash(power_cut=True)
+        await self._broker.crash(power_cut=self._syncs)
         self._broker.start(nursery)
         after = await self._state()
         for name, was in before.items():
             check(after[name] == was, f"a restart changed {name} from\n{was}\nto\n{after[name]}")
+        expected = sorted([TOPIC, OFFSETS_TOPIC, *self._operator.topics])
+        check(sorted(before["topics"]) == expected, f"there are the topics {before['topics']}, not {expected}")
         self._oracle.judge({index: before[f"partition {index}"] for index in range(PARTITIONS)})
         await self._broker.stop()
 
@@ -164,6 +177,7 @@ class _Simulation:
         state: dict[str, Any] = {f"partition {index}": await self._values(index) for index in range(PARTITIONS)}
         state["end offsets"] = await self._end_offsets()
         state["committed offsets"] = await self._committed()
+        state["topics"] = await self._topics()
         state["group"] = await self._group_state()
         return state
 
@@ -179,6 +193,12 @@ class _Simulation:
         answer = await self._ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000))
         assert isinstance(answer, CreateTopicsResponse)
         check(not answer.topics[0].error_code, f"cannot create the topic: {answer.topics[0].error_message}")
+
+    async def _topics(self) -> dict[str, tuple[str, int]]:
+        """Ids and numbers of partitions by name."""
+        answer = await self._ask(MetadataRequest(topics=None))
+        assert isinstance(answer, MetadataResponse)
+        return {topic.name or "": (str(topic.topic_id), len(topic.partitions)) for topic in answer.topics}
 
     async def _end_offsets(self) -> dict[int, int]:
         parts = tuple(ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(PARTITIONS))

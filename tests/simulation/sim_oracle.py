@@ -32,11 +32,17 @@ class Oracle:
         self._owners: dict[tuple[int, int], str] = {}
         self._committed: dict[int, int] = {}
         self._generation = 0
+        self._producer_ids: set[int] = set()
         self._unsure: Counter[tuple[int, int]] = Counter()
 
     def produced(self, producer: str, partition: int, values: Sequence[str]) -> None:
         """A producer is about to send these, in this order."""
         self.sent[producer].extend((partition, value) for value in values)
+
+    def was_given(self, producer_id: int) -> None:
+        """InitProducerId answered with this id, which nobody else may have."""
+        check(producer_id not in self._producer_ids, f"producer id {producer_id} was given twice")
+        self._producer_ids.add(producer_id)
 
     def was_acknowledged(self, partition: int, base_offset: int, values: Sequence[str]) -> None:
         """The broker said that it stored `values` from `base_offset` on."""

@@ -60,11 +60,11 @@ class SimProducer:
 
     async def run(self, rounds: int) -> None:
         """Produce; ends when everything is acknowledged. Raises Violation."""
-        if self._idempotent:
-            await self._init_producer_id()
-        for _ in range(rounds):
+        for number in range(rounds):
             await trio.sleep(self._chance.uniform(0, 0.4))
-            window = [self._new_batch() for _ in range(self._chance.randint(1, MAX_IN_FLIGHT))]
+            if self._idempotent and (number == 0 or self._chance.random() < 0.3):
+                await self._init_producer_id()  # as a process that starts anew
+            window = self._new_window()
             while window:
                 window = await self._send(window)
         self._client.close()
@@ -81,11 +81,19 @@ class SimProducer:
             assert isinstance(answer, InitProducerIdResponse)
             if answer.error_code == ErrorCode.NONE:
                 self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+                self._oracle.was_given(self._producer_id)
+                self._sequences = [0] * self._partitions
                 return
             await trio.sleep(RETRY_S)
 
-    def _new_batch(self) -> Batch:
-        partition = self._chance.randrange(self._partitions)
+    def _new_window(self) -> list[Batch]:
+        """Batches for any partitions, or, as a sticky partitioner makes them, for one."""
+        sticky = self._chance.random() < 0.6
+        partitions = range(self._partitions)
+        chosen = [self._chance.choice(partitions)] if sticky else partitions
+        return [self._new_batch(self._chance.choice(chosen)) for _ in range(self._chance.randint(1, MAX_IN_FLIGHT))]
+
+    def _new_batch(self, partition: int) -> Batch:
         values = [self._next_value() for _ in range(self._chance.randint(1, 4))]
         self._oracle.produced(self.name, partition, values)
         records = [SimpleRecord(None, value.encode(), self._client.env.wall_ms()) for value in values]

@@ -15,7 +15,8 @@ from sim_mutants import MUTANTS
 from sim_one_broker import Result, simulate
 
 SHORT = tuple(range(12))
-MUTANT_SEEDS = 30
+MUTANT_SEEDS = 80
+"""The rarest of the planted bugs shows in about one seed of twenty."""
 SCRIPT = Path(__file__).with_name("sim_one_broker.py")
 
 simulated = cache(simulate)
@@ -44,10 +45,16 @@ def test_every_promise_holds(seed):
     assert result.records > 100
 
 
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_without_syncs_a_kill_loses_nothing(seed):
+    result = simulate(seed, syncs=False)
+    assert not result.failure, result.explain()
+
+
 def test_the_short_list_meets_every_kind_of_fault():
     met = sum((Counter(simulated(seed).faults) for seed in SHORT), Counter())
-    assert met.keys() == {"kill", "cut_power", "restart", "partition", "bad_disk", "bad_network"}
-    assert all(count >= 5 for count in met.values()), met
+    assert met.keys() == {"kill", "cut_power", "restart", "partition", "bad_disk", "bad_network", "step_clock"}
+    assert all(count >= 4 for count in met.values()), met
 
 
 def test_a_seed_gives_its_trace_again():

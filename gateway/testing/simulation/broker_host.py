@@ -30,6 +30,7 @@ class BrokerHost:
         self.host = host
         self.port = port
         self.broker: Broker | None = None
+        self._skew_ms = 0
         self._world = world
         self._settings = {"listeners": f"PLAINTEXT://{host}:{port}", **(settings or {})}
         self._env: SimEnvironment | None = None
@@ -47,6 +48,18 @@ class BrokerHost:
     def running(self) -> bool:
         """Whether it was started and has not ended."""
         return not self._ended.is_set()
+
+    @property
+    def skew_ms(self) -> int:
+        """How far the host's wall clock is off."""
+        return self._skew_ms
+
+    @skew_ms.setter
+    def skew_ms(self, value: int) -> None:
+        self._skew_ms = value
+        self._world.record(self.host, f"clock is {value} ms off")
+        if self._env is not None:
+            self._env.skew_ms = value
 
     def start(self, nursery: trio.Nursery) -> None:
         """Start the broker in the background, again and again where a bad disk keeps it from starting.
@@ -74,6 +87,7 @@ class BrokerHost:
     async def _is_kept_from_starting(self) -> bool:
         """Run the broker to its end; return whether a bad disk kept it from starting."""
         env = self._env = self._world.environment(self.host)
+        env.skew_ms = self._skew_ms
         self._world.record(self.host, "starting")
         try:
             await self._serve(env)

@@ -1,0 +1,104 @@
+"""An administrator who creates and deletes topics all the time, and remembers which of it was acknowledged."""
+
+import trio
+from sim_client import SimClient, UnreachableError
+from sim_oracle import Violation, check
+
+from gateway.testing.simulation import World
+from wire.errors import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from wire.messages.metadata import MetadataRequest, MetadataResponse
+
+RETRY_S = 0.3
+AGAIN = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+"""What an administrator is told when the broker could not do it now, or went away meanwhile."""
+
+
+class SimAdmin:
+    """Works until its scope is cancelled or `finish` was called; `topics` are those that must exist then."""
+
+    def __init__(self, world: World, broker: tuple[str, int], name: str = "operator") -> None:
+        self.name = name
+        self.topics: list[str] = []
+        self._client = SimClient(world, name, broker)
+        self._chance = world.chance(f"admin {name}")
+        self._count = 0
+        self._finishing = False
+
+    def finish(self) -> None:
+        """Come to an end with what is under way."""
+        self._finishing = True
+
+    async def run(self) -> None:
+        """Create and delete. Raises Violation."""
+        while not self._finishing:
+            await trio.sleep(self._chance.uniform(0.1, 4))
+            if self.topics and self._chance.random() < 0.4:
+                await self._delete(self._chance.choice(self.topics))
+            else:
+                self._count += 1
+                await self._create(f"temporary-{self._count}")
+            await self._look()
+        self._client.close()
+
+    async def _create(self, name: str) -> None:
+        """Until it is there; after an attempt whose fate is unknown it may be there already."""
+        topic = CreatableTopic(name=name, num_partitions=self._chance.randint(1, 3), replication_factor=1)
+        unsure = False
+        while True:
+            error = await self._try_to_create(topic)
+            if error is ErrorCode.NONE or (unsure and error is ErrorCode.TOPIC_ALREADY_EXISTS):
+                self.topics.append(name)
+                return
+            if error is not None and error not in AGAIN:
+                raise Violation(f"creating {name}: {error.name}")
+            unsure = True
+            await trio.sleep(RETRY_S)
+
+    async def _try_to_create(self, topic: CreatableTopic) -> ErrorCode | None:
+        try:
+            answer = await self._client.call(CreateTopicsRequest(topics=(topic,), timeout_ms=3000))
+        except UnreachableError:
+            return None
+        assert isinstance(answer, CreateTopicsResponse)
+        return ErrorCode(answer.topics[0].error_code)
+
+    async def _delete(self, name: str) -> None:
+        unsure = False
+        while True:
+            error = await self._try_to_delete(name)
+            if error is ErrorCode.NONE or (unsure and error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                self.topics.remove(name)
+                return
+            if error is not None and error not in AGAIN:
+                raise Violation(f"deleting {name}: {error.name}")
+            unsure = True
+            await trio.sleep(RETRY_S)
+
+    async def _try_to_delete(self, name: str) -> ErrorCode | None:
+        try:
+            answer = await self._client.call(DeleteTopicsRequest(topic_names=(name,), timeout_ms=3000))
+        except UnreachableError:
+            return None
+        assert isinstance(answer, DeleteTopicsResponse)
+        return ErrorCode(answer.responses[0].error_code)
+
+    async def _look(self) -> None:
+        """What was acknowledged must show at once."""
+        try:
+            answer = await self._client.call(MetadataRequest(topics=None))
+        except UnreachableError:
+            return
+        assert isinstance(answer, MetadataResponse)
+        found = sorted(topic.name or "" for topic in answer.topics if (topic.name or "").startswith("temporary-"))
+        check(found == sorted(self.topics), f"metadata lists {found}, acknowledged were {sorted(self.topics)}")
