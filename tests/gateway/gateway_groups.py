@@ -71,5 +71,5 @@ def described(client: RawClient, group: str) -> DescribedGroup:
 
 
 def delete_topic(client: RawClient, name: str) -> None:
-    [deleted] = client.call(DeleteTopicsRequest(topic_names=(name,))).responses
+    [deleted] = client.call(DeleteTopicsRequest(topic_names=(name,), timeout_ms=30_000)).responses
     assert deleted.error_code == 0, deleted
