@@ -91,13 +91,15 @@ class PartitionLog:
         self._epochs = EpochHistory()
         self._producers = Producers()
         self._aborted: list[AbortedTransaction] = []
-        self._expired: list[int] = []
         self._stamps_append_time = False
         self.configure(config)
 
     @classmethod
-    def restore(cls, snapshot: LogSnapshot, config: LogConfig, now_ms: int) -> "PartitionLog":
-        """Take up a log where its store has it; all of that is durable. Producers idle for too long are left out.
+    def restore(cls, snapshot: LogSnapshot, config: LogConfig) -> "PartitionLog":
+        """Take up a log where its store has it; all of that is durable.
+
+        No producer expires here, however old its timestamps: a retry of a batch whose acknowledgement was lost with the
+        broker must find the batch, also when a backfill wrote it with yesterday's times.
 
         Raises ProducerRowError when a producer's row cannot be read.
         """
@@ -109,7 +111,6 @@ class PartitionLog:
         log._epochs.truncate_start(snapshot.log_start_offset)
         log._leader_epoch = log._epochs.latest
         log._producers = Producers.restore(snapshot.producers)
-        log._expired = log._producers.expire(now_ms, config.producer_id_expiration_ms)
         log._aborted = sorted(
             (aborted for aborted in snapshot.aborted if aborted.last_offset >= snapshot.log_start_offset),
             key=_last_offset,
@@ -187,7 +188,7 @@ class PartitionLog:
         """Whether a transaction of the producer is open here: later batches need no verification (KIP-890)."""
         return self._producers.has_ongoing_transaction(producer_id)
 
-    def become_leader(self, epoch: int, now_ms: int) -> LogWrite | None:
+    def become_leader(self, epoch: int) -> LogWrite | None:
         """Lead from here on in `epoch`; the write must be durable before any fetch is served in it (KIP-101).
 
         None when nothing is new. An epoch below the one known is our own bug.
@@ -196,10 +197,7 @@ class PartitionLog:
         self._leader_epoch = epoch
         started = self._epochs.assign(epoch, self._log_end_offset)
         self._leader_epoch_start = self._epochs.latest_start
-        forgotten = self._forget_producers(now_ms)
-        if started is None and not forgotten:
-            return None
-        return LogWrite(epochs=() if started is None else (started,), producers=forgotten)
+        return None if started is None else LogWrite(epochs=(started,))
 
     def append(
         self,
@@ -439,14 +437,8 @@ class PartitionLog:
 
     def expire_producers(self, now_ms: int) -> LogWrite | None:
         """Forget producers idle for `producer.id.expiration.ms`; None when there are none."""
-        forgotten = self._forget_producers(now_ms)
-        return LogWrite(producers=forgotten) if forgotten else None
-
-    def _forget_producers(self, now_ms: int) -> dict[int, bytes | None]:
-        expired = self._expired + self._producers.expire(now_ms, self._config.producer_id_expiration_ms)
-        self._expired = []
-        # A producer that wrote again since it was left out has a new row.
-        return {producer_id: None for producer_id in expired if producer_id not in self._producers.entries}
+        expired = self._producers.expire(now_ms, self._config.producer_id_expiration_ms)
+        return LogWrite(producers=dict.fromkeys(expired)) if expired else None
 
 
 def _last_offset(aborted: AbortedTransaction) -> int:

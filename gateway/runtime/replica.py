@@ -112,7 +112,7 @@ class Replica(Watchable):
         failed = self.state is ReplicaState.FAILED
         try:
             snapshot = await self._env.run_blocking(self._load)
-            restored = PartitionLog.restore(snapshot, self._config, self._env.wall_ms())
+            restored = PartitionLog.restore(snapshot, self._config)
         except (StoreError, ProducerRowError) as error:
             log.error("cannot open partition=%s error=%s", self.key, error)  # noqa: TRY400 - the message says it all
             raise ReplicaOfflineError(str(self.key)) from error
@@ -143,7 +143,7 @@ class Replica(Watchable):
         self._queue.reset()
         self._log = restored
         self.state = ReplicaState.OPEN
-        write = self._log.become_leader(self._leader_epoch, self._env.wall_ms())
+        write = self._log.become_leader(self._leader_epoch)
         if write is not None:
             self._queue.submit(write, self._log.log_end_offset)
 

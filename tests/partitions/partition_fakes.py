@@ -92,8 +92,8 @@ class Partition:
 
     def __init__(self, config: LogConfig | None = None, *, epoch: int = 0) -> None:
         self.store = StoredLog()
-        self.log = PartitionLog.restore(LogSnapshot(), config or LogConfig(), NOW_MS)
-        self.keep(self.log.become_leader(epoch, NOW_MS))
+        self.log = PartitionLog.restore(LogSnapshot(), config or LogConfig())
+        self.keep(self.log.become_leader(epoch))
 
     def keep(self, write: LogWrite | None) -> None:
         if write is not None:
@@ -112,5 +112,5 @@ class Partition:
     def mark(self, records: memoryview, **more) -> Appended | Duplicate | Rejected:
         return self.append(records, AppendOrigin.COORDINATOR, **more)
 
-    def restored(self, now_ms: int = NOW_MS) -> PartitionLog:
-        return PartitionLog.restore(self.store.load(), self.log.config, now_ms)
+    def restored(self) -> PartitionLog:
+        return PartitionLog.restore(self.store.load(), self.log.config)

@@ -70,7 +70,7 @@ def test_committing_what_was_never_assigned_is_our_bug() -> None:
 
 
 def test_a_log_that_does_not_lead_takes_no_client_batches() -> None:
-    log = PartitionLog.restore(LogSnapshot(epochs=[EpochStart(1, 0)]), LogConfig(), NOW_MS)
+    log = PartitionLog.restore(LogSnapshot(epochs=[EpochStart(1, 0)]), LogConfig())
     log.become_follower(2)
     with pytest.raises(AssertionError):
         log.append(data_batch(), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
@@ -110,7 +110,7 @@ def test_a_producer_that_was_unknown_before_its_lost_batch_may_send_it_again() -
 
 
 def test_an_empty_log_restores() -> None:
-    log = PartitionLog.restore(LogSnapshot(), LogConfig(), NOW_MS)
+    log = PartitionLog.restore(LogSnapshot(), LogConfig())
     assert (log.leader_epoch, log.log_start_offset, log.high_watermark) == (-1, 0, 0)
     assert log.snapshot() == LogSnapshot(aborted=(), epochs=[], producers={})
 
@@ -120,16 +120,16 @@ def test_an_empty_log_restores() -> None:
 
 def test_each_epoch_is_noted_once_with_its_first_offset() -> None:
     partition = Partition(epoch=3)
-    assert partition.log.become_leader(3, NOW_MS) is None
+    assert partition.log.become_leader(3) is None
     partition.append(data_batch(4))
-    assert partition.log.become_leader(5, NOW_MS) == LogWrite(epochs=(EpochStart(5, 4),))
+    assert partition.log.become_leader(5) == LogWrite(epochs=(EpochStart(5, 4),))
     assert partition.log.leader_epoch == 5
 
 
 def test_an_older_epoch_cannot_lead() -> None:
     partition = Partition(epoch=3)
     with pytest.raises(AssertionError):
-        partition.log.become_leader(2, NOW_MS)
+        partition.log.become_leader(2)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_every_question_is_checked_for_its_epoch(current: int, error: ErrorCode 
 def test_epoch_end_is_what_is_durable() -> None:
     partition = Partition(epoch=1)
     partition.append(data_batch(3))
-    partition.keep(partition.log.become_leader(4, NOW_MS))
+    partition.keep(partition.log.become_leader(4))
     partition.append(data_batch(2))
     partition.append(data_batch(2), commit=False)
     ends = {epoch: partition.log.epoch_end(epoch) for epoch in (0, 1, 2, 4, 5)}
@@ -189,7 +189,7 @@ def test_a_reader_with_another_history_is_told_where_to_truncate(
 ) -> None:
     partition = Partition(epoch=1)
     partition.append(data_batch(3))
-    partition.keep(partition.log.become_leader(4, NOW_MS))
+    partition.keep(partition.log.become_leader(4))
     partition.append(data_batch(2))
     found = plan(partition, offset, last_fetched_epoch=last_fetched)
     assert found.diverging == (None if diverging is None else EpochEnd(*diverging))
@@ -228,7 +228,7 @@ def test_special_timestamps() -> None:
     assert lookup(partition, offsets.LATEST_TIMESTAMP) == OffsetFound(0, -1, 2)
     assert lookup(partition, offsets.MAX_TIMESTAMP) == OFFSET_NOT_FOUND
     partition.append(data_batch(5))
-    partition.keep(partition.log.become_leader(6, NOW_MS))
+    partition.keep(partition.log.become_leader(6))
     partition.append(of_producer(1, 0, 2, transactional=True))
     partition.keep(partition.log.move_log_start(3))
     assert lookup(partition, offsets.EARLIEST_TIMESTAMP) == OffsetFound(3, -1, 2)
@@ -292,7 +292,7 @@ def test_a_new_leader_whose_high_watermark_lags_does_not_answer_latest() -> None
     partition = Partition(epoch=0)
     partition.append(data_batch(timestamps=[100]))
     partition.append(data_batch(3, timestamps=[200] * 3), commit=False)
-    partition.keep(partition.log.become_leader(1, NOW_MS))
+    partition.keep(partition.log.become_leader(1))
     assert lookup(partition, offsets.LATEST_TIMESTAMP).error is ErrorCode.OFFSET_NOT_AVAILABLE
     assert lookup(partition, 150).error is ErrorCode.OFFSET_NOT_AVAILABLE
     assert lookup(partition, 100) == OffsetFound(0, 100, 0)
@@ -342,7 +342,7 @@ def test_aborted_transactions_below_the_log_start_are_forgotten() -> None:
 
 
 def follower_of(leader: Partition, epoch: int) -> tuple[PartitionLog, StoredLog]:
-    log, store = PartitionLog.restore(LogSnapshot(), leader.log.config, NOW_MS), StoredLog()
+    log, store = PartitionLog.restore(LogSnapshot(), leader.log.config), StoredLog()
     log.become_follower(epoch)
     return log, store
 
@@ -353,7 +353,7 @@ def leader_with_history() -> Partition:
     leader.append(of_producer(1, 0, 2, transactional=True))
     leader.append(of_producer(2, 5, transactional=True))
     leader.mark(end_marker(1, committed=False, coordinator_epoch=3))
-    leader.keep(leader.log.become_leader(2, NOW_MS))
+    leader.keep(leader.log.become_leader(2))
     leader.append(of_producer(1, 2, transactional=True))
     leader.mark(end_marker(1, committed=True, coordinator_epoch=4, epoch=1))
     return leader
@@ -373,7 +373,7 @@ def test_a_follower_ends_up_as_its_leader(at_once: int) -> None:
     assert log.snapshot() == leader.log.snapshot()
     assert [bytes(batch.data) for batch in store.batches] == batches
     assert log.last_stable_offset == leader.log.last_stable_offset == 5
-    assert PartitionLog.restore(store.load(), log.config, NOW_MS).snapshot() == log.snapshot()
+    assert PartitionLog.restore(store.load(), log.config).snapshot() == log.snapshot()
 
 
 def test_a_follower_refuses_damage_and_what_it_has() -> None:

@@ -40,8 +40,8 @@ class LogMachine(RuleBasedStateMachine):
         self.model: dict[int, ModelProducer] = {}
         self.decided: list[tuple[int, int]] = []
         self.aborted: list[tuple[int, int, int]] = []
-        self.log = PartitionLog.restore(LogSnapshot(), CONFIG, self.now_ms)
-        self._note(self.log.become_leader(0, self.now_ms))
+        self.log = PartitionLog.restore(LogSnapshot(), CONFIG)
+        self._note(self.log.become_leader(0))
 
     def _note(self, write: LogWrite | None) -> None:
         if write is not None:
@@ -190,7 +190,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def lead_again(self) -> None:
-        self._note(self.log.become_leader(self.log.leader_epoch + 1, self.now_ms))
+        self._note(self.log.become_leader(self.log.leader_epoch + 1))
         self._forget()
 
     def _forget(self) -> None:
@@ -203,9 +203,9 @@ class LogMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         """What was not durable is lost, also to the model; so the crash comes after all is durable."""
         self.commit(4)
-        self.log = PartitionLog.restore(self.store.load(), CONFIG, self.now_ms)
+        self.log = PartitionLog.restore(self.store.load(), CONFIG)
         self._forget()
-        self._note(self.log.become_leader(self.log.leader_epoch, self.now_ms))
+        self._note(self.log.become_leader(self.log.leader_epoch))
 
     @invariant()
     def restored_equals_live(self) -> None:
@@ -215,7 +215,7 @@ class LogMachine(RuleBasedStateMachine):
         )
         for write, _ in self.pending:
             replayed.commit(write)
-        assert PartitionLog.restore(replayed.load(), CONFIG, now_ms=0).snapshot() == self.log.snapshot()
+        assert PartitionLog.restore(replayed.load(), CONFIG).snapshot() == self.log.snapshot()
 
     @invariant()
     def offsets_are_ordered(self) -> None:

@@ -130,28 +130,27 @@ def test_an_open_transaction_never_expires() -> None:
     assert partition.log.expire_producers(NOW_MS + 10**9) is not None
 
 
+def test_a_restart_forgets_no_producer_however_old_its_timestamps() -> None:
+    """The retry of a batch whose acknowledgement was lost with the broker is a duplicate: backfills have old times."""
+    partition = Partition(LogConfig(producer_id_expiration_ms=1000))
+    batch = of_producer(P, 0, timestamps=[NOW_MS - 10**9])
+    partition.append(batch)
+    log = partition.restored()
+    assert log.become_leader(0) is None
+    again = log.append(batch, origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    assert isinstance(again, Duplicate)
+    assert again.base_offset == 0
+
+
 def test_producers_expired_while_the_broker_was_down_leave_the_store_too() -> None:
     partition = Partition(LogConfig(producer_id_expiration_ms=1000))
     partition.append(of_producer(P, 0))
     partition.append(of_producer(P + 1, 0))
-    log = partition.restored(NOW_MS + 1000)
-    assert not log.producers
-    write = log.become_leader(0, NOW_MS + 1000)
-    assert write is not None
-    assert dict(write.producers) == {P: None, P + 1: None}
-    assert write.epochs == ()
-    assert log.expire_producers(NOW_MS + 1000) is None
-
-
-def test_a_producer_that_returns_after_a_restart_is_not_forgotten_again() -> None:
-    partition = Partition(LogConfig(producer_id_expiration_ms=1000))
-    partition.append(of_producer(P, 0))
-    partition.append(of_producer(P + 1, 0))
-    log = partition.restored(NOW_MS + 1000)
-    log.append(of_producer(P, 9, timestamps=[NOW_MS + 1000]), origin=AppendOrigin.CLIENT, now_ms=NOW_MS + 1000)
+    log = partition.restored()
     write = log.expire_producers(NOW_MS + 1000)
     assert write is not None
-    assert dict(write.producers) == {P + 1: None}
+    assert dict(write.producers) == {P: None, P + 1: None}
+    assert log.expire_producers(NOW_MS + 1000) is None
 
 
 def test_state_survives_a_restart() -> None:
