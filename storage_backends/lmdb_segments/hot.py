@@ -3,20 +3,32 @@
 from collections import deque
 
 
-class HotTail:
-    """The last `limit_bytes` of commits made since the log was opened. One writer, any number of readers."""
+MARKS = 64
+"""About how many places the tail may begin at: small commits share one, or noting them would cost what they hold."""
 
-    __slots__ = ("_bytes", "_limit_bytes", "_marks", "start_offset")
+
+class HotTail:
+    """The last `limit_bytes` or a little less of commits made since the log was opened.
+
+    One writer, any number of readers.
+    """
+
+    __slots__ = ("_bytes", "_grain_bytes", "_limit_bytes", "_marks", "start_offset")
 
     def __init__(self, limit_bytes: int, log_end_offset: int) -> None:
         self._limit_bytes = limit_bytes
+        self._grain_bytes = limit_bytes // MARKS
         self._marks: deque[tuple[int, int]] = deque()
         self._bytes = 0
         self.start_offset = log_end_offset
 
     def add(self, first_offset: int, size_bytes: int) -> None:
         """Note a commit."""
-        self._marks.append((first_offset, size_bytes))
+        if self._marks and self._marks[-1][1] + size_bytes <= self._grain_bytes:
+            at, noted_bytes = self._marks[-1]
+            self._marks[-1] = (at, noted_bytes + size_bytes)
+        else:
+            self._marks.append((first_offset, size_bytes))
         self._bytes += size_bytes
         while self._bytes > self._limit_bytes and len(self._marks) > 1:
             self._bytes -= self._marks.popleft()[1]
