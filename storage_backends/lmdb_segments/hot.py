@@ -2,7 +2,6 @@
 
 from collections import deque
 
-
 MARKS = 64
 """About how many places the tail may begin at: small commits share one, or noting them would cost what they hold."""
 
