@@ -360,6 +360,12 @@ class _Truncating(_Fixtures):
         fill(log, 3, start=end_offset)
         assert log.load().log_end_offset == end_offset + 3
 
+    def test_below_the_log_start_a_dead_batch_does_not_count(self, log: PartitionStore) -> None:
+        log.commit([LogWrite([make_batch(0, 4), make_batch(4, 4)]), LogWrite(log_start_offset=5)], sync=True)
+        assert log.truncate(2) == LogSnapshot(2, 2)
+        log.commit([LogWrite([make_batch(2)])], sync=True)
+        assert read_all(log, 2) == make_batch(2).data
+
 
 class _Keeping(_Fixtures):
     def test_everything_is_there_after_reopening(self, medium: StoreMedium, store: Store) -> None:

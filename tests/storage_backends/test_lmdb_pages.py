@@ -125,6 +125,17 @@ class TestLeases:
         with pytest.raises(StoreError, match="closed"):
             log.read(0, _BIG, _BIG)
 
+    def test_a_commit_is_not_lent_before_it_has_returned(self, open_log):
+        """LMDB shows it a moment earlier."""
+        log = open_log()
+        (batch,) = fill(log, 1)
+        before = log._log.state
+        fill(log, 1, start=1)
+        log._log.state = before
+        assert read_all(log, 0) == batch.data
+        assert read_all(log, 1) == b""
+        assert log.find_by_timestamp(1001) is None
+
 
 class TestMaps:
     def test_a_write_larger_than_the_map_gets_a_segment_of_its_own(self, open_log):
