@@ -160,7 +160,7 @@ class Comparison:
 
     def _judge(self, outcome: Outcome, expected: Observation, seen: Observation) -> None:
         case = outcome.case
-        known = [d for d in KNOWN if d.covers(case.client, case.name, d.path)]
+        known = [d for d in KNOWN if d.is_about(case.client, case.name)]
         found = dict(differences(expected, seen))
         unexplained = {p: pair for p, pair in found.items() if not _explained(known, case, p)}
         stale = [d for d in known if not any(d.covers(case.client, case.name, p) for p in found)]

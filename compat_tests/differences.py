@@ -23,14 +23,25 @@ class Difference:
 
     def covers(self, client: str, case: str, path: str) -> bool:
         """Whether this entry explains a difference at that place."""
-        return fnmatchcase(client, self.client) and case == self.case and fnmatchcase(path, self.path)
+        return self.is_about(client, case) and fnmatchcase(path, self.path)
+
+    def is_about(self, client: str, case: str) -> bool:
+        """Whether this entry explains anything in that case."""
+        return fnmatchcase(client, self.client) and case == self.case
 
 
 _DURABLE = "Odradek acknowledges after a synced commit by default (flush.messages=1), Kafka leaves it to the page cache"
 _ELR = "Kafka 4 writes min.insync.replicas as a cluster-wide dynamic default when it formats its storage (KIP-966)"
 _AT_ONCE = "Odradek has made the topic when it answers; Kafka answers UNKNOWN_TOPIC_OR_PARTITION and is asked again"
 
+_REMEMBERS = (
+    "after kill -9 Kafka recognises the retry of a producer's last batch only, and none older than "
+    "producer.id.expiration.ms; Odradek stores producer state with the batches and recognises the last five"
+)
+
 KNOWN: tuple[Difference, ...] = (
+    Difference("raw-frames", "retry-after-crash", "now.again[[]0]*", _REMEMBERS),
+    Difference("raw-frames", "retry-after-crash", "long ago.*", _REMEMBERS),
     Difference("*", "configs", "*flush.messages*", _DURABLE),
     Difference("*", "configs", "*min.insync.replicas*", _ELR),
     Difference("aiokafka", "unknown-topic", "errors.describe missing[[]0]", _AT_ONCE),

@@ -161,7 +161,8 @@ def group_administration(side: Side) -> Any:
 
 def _member(side: Side, topic: str, group: str) -> Any:
     times = ("--command-property", "session.timeout.ms=3000", "--command-property", "heartbeat.interval.ms=300")
-    return running_tool("kafka-console-consumer", side.bootstrap, "--topic", topic, "--group", group, *times)
+    what = ("--topic", topic, "--group", group, "--from-beginning")
+    return running_tool("kafka-console-consumer", side.bootstrap, *what, *times)
 
 
 @BOOK.case("take-over")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -73,18 +74,27 @@ def idempotent_retry(side: Side) -> Any:
 @BOOK.case("idempotent-retry", name="retry-after-crash")
 def retry_after_crash(side: Side) -> Any:
     """The batch whose acknowledgement got lost with the broker is recognised by the broker that starts again."""
-    topic = side.topic()
+    written_ms = int(datetime.now(UTC).timestamp() * 1000)
+    return {"now": _retried(side, "now", written_ms), "long ago": _retried(side, "long-ago", EPOCH_MS)}
+
+
+def _retried(side: Side, what: str, timestamp_ms: int) -> Any:
+    topic = side.topic(what)
     with RawConnection(side.bootstrap) as connection:
         identity, epoch = producer_id(connection)
         batches = [
-            Batch(_values(3), producer_id=identity, producer_epoch=epoch, sequence=3 * n).encode() for n in range(3)
+            Batch(_values(3), timestamp_ms, producer_id=identity, producer_epoch=epoch, sequence=3 * n).encode()
+            for n in range(3)
         ]
         first = [produce(connection, topic, batch) for batch in batches[:2]]
     side.broker.crash()
     side.broker.restart()
     with RawConnection(side.bootstrap) as connection:
+        wait_for(lambda: fetch(connection, topic)["error"] == "NONE", "the partition to be led again")
         again = [produce(connection, topic, batch) for batch in batches]
         fresh, _ = producer_id(connection)
+        for answer in again:  # a duplicate is answered with the time of the batch that is there
+            answer["append_time"] = answer["append_time"] - timestamp_ms if answer["append_time"] > 0 else "none"
         return {"first": first, "again": again, "ids differ": fresh != identity, "stored": _stored(connection, topic)}
 
 

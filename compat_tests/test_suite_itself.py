@@ -57,7 +57,7 @@ def test_every_pair_has_a_script_or_a_reason(book: CaseBook) -> None:
 def test_known_differences_name_cases_that_exist() -> None:
     names = {(book.client, case.name) for book in BOOKS for case in book.cases}
     for known in KNOWN:
-        assert any(known.covers(client, name, known.path.replace("[[]", "[")) for client, name in names), known
+        assert any(known.is_about(client, name) for client, name in names), known
         assert known.reason
 
 
@@ -138,7 +138,7 @@ def test_an_error_on_one_side_says_which() -> None:
 
 
 def test_an_explained_difference_is_reported_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison, "KNOWN", (Difference("*", "headers", "a[[]*]", "because"),))
+    monkeypatch.setattr(comparison, "KNOWN", (Difference("*", "headers", "a[[]0]", "because"),))
     outcome = _compare({"a": [1]}, {"a": [2]}).outcomes[0]
     assert (outcome.status, outcome.detail) == ("different", "because")
 
