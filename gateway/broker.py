@@ -5,6 +5,7 @@ stop: refuse new connections ─► answer what is under way ─► stop coordin
 """
 
 import logging
+import resource
 import signal
 import socket
 import sys
@@ -221,10 +222,18 @@ def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, sig
     """
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        _allow_many_open_files()
     try:
         trio.run(_run, config, on_ready, signals)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
+
+
+def _allow_many_open_files() -> None:
+    """Every connection and open segment needs file descriptors: take all that the system's hard limit grants."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool) -> None:
