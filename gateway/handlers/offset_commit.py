@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.shards import CoordinatorError, TooLargeError
 from wire.errors import ErrorCode
 from wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -33,6 +33,8 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
             lambda shard, token, now_ms: shard.offset_commit(accepted, ctx.caller(), token, now_ms),
             OffsetCommitResponse,
         )
+    except TooLargeError:
+        return _answer(request, _all(accepted, ErrorCode.INVALID_COMMIT_OFFSET_SIZE))
     except CoordinatorError as error:
         return _answer(request, _all(accepted, error.error))
     return _answer(request, _codes(response))

@@ -21,7 +21,7 @@ from coordinator.shard import Outcome, Token
 from gateway.environment import Environment
 from gateway.errors import StartError
 from gateway.runtime.replica import Replica
-from gateway.runtime.shards import CoordinatorError, ShardRuntime, SteadyClock
+from gateway.runtime.shards import CoordinatorError, ShardRuntime, SteadyClock, TooLargeError
 from partitions.config import LogConfig
 from wire.errors import ErrorCode
 from wire.log_values import PartitionKey
@@ -42,6 +42,8 @@ METADATA_LOG_CONFIG: Final = LogConfig(max_message_bytes=64 * 1024 * 1024)
 
 def error_of_unavailable(error: CoordinatorError) -> ErrorCode:
     """What a client is told while the metadata log does not serve: its disk failed, or it is being loaded."""
+    if isinstance(error, TooLargeError):
+        return error.error
     if error.error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NOT_CONTROLLER  # clients ask again

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 import trio
 
@@ -21,12 +22,17 @@ from gateway.runtime.ticker import Ticker
 from gateway.runtime.watch import Watchable
 from partitions.config import LogConfig
 from partitions.log import PartitionLog
-from partitions.producers import ProducerRowError
+from partitions.producers import ProducerEntry, ProducerRowError
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, Store, StoreError
 from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+from wire.records.batch import peek_header
+from wire.records.errors import InvalidRecordBatch
 
 log = logging.getLogger(__name__)
+
+MAX_REFUSED_PRODUCERS: Final = 10_000
+"""How many producers a partition that does not serve remembers; see `Replica.note_refused`."""
 
 
 class ReplicaState(Enum):
@@ -80,6 +86,7 @@ class Replica(Watchable):
         self._log: PartitionLog | None = None
         self._part: PartitionStore | None = None
         self._queue: CommitQueue | None = None
+        self._refused: dict[int, ProducerEntry] = {}
 
     @property
     def log(self) -> PartitionLog:
@@ -88,6 +95,11 @@ class Replica(Watchable):
             self._refuse()
         assert self._log is not None
         return self._log
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The largest batch that the topic's settings allow."""
+        return min(self._config.max_message_bytes, self._config.segment_bytes)
 
     def _refuse(self) -> None:
         if self.state is ReplicaState.GONE:
@@ -117,7 +129,9 @@ class Replica(Watchable):
             log.error("cannot open partition=%s error=%s", self.key, error)  # noqa: TRY400 - the message says it all
             raise ReplicaOfflineError(str(self.key)) from error
         if failed and self._log is not None:
-            restored.expect_again(self._log)
+            restored.expect_again(self._log.producers)
+        restored.expect_again(self._refused)
+        self._refused.clear()
         self._lead(restored)
         if failed:
             log.info("partition loaded again partition=%s log_end_offset=%d", self.key, restored.log_end_offset)
@@ -167,6 +181,20 @@ class Replica(Watchable):
             return self._queue.submit(write, end_offset)
         except StoreError as error:
             raise ReplicaOfflineError(str(self.key)) from error
+
+    def note_refused(self, records: memoryview) -> None:
+        """Take note of a batch that was refused because the log does not serve.
+
+        If it was its producer's first one, batches on their way behind it must not be taken when the log serves again.
+        """
+        try:
+            header = peek_header(records)
+        except InvalidRecordBatch:
+            return  # it would have been refused anyway
+        if header.has_producer_id and header.base_sequence == 0 and len(self._refused) < MAX_REFUSED_PRODUCERS:
+            self._refused[header.producer_id] = ProducerEntry(
+                header.producer_epoch, last_timestamp_ms=self._env.wall_ms()
+            )
 
     def write(self, write: LogWrite) -> Ticket:
         """Queue a change that carries no batch (a moved log start, forgotten producers)."""

@@ -50,6 +50,13 @@ class CoordinatorError(Exception):
         self.error = error
 
 
+class TooLargeError(CoordinatorError):
+    """What the operation would write is more than the partition takes in one batch; nothing of it has happened."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 class SteadyClock:
     """The shards' clock: the wall clock as it was at the start plus the steady time since.
 
@@ -85,6 +92,8 @@ class _Waiter:
         if not self.done:
             self.event = trio.Event()
             await self.event.wait()
+        if self.error is ErrorCode.MESSAGE_TOO_LARGE:
+            raise TooLargeError
         if self.error is not None:
             raise CoordinatorError(self.error)
         return self.value
@@ -208,19 +217,38 @@ class ShardRuntime(Generic[S]):
         now_ms = self._clock.now_ms()
         shard = self._shard
         outcome = decide(now_ms)
-        if outcome.records:
-            for record in outcome.records:
-                shard.replay(record, now_ms)
-            if not self._append(outcome.records, now_ms):
-                return
-            if self._publish is not None:
-                self._when_durable(self._publish(shard))
+        if outcome.records and not self._write(shard, outcome, now_ms):
+            return
         if outcome.replies:
             self._when_durable(partial(self._release, outcome.replies))
         self._on_deadline(shard.next_deadline_ms())
 
-    def _append(self, records: Sequence[ShardRecord], now_ms: int) -> bool:
-        batch = build_batch(SimpleRecord(record.key or None, record.value, now_ms) for record in records)
+    def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
+        """Replay and append what was decided; False when that cannot be, and its callers are answered so."""
+        batches = _batches(outcome.records, now_ms, self.replica.max_batch_bytes, whole=bool(outcome.replies))
+        if batches is None:
+            self._refuse(outcome)
+            return False
+        for record in outcome.records:
+            shard.replay(record, now_ms)
+        if not all(self._append(batch) for batch in batches):
+            return False
+        if self._publish is not None:
+            self._when_durable(self._publish(shard))
+        return True
+
+    def _refuse(self, outcome: Outcome) -> None:
+        log.error(
+            "coordinator batch too large partition=%s records=%d (max.message.bytes of the topic)",
+            self.replica.key,
+            len(outcome.records),
+        )
+        for reply in outcome.replies:
+            waiter = self._waiters.get(reply.token)
+            if waiter is not None:
+                waiter.settle(None, ErrorCode.MESSAGE_TOO_LARGE)
+
+    def _append(self, batch: bytes) -> bool:
         try:
             result, ticket = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
         except (ReplicaOfflineError, ReplicaGoneError):
@@ -267,6 +295,22 @@ class ShardRuntime(Generic[S]):
         for waiter in list(self._waiters.values()):
             if not waiter.done:
                 waiter.settle(None, error)
+
+
+def _batches(records: Sequence[ShardRecord], now_ms: int, max_bytes: int, *, whole: bool) -> list[bytes] | None:
+    """The records as one batch, or as several unless they must stay `whole`; None when that cannot be.
+
+    As in Kafka, what nobody waits for (expiry, deleted topics) may be written in parts.
+    """
+    batch = build_batch(SimpleRecord(record.key or None, record.value, now_ms) for record in records)
+    if len(batch) <= max_bytes:
+        return [batch]
+    if whole or len(records) == 1:
+        return None
+    middle = len(records) // 2
+    first = _batches(records[:middle], now_ms, max_bytes, whole=False)
+    second = _batches(records[middle:], now_ms, max_bytes, whole=False)
+    return None if first is None or second is None else first + second
 
 
 def _replay_chunk(shard: Shard, chunk: memoryview, now_ms: int) -> int:

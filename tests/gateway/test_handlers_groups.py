@@ -171,6 +171,59 @@ def test_a_join_is_answered_when_the_other_members_have_come_back(shared_broker,
         assert other.receive(waiting).generation_id == again.generation_id
 
 
+# Too much
+
+
+def test_a_commit_too_large_for_the_topic_is_refused_and_nothing_of_it_kept(client, topic):
+    wide = f"{topic}-wide"
+    client.create_topic(wide, 600)
+    group = f"g-{topic}"
+    parts = tuple(
+        OffsetCommitRequestPartition(partition_index=n, committed_offset=1, committed_metadata="x" * 4000)
+        for n in range(600)
+    )
+    topics = (OffsetCommitRequestTopic(name=wide, partitions=parts),)
+    request = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+    answered = client.call(request).topics[0].partitions
+    assert {part.error_code for part in answered} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert committed(client, group) == {}
+    assert commit_error(client, group, 7, wide) == 0
+    assert committed(client, group) == {(wide, 0): 7}
+
+
+def test_assignments_too_large_for_the_topic_are_refused_and_the_group_goes_on(client):
+    member = joined(client, "g-large")
+    ids = {"group_id": "g-large", "generation_id": member.generation_id, "member_id": member.member_id}
+    ids |= {"protocol_type": "consumer", "protocol_name": "range"}
+
+    def sync(size):
+        assignment = SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"x" * size)
+        return client.call(SyncGroupRequest(**ids, assignments=(assignment,)))
+
+    assert sync(2_000_000).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    answer = sync(1000)
+    assert (answer.error_code, len(answer.assignment)) == (0, 1000)
+    assert described(client, "g-large").group_state == "Stable"
+
+
+def test_the_offsets_of_a_deleted_topic_go_however_many_they_are(broker_log):
+    """Their tombstones are more than a batch may hold, and are written in several."""
+    with ThreadBroker(offsets_topic_num_partitions=1) as broker, RawClient(broker.address) as client:
+        client.create_topic("wide", 2000)
+        client.create_topic("kept")
+        assert find(client, "g") == 0
+        parts = tuple(OffsetCommitRequestPartition(partition_index=n, committed_offset=1) for n in range(2000))
+        topics = (OffsetCommitRequestTopic(name="wide", partitions=parts),)
+        for n in range(15):
+            group = f"group-{n}-" + "x" * 200
+            request = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+            assert {part.error_code for part in client.call(request).topics[0].partitions} == {0}
+            assert commit_error(client, group, 5, "kept") == 0
+        delete_topic(client, "wide")
+        for n in range(15):
+            assert committed(client, f"group-{n}-" + "x" * 200) == {("kept", 0): 5}
+
+
 # All groups
 
 
