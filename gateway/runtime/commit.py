@@ -48,7 +48,8 @@ class Backlog:
     async def room(self) -> None:
         """Return at once while there is room, else when there is."""
         while self._bytes >= self._max_bytes:
-            self._less = trio.Event()
+            if self._less.is_set():
+                self._less = trio.Event()  # one for all who wait
             await self._less.wait()
 
 

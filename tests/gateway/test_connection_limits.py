@@ -219,11 +219,7 @@ def test_requests_in_flight_are_bounded_and_answered_in_order(broker_log):
 
 
 def test_producers_wait_while_too_much_waits_for_the_disk(broker_log):
-    with (
-        ThreadBroker(odradek_commit_max_pending_bytes=1000) as broker,
-        RawClient(broker.address) as first,
-        RawClient(broker.address) as second,
-    ):
+    with ThreadBroker(odradek_commit_max_pending_bytes=1000) as broker, RawClient(broker.address) as first:
         first.create_topic("a")
         first.create_topic("b")
         for name in "ab":
@@ -232,13 +228,17 @@ def test_producers_wait_while_too_much_waits_for_the_disk(broker_log):
         broker.env.hold()
         held = first.send(produce_request("a", batch_of(b"x" * 2000)))
         broker.env.await_held()
-        waiting = second.send(produce_request("b", batch_of(b"y")))
+        others = [RawClient(broker.address) for _ in range(5)]
+        waiting = [other.send(produce_request("b", batch_of(b"y"))) for other in others]
         assert_serves(broker.address)
         assert_serves(broker.address)
         assert broker.in_trio(lambda: replica.log.log_end_offset) == 1
         broker.env.release()
         assert only(first.receive(held)).error_code == 0
-        assert only(second.receive(waiting)).base_offset == 1
+        answers = [only(other.receive(one)) for other, one in zip(others, waiting, strict=True)]
+        assert sorted(answer.base_offset for answer in answers) == [1, 2, 3, 4, 5]
+        for other in others:
+            other.close()
 
 
 @pytest.mark.parametrize("storage", ["memory", "lmdb"])

@@ -201,7 +201,7 @@ def test_twenty_kills_under_load_lose_nothing_acknowledged(tmp_path):
             with RawClient(broker.address) as client:
                 client.create_topic(f"topic-{kill}", partitions=1 + kill % 3, retention_ms=f"{1000 + kill}")
             for worker in workers:
-                worker.await_progress(chance.randint(1, 60))
+                worker.await_progress(chance.randint(1, 25))
             broker.kill()
             broker.start()
         for worker in workers:
