@@ -117,11 +117,12 @@ class PartitionLog:
         )
         return log
 
-    def expect_again(self, voided: "PartitionLog") -> None:
-        """Take nothing of a producer whose first batches were lost with `voided`, this log's state before a failed
-        commit, until it sends them again.
+    def expect_again(self, lost: Mapping[int, ProducerEntry]) -> None:
+        """Take nothing of a producer whose first batches were lost or refused, until it sends them again.
+
+        `lost` are the states that producers had in a log whose commit failed, or would have had.
         """
-        self._producers.expect_again(voided.producers)
+        self._producers.expect_again(lost)
 
     def configure(self, config: LogConfig) -> None:
         """Judge by other settings from the next append on."""

@@ -160,13 +160,13 @@ class Producers:
         producers._ongoing = {producer_id: first_offset for first_offset, producer_id in sorted(open_transactions)}
         return producers
 
-    def expect_again(self, voided: Mapping[int, ProducerEntry]) -> None:
-        """Make producers whose very first batches were lost with a failed commit begin again, with those batches.
+    def expect_again(self, lost: Mapping[int, ProducerEntry]) -> None:
+        """Make producers whose very first batches were lost (a failed commit) or refused begin with those batches.
 
         Of a producer that is not known any sequence is accepted. Without this a batch on its way behind the lost ones
         would be, and the lost ones, sent again, refused. Not stored: a crash ends the connections that it guards.
         """
-        for producer_id, entry in voided.items():
+        for producer_id, entry in lost.items():
             began = not entry.batches or entry.batches[0].base_sequence == 0
             if producer_id not in self._entries and began:
                 self._entries[producer_id] = entry._replace(txn_first_offset=UNKNOWN_OFFSET, batches=())

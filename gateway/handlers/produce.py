@@ -127,6 +127,7 @@ async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, a
             part.records or memoryview(b""), AppendOrigin.CLIENT, api_version=ctx.api_version
         )
     except ReplicaOfflineError:
+        replica.note_refused(part.records or memoryview(b""))
         return _refusal(part.index, ErrorCode.KAFKA_STORAGE_ERROR), None
     except ReplicaGoneError:
         return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None

@@ -135,6 +135,19 @@ async def test_a_reader_that_does_not_read_holds_up_its_writer(network):
         nursery.cancel_scope.cancel()
 
 
+async def test_what_was_sent_is_counted_as_it_goes(network):
+    async with connected(network) as (here, there):
+        assert here.sent_bytes == 0
+        await here.send_parts([b"12345", b"678"])
+        assert here.sent_bytes == 8
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(here.send_parts, [bytes(64_000_000)])
+            await receive_exactly(there, 500_000)
+            assert 8 < here.sent_bytes < 64_000_000
+            nursery.cancel_scope.cancel()
+        assert there.sent_bytes == 0
+
+
 async def test_both_sides_may_send_much_at_once(network):
     data = bytes(2_000_000)
     async with connected(network) as (here, there), trio.open_nursery() as nursery:

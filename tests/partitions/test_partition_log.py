@@ -91,7 +91,7 @@ def test_a_batch_behind_a_producer_s_lost_first_one_is_not_taken_until_that_come
     partition = Partition()
     assert isinstance(partition.log.append(of_producer(1, 0), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
     log = partition.restored()
-    log.expect_again(partition.log)
+    log.expect_again(partition.log.producers)
     behind = log.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
     assert isinstance(behind, Rejected)
     assert behind.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -105,7 +105,7 @@ def test_a_producer_that_was_unknown_before_its_lost_batch_may_send_it_again() -
     partition = Partition()
     assert isinstance(partition.log.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
     log = partition.restored()
-    log.expect_again(partition.log)
+    log.expect_again(partition.log.producers)
     assert isinstance(log.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
 
 

@@ -9,12 +9,11 @@ import trio
 
 from gateway.broker import Broker, open_broker
 from gateway.config import load_config
-from gateway.errors import first_error
-from gateway.runtime.shards import CoordinatorError
+from gateway.errors import StartError, first_error
 from gateway.testing.simulation.environment import SimEnvironment, World
-from storage_backends.interface import StoreError, StoreFullError
+from storage_backends.interface import StoreError
 
-START_ERRORS: Final = (StoreError, StoreFullError, CoordinatorError)
+START_ERRORS: Final = (StoreError, StartError)
 """What `open_broker` raises when the disk fails under it."""
 RESTART_S: Final = 0.5
 """How soon a supervisor starts a broker again that could not start."""
@@ -92,13 +91,14 @@ class BrokerHost:
         try:
             await self._serve(env)
         except Exception as error:
-            kind = type(first_error(BaseExceptionGroup("", [error])))
+            cause = first_error(BaseExceptionGroup("", [error]))
             if env.dead:
-                self._world.record(self.host, f"crashed process ended with {kind.__name__}")
+                self._world.record(self.host, f"crashed process ended with {type(cause).__name__}")
                 return False
-            if self._ready.is_set() or kind not in START_ERRORS or not self._world.disk(self.host).is_bad:
+            bad = self._world.disk(self.host).is_bad
+            if self._ready.is_set() or not bad or not isinstance(cause, START_ERRORS):
                 raise
-            self._world.record(self.host, f"did not start: {kind.__name__}")
+            self._world.record(self.host, f"did not start: {type(cause).__name__}")
             return True
         finally:
             env.dead = True
