@@ -128,6 +128,8 @@ class Replica(Watchable):
         except (StoreError, ProducerRowError) as error:
             log.error("cannot open partition=%s error=%s", self.key, error)  # noqa: TRY400 - the message says it all
             raise ReplicaOfflineError(str(self.key)) from error
+        if self.state is ReplicaState.GONE:  # its topic was deleted meanwhile
+            raise ReplicaGoneError(str(self.key))
         if failed and self._log is not None:
             restored.expect_again(self._log.producers)
         restored.expect_again(self._refused)
@@ -155,6 +157,7 @@ class Replica(Watchable):
                 on_failure=self._failed,
             )
         self._queue.reset()
+        self._part.configure(policy_of(self._config))  # which may have changed while it was being opened
         self._log = restored
         self.state = ReplicaState.OPEN
         write = self._log.become_leader(self._leader_epoch)

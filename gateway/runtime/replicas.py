@@ -81,7 +81,8 @@ class Replicas:
             except StoreError:
                 log.exception("cannot look for the logs of deleted topics, tried again at the next start")
                 return
-            for key in keys:
+            # A retired log may be missing there, for it is only now being opened.
+            for key in dict.fromkeys((*keys, *self._retired)):
                 if self._is_stray(key):
                     await self._delete(key)
 

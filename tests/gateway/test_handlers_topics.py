@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 from gateway_brokers import ThreadBroker
-from gateway_client import RawClient, batch_of
+from gateway_client import RawClient, assert_serves, batch_of, only, produce_request
 from gateway_groups import commit_error, committed, delete_topic, find
 
 from wire.errors import ErrorCode
@@ -119,6 +119,29 @@ def test_a_deleted_topic_stays_deleted_over_a_restart(tmp_path, broker_log):
             assert client.fetch("t").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             client.create_topic("t")
             assert client.values("t") == []
+
+
+def test_a_topic_deleted_while_its_log_is_being_opened_stays_deleted(broker_log):
+    with ThreadBroker() as broker, RawClient(broker.address) as client, RawClient(broker.address) as producer:
+        client.create_topic("t")
+        broker.env.hold()
+        sent = producer.send(produce_request("t", batch_of(b"late")))
+        broker.env.await_held()
+        broker.env.faults.slow = 0.0  # only the opening is held
+        delete_topic(client, "t")
+        client.create_topic("t")
+        broker.env.release()
+        assert only(producer.receive(sent)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert client.values("t") == []
+        [found] = client.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),))).topics
+        while len(logs := logs_of(broker, "t")) > 1:
+            assert_serves(broker.address)
+        assert [key.topic_id for key in logs] == [found.topic_id]
+
+
+def logs_of(broker, name):
+    store = broker.broker.services.replicas._shared.store
+    return [key for key in store.partitions() if key.topic == name]
 
 
 def test_create_topic_again_is_told(client, topic):

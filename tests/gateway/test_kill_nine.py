@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 from confluent_kafka import Producer
 from gateway_brokers import ProcessBroker, environment
-from gateway_client import RawClient, assert_serves, batch_of, only, produce_request
+from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.find_coordinator import FindCoordinatorRequest
@@ -261,6 +261,23 @@ def test_a_signal_drains_and_ends_with_0(tmp_path, number):
         with RawClient(broker.address) as client:
             producer.check(client)
         assert_serves(broker.address)
+
+
+def test_a_second_signal_ends_at_once(tmp_path):
+    """Even when a client takes none of its answers and the drain would wait for hours."""
+    with ProcessBroker(tmp_path / "data", "--set", f"odradek.drain.timeout.ms={2**31 - 1}") as broker:
+        with RawClient(broker.address) as client:
+            client.create_topic("big")
+            client.produce("big", batch_of(b"x" * 900_000))
+        with RawClient(broker.address, receive_buffer=4096) as stuck:
+            for _ in range(40):
+                stuck.send(fetch_request("big", [(0, 0)]))
+            assert stuck.receive_some(1) == 1
+            broker.process.send_signal(signal.SIGTERM)
+            while "draining" not in broker.log():
+                assert broker.process.poll() is None
+            assert broker.terminate() == 128 + signal.SIGINT
+        assert "Traceback" not in broker.log()
 
 
 def test_everything_survives_an_orderly_restart(tmp_path):
