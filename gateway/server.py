@@ -108,6 +108,9 @@ class Server:
         return None
 
     async def _serve(self, name: str, transport: Transport) -> None:
+        if self._stopping:  # it came in between the accept and the drain
+            transport.close()
+            return
         connection = Connection(transport, name, self._services, self._dispatcher)
         self._connections[connection] = None
         self._per_host[transport.peer_host] += 1

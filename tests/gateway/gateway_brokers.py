@@ -69,8 +69,8 @@ class ThreadBroker:
         self._make_env = env
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
-        self.port = 0
-        self.address = ("127.0.0.1", 0)
+        self.port = free_port()
+        self.address = ("127.0.0.1", self.port)
 
     def start(self) -> None:
         self._ready = threading.Event()
