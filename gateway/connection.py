@@ -10,6 +10,7 @@ first waits until all earlier replies are out.
 
 import logging
 from collections import deque
+from typing import Final
 
 import trio
 
@@ -23,6 +24,9 @@ from wire.frames import FrameReader
 from wire.schema import Message
 
 log = logging.getLogger(__name__)
+
+COMMITS_AHEAD: Final = 2
+"""How many commits' bytes one connection may have in flight: one under way and one that gathers keep the disk busy."""
 
 
 class Connection:
@@ -143,7 +147,7 @@ class Connection:
         config = self._services.config
         while self._replies and (
             len(self._replies) >= config.connection_max_in_flight_requests
-            or self._in_flight_bytes + size_bytes > config.socket_request_max_bytes
+            or self._in_flight_bytes + size_bytes > COMMITS_AHEAD * config.commit_max_bytes
         ):
             await self._replied.sleep()
         assert call.handler is not None

@@ -4,14 +4,17 @@ LMDB asks for a list of 1 MB and a zeroed one of 2 MB for each environment, and 
 operating system that costs nothing; but glibc, once blocks of that size have been freed, hands out used memory and
 clears it, and then every further environment takes up to 3 MB of real memory: gigabytes for a thousand partitions. A
 fixed limit, just below those sizes, from which on glibc asks the system each time, keeps it at about 20 KB. With that
-limit fixed glibc would give freed memory back at every chance, so how much it keeps is fixed too.
+limit fixed glibc would give freed memory back at every chance, so how much it keeps is fixed too: enough that receive
+buffers come out of it. And it would keep as much again for each thread that commits, so all share one arena; none
+allocates for long.
 """
 
 import ctypes
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-_KEPT_BYTES = 64 * 1024 * 1024
+_M_ARENA_MAX = -8
+_KEPT_BYTES = 24 * 1024 * 1024
 _FROM_SYSTEM_BYTES = (2**17 + 1) * 8  # the smaller of LMDB's lists
 
 
@@ -20,4 +23,5 @@ def keep_environments_small() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _FROM_SYSTEM_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
+    limits = ((_M_MMAP_THRESHOLD, _FROM_SYSTEM_BYTES), (_M_TRIM_THRESHOLD, _KEPT_BYTES), (_M_ARENA_MAX, 1))
+    return all([mallopt(name, value) for name, value in limits])
