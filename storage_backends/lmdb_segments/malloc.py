@@ -24,4 +24,4 @@ def keep_environments_small() -> bool:
     if mallopt is None:
         return False
     limits = ((_M_MMAP_THRESHOLD, _FROM_SYSTEM_BYTES), (_M_TRIM_THRESHOLD, _KEPT_BYTES), (_M_ARENA_MAX, 1))
-    return all([mallopt(name, value) for name, value in limits])
+    return all(mallopt(name, value) for name, value in limits)
