@@ -21,10 +21,20 @@ from gateway.broker import Broker, open_broker
 from gateway.config import load_config
 from gateway.environment import ProductionEnvironment
 from storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
-from storage_backends.interface import Store
+from storage_backends.interface import Store, StoreError
 from storage_backends.opener import open_store
 
 START_TIMEOUT_S = 60
+
+
+class _Plan(FaultPlan):
+    fail_next_write = False
+
+    def before_write(self, what: str) -> None:
+        if self.fail_next_write:
+            self.fail_next_write = False
+            raise StoreError(f"{what}: I/O error (injected fault)")
+        super().before_write(what)
 
 
 class FaultyEnvironment(ProductionEnvironment):
@@ -35,7 +45,7 @@ class FaultyEnvironment(ProductionEnvironment):
         self.faults = FaultMix(max_delay_seconds=1)
         self.gate = threading.Event()
         self.waiting = threading.Semaphore(0)
-        self._plan = FaultPlan(Random(1), self.faults, self._delay)
+        self._plan = _Plan(Random(1), self.faults, self._delay)
 
     def open_store(self, url: str) -> Store:
         return FaultyStore(open_store(url), self._plan)
@@ -43,6 +53,10 @@ class FaultyEnvironment(ProductionEnvironment):
     def _delay(self, seconds: float) -> None:
         self.waiting.release()
         assert self.gate.wait(START_TIMEOUT_S), "nobody opened the gate"
+
+    def fail_next_write(self) -> None:
+        """Let one write fail, and those after it succeed."""
+        self._plan.fail_next_write = True
 
     def hold(self) -> None:
         """From now on commits and reads wait until `release`."""

@@ -222,14 +222,17 @@ def test_produce_with_a_length_beyond_the_frame_is_closed(client, topic, broker_
     assert_cut_off(client, broker_log, "malformed PRODUCE v3")
 
 
+@pytest.mark.parametrize("level", [2, 7, -1])
 @pytest.mark.parametrize("request_type", ["fetch", "list offsets"])
-def test_an_isolation_level_that_is_none_is_refused(client, topic, broker_log, request_type):
+def test_an_isolation_level_that_is_none_is_refused(client, topic, broker_log, request_type, level):
     if request_type == "fetch":
-        client.send(fetch_request(topic, [(0, 0)], isolation_level=7))
+        client.send(fetch_request(topic, [(0, 0)], isolation_level=level))
     else:
         part = ListOffsetsPartition(partition_index=0, timestamp=-1)
-        client.send(ListOffsetsRequest(isolation_level=7, topics=(ListOffsetsTopic(name=topic, partitions=(part,)),)))
-    assert_cut_off(client, broker_log, "isolation level 7")
+        client.send(
+            ListOffsetsRequest(isolation_level=level, topics=(ListOffsetsTopic(name=topic, partitions=(part,)),))
+        )
+    assert_cut_off(client, broker_log, f"isolation level {level}")
 
 
 def test_a_cursor_below_zero_is_refused(client, topic):

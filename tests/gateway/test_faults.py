@@ -3,6 +3,7 @@
 import logging
 import resource
 import subprocess
+from contextlib import ExitStack
 
 import pytest
 from gateway_brokers import ProcessBroker, ThreadBroker, logged
@@ -118,6 +119,28 @@ def test_what_was_pipelined_behind_a_failed_commit_fails_with_it(broker, client)
     assert [(one.error_code, one.base_offset) for one in answers] == [(0, 1)] + [(STORAGE_ERROR, -1)] * 10
     assert client.values("t") == [b"first", b"held"]
     assert client.produce("t", batch_of(b"next")).base_offset == 2
+
+
+def test_a_single_failed_commit_fails_those_behind_it_too(broker_log):
+    """Each produce is a commit of its own here; the disk is well again when their turn comes, and they must not go."""
+    with ThreadBroker(odradek_commit_max_bytes=1) as broker, RawClient(broker.address) as client, ExitStack() as stack:
+        client.create_topic("t")
+        client.produce("t", batch_of(b"first"))
+        broker.env.hold()
+        held = client.send(produce_request("t", batch_of(b"held")))
+        broker.env.await_held()
+        others = [stack.enter_context(RawClient(broker.address)) for _ in range(10)]
+        sent = [other.send(produce_request("t", batch_of(b"lost"))) for other in others]
+        replica = broker.broker.services.replicas.get("t", 0)
+        while broker.in_trio(lambda: replica.log.log_end_offset) < 12:
+            assert_serves(broker.address)
+        broker.env.fail_next_write()
+        broker.env.release()
+        assert only(client.receive(held)).base_offset == 1
+        answers = [only(other.receive(one)) for other, one in zip(others, sent, strict=True)]
+        assert [(one.error_code, one.base_offset) for one in answers] == [(STORAGE_ERROR, -1)] * 10
+        assert client.produce("t", batch_of(b"next")).base_offset == 2
+        assert client.values("t") == [b"first", b"held", b"next"]
 
 
 def test_a_producers_retry_after_a_failed_disk_is_stored_once(broker, client):

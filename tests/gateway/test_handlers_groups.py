@@ -1,10 +1,12 @@
 """Groups over the wire: coordinators found, offsets kept, the topic that keeps them readable by anyone."""
 
 import struct
+import threading
 from uuid import UUID
 
 import pytest
-from gateway_brokers import ThreadBroker
+import trio
+from gateway_brokers import FaultyEnvironment, ThreadBroker
 from gateway_client import RawClient, batch_of
 from gateway_groups import (
     commit_error,
@@ -227,6 +229,25 @@ def test_the_offsets_of_a_deleted_topic_go_however_many_they_are(broker_log):
 # All groups
 
 
+class HeldListing(FaultyEnvironment):
+    """A disk that takes its time to say which logs it has, which is how a broker finds its groups when it starts."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_list = threading.Event()
+
+    def open_store(self, url):
+        store = super().open_store(url)
+        list_partitions = store.partitions
+
+        def held():
+            assert self.may_list.wait(60)
+            return list_partitions()
+
+        store.partitions = held
+        return store
+
+
 def test_groups_of_all_shards_are_listed_before_and_after_a_restart(tmp_path, broker_log):
     with ThreadBroker(f"lmdb://{tmp_path}/data") as broker:
         names = {f"group-{n}" for n in range(30)}  # of which several share a shard, and most do not
@@ -238,8 +259,11 @@ def test_groups_of_all_shards_are_listed_before_and_after_a_restart(tmp_path, br
             assert len(broker.in_trio(lambda: list(broker.broker.services.groups._shards))) > 10
             assert {group.group_id for group in client.call(ListGroupsRequest()).groups} == names
         broker.stop()
+        broker._make_env = HeldListing
         broker.start()
         with RawClient(broker.address) as client:
+            assert client.call(ListGroupsRequest()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            broker.env.may_list.set()
             while (answer := client.call(ListGroupsRequest())).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 pass
             assert {group.group_id for group in answer.groups} == names
@@ -288,12 +312,18 @@ def test_groups_begin_anew_when_the_offsets_topic_is_deleted(broker_log):
         assert joined(member, "g").generation_id == 1
 
 
+async def nothing():
+    await trio.lowlevel.checkpoint()
+
+
 def test_a_deleted_offsets_topic_does_not_keep_the_broker_from_starting(tmp_path, broker_log):
     with ThreadBroker(f"lmdb://{tmp_path}/data") as broker:
         with RawClient(broker.address) as client:
             client.create_topic("t")
             assert find(client, "g") == 0
             assert commit_error(client, "g", 42) == 0
+            replicas = broker.broker.services.replicas
+            broker.in_trio(lambda: setattr(replicas, "_sweep", nothing))  # as if it had been killed before
             delete_topic(client, OFFSETS)
         broker.stop()
         broker.start()
