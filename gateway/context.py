@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import trio
+
 from coordinator.groups.decision import Caller
 from gateway.errors import RequestRefusedError
 from gateway.services import Services
@@ -38,6 +40,11 @@ class RequestContext:
         if level not in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
             raise RequestRefusedError(f"there is no isolation level {level}")
         return Isolation(level)
+
+    @staticmethod
+    async def let_others_go_on() -> None:
+        """Give every other connection a turn: for loops over what a client may have listed a million times."""
+        await trio.lowlevel.checkpoint()
 
     def caller(self) -> Caller:
         """Who asks, as a coordinator wants to know it, with a fresh member id to give away."""

@@ -28,6 +28,8 @@ from wire.messages.fetch import (
 )
 
 REQUEST: Final = FetchRequest
+TURN_EVERY: Final = 500
+"""After so many partitions others get a turn."""
 
 
 async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
@@ -63,6 +65,7 @@ class _Attempt:
         self._watching = bool(watched)
         self._budget = FetchBudget(min(request.max_bytes, ctx.services.config.fetch_max_bytes))
         self._failed = False
+        self._looked_at = 0
         self.give_back: list[partial[None]] = []
 
     @property
@@ -87,6 +90,9 @@ class _Attempt:
         return FetchableTopicResponse(topic=topic.topic, partitions=parts)
 
     async def _partition(self, topic: str, part: FetchPartition) -> PartitionData:
+        self._looked_at += 1
+        if not self._looked_at % TURN_EVERY:
+            await self._ctx.let_others_go_on()
         replica = self._ctx.services.replicas.get(topic, part.partition)
         if replica is None:
             return self._error(part.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -271,6 +271,20 @@ def test_other_requests_wait_for_the_produces_before_them(broker_log):
         assert answered.partitions[0].high_watermark == 16
 
 
+def test_a_fetch_of_very_many_partitions_does_not_hold_up_the_others(broker_log):
+    with ThreadBroker() as broker, RawClient(broker.address) as client, RawClient(broker.address) as greedy:
+        client.create_topic("t")
+        replica = broker.broker.services.replicas.get("t", 0)
+        sent = greedy.send(fetch_request("t", [(0, 0)] * 50_000))
+        while not broker.in_trio(lambda: len(replica._watchers)):  # it has begun
+            ask(client)
+        for _ in range(20):
+            ask(client)
+        assert broker.in_trio(lambda: len(replica._watchers))  # and it has not ended
+        [answered] = greedy.receive(sent).responses
+        assert len(answered.partitions) == 50_000
+
+
 # Too many
 
 
