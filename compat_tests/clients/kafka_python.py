@@ -13,6 +13,11 @@ from kafka.structs import OffsetAndMetadata
 
 from compat_tests.clients import Deadline, Record, in_order, seen
 
+# kafka-python 3.0.12 loses its assignment, and polls in vain from then on, when the answer to SyncGroup comes just
+# after a poll has timed out. So polls are long; they return as soon as there are records.
+POLL_MS = 5000
+MEMBER_POLL_MS = 1000  # also bounds how long a member takes to notice that it shall close
+
 
 def _name(error: BaseException) -> str:
     return type(error).__name__
@@ -79,7 +84,7 @@ def _collect(consumer: KafkaConsumer, count: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     deadline = Deadline(f"{count} records")
     while len(found) < count:
-        for batch in consumer.poll(timeout_ms=200, max_records=count - len(found)).values():
+        for batch in consumer.poll(timeout_ms=POLL_MS, max_records=count - len(found)).values():
             found += [seen(r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in batch]
         deadline.check(len(found))
     return found
@@ -236,7 +241,7 @@ def run_member(
     consumer.subscribe([topic])
     last: list[int] | None = None
     while not stop.is_set():
-        polled = consumer.poll(timeout_ms=100)
+        polled = consumer.poll(timeout_ms=MEMBER_POLL_MS)
         assigned = sorted(p.partition for p in consumer.assignment())
         if assigned != last:
             emit({"assigned": assigned})
