@@ -16,6 +16,9 @@ from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_fo
 SETTINGS: dict[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    "log.cleaner.backoff.ms": "500",
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
     "log.retention.ms": "-1",  # the records of these scripts carry old timestamps
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",

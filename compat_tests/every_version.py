@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 from uuid import UUID
@@ -17,8 +17,9 @@ from wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, Al
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
+from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -112,10 +113,11 @@ class Stage:
         self.wire, self.name, self.node_id = wire, name, node_id
         self.group = f"{name}-group"
 
-    def topic(self, suffix: str = "", partitions: int = 2) -> str:
+    def topic(self, suffix: str = "", partitions: int = 2, configs: Mapping[str, str] = {}) -> str:
         """Create a topic and wait until it has leaders."""
         name = f"{self.name}{suffix}"
-        wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        texts = tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items())
+        wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=texts)
         created = self.wire.call(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(wanted,)))
         assert created.topics[0].error_code == 0, created
         asked = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
@@ -276,6 +278,20 @@ def _offset_for_leader_epoch(stage: Stage, version: int) -> Iterator[Any]:
         yield stage.wire.call(
             ApiKey.OFFSET_FOR_LEADER_EPOCH, version, OffsetForLeaderEpochRequest(replica_id=-2, topics=topics)
         )
+
+
+@script(ApiKey.DELETE_RECORDS)
+def _delete_records(stage: Stage, version: int) -> Iterator[Any]:
+    topic = stage.filled()
+    compacted = stage.topic("-compacted", configs={"cleanup.policy": "compact"})
+    asked = [(topic, 0, offset) for offset in (1, 0, 4, -2, -1)] + [(topic, 7, 0), ("no-such", 0, 0), (compacted, 0, 0)]
+    for name, index, offset in asked:
+        part = DeleteRecordsPartition(partition_index=index, offset=offset)
+        topics = (DeleteRecordsTopic(name=name, partitions=(part,)),)
+        yield stage.wire.call(ApiKey.DELETE_RECORDS, version, DeleteRecordsRequest(topics=topics, timeout_ms=9000))
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetch = FetchRequest(topics=(FetchTopic(topic=topic, partitions=(part,)),), max_wait_ms=0, min_bytes=0)
+    yield stage.wire.call(ApiKey.FETCH, 11, fetch)
 
 
 @script(ApiKey.INIT_PRODUCER_ID)

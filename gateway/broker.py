@@ -21,12 +21,14 @@ from gateway.config import BrokerConfig
 from gateway.environment import Environment, ProductionEnvironment
 from gateway.errors import StartError, first_error
 from gateway.network import Listener
+from gateway.runtime.cleaner import LogCleaner
 from gateway.runtime.commit import Backlog
 from gateway.runtime.groups import GroupCoordinator
 from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_LOG_CONFIG, MetadataService
 from gateway.runtime.producer_ids import ProducerIds
 from gateway.runtime.replica import Shared
 from gateway.runtime.replicas import Replicas
+from gateway.runtime.retention import RetentionJanitor
 from gateway.runtime.settings import LiveSettings
 from gateway.runtime.shards import CoordinatorError
 from gateway.runtime.ticker import Ticker
@@ -72,6 +74,8 @@ class Broker:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._server.run)
             nursery.start_soon(self.services.groups.run)
+            nursery.start_soon(self.services.janitor.run)
+            nursery.start_soon(self.services.cleaner.run)
             nursery.start_soon(self._expire_producers_forever)
             await self._stop.wait()
             log.info("draining node_id=%d", self.config.node_id)
@@ -145,16 +149,22 @@ async def _join(
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
     groups = GroupCoordinator(metadata, replicas, env, config.group)
 
+    janitor = RetentionJanitor(replicas, env, lambda: settings.config)
+    cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
+
     def published(before: MetadataImage, after: MetadataImage) -> None:
         settings.publish(after)
         replicas.publish(after)
+        if before.configs is not after.configs:
+            janitor.wake()
+            cleaner.wake()
         deleted = [name for name in before.topics_by_name if name not in after.topics_by_name]
         if deleted:
             groups.topics_deleted(deleted)
 
     metadata.on_published = published
     await _start(metadata, advertised, config.rack)
-    return Services(env, settings, metadata, replicas, groups, ProducerIds(metadata), advertised)
+    return Services(env, settings, metadata, replicas, groups, ProducerIds(metadata), janitor, cleaner, advertised)
 
 
 async def _start(metadata: MetadataService, advertised: dict[str, tuple[str, int]], rack: str | None) -> None:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
     from gateway.config import BrokerConfig
     from gateway.environment import Environment
+    from gateway.runtime.cleaner import LogCleaner
     from gateway.runtime.groups import GroupCoordinator
     from gateway.runtime.metadata import MetadataService
     from gateway.runtime.producer_ids import ProducerIds
     from gateway.runtime.replicas import Replicas
+    from gateway.runtime.retention import RetentionJanitor
     from gateway.runtime.settings import LiveSettings
 
 
@@ -33,6 +35,8 @@ class Services:
     replicas: Replicas
     groups: GroupCoordinator
     producer_ids: ProducerIds
+    janitor: RetentionJanitor
+    cleaner: LogCleaner
     advertised: dict[str, tuple[str, int]]
     stopping: bool = False
 

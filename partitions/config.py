@@ -43,6 +43,10 @@ class LogConfig:
     retention_bytes: int = -1
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    delete_retention_ms: int = 24 * 60 * 60 * 1000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NO_LIMIT
+    min_cleanable_dirty_ratio: float = 0.5
     flush_messages: int = 1
     min_insync_replicas: int = 1
     producer_id_expiration_ms: int = 86_400_000
@@ -51,3 +55,13 @@ class LogConfig:
     def is_compacted(self) -> bool:
         """Whether compaction keeps the latest record of each key, so that every record needs one."""
         return CleanupPolicy.COMPACT in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether retention deletes old segments, and clients may delete records."""
+        return CleanupPolicy.DELETE in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """How old a segment may become: what may not stay uncompacted for longer must be sealed by then (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

@@ -21,7 +21,7 @@ Invariants: log start <= last stable offset <= high watermark <= durable end <= 
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -91,6 +91,7 @@ class PartitionLog:
         self._epochs = EpochHistory()
         self._producers = Producers()
         self._aborted: list[AbortedTransaction] = []
+        self._clean_offset = 0
         self._stamps_append_time = False
         self.configure(config)
 
@@ -115,6 +116,7 @@ class PartitionLog:
             (aborted for aborted in snapshot.aborted if aborted.last_offset >= snapshot.log_start_offset),
             key=_last_offset,
         )
+        log._clean_offset = snapshot.clean_offset
         return log
 
     def expect_again(self, lost: Mapping[int, ProducerEntry]) -> None:
@@ -168,6 +170,16 @@ class PartitionLog:
         return self._leader_epoch
 
     @property
+    def clean_offset(self) -> int:
+        """Compaction has been everywhere below."""
+        return self._clean_offset
+
+    @property
+    def aborted(self) -> Sequence[AbortedTransaction]:
+        """The aborted transactions that readers are told of, by last offset."""
+        return tuple(self._aborted)
+
+    @property
     def producers(self) -> Mapping[int, ProducerEntry]:
         """The producer states by producer id, for DescribeProducers; a live view."""
         return self._producers.entries
@@ -183,6 +195,7 @@ class PartitionLog:
             epochs=self._epochs.entries,
             producers=self._producers.rows(),
             aborted=tuple(self._aborted),
+            clean_offset=self._clean_offset,
         )
 
     def has_ongoing_transaction(self, producer_id: int) -> bool:
@@ -435,6 +448,20 @@ class PartitionLog:
         self._epochs.truncate_start(offset)
         del self._aborted[: bisect_left(self._aborted, offset, key=_last_offset)]
         return LogWrite(log_start_offset=offset)
+
+    def compacted(self, clean_offset: int) -> LogWrite:
+        """Compaction has been everywhere below `clean_offset`."""
+        self._clean_offset = clean_offset
+        return LogWrite(clean_offset=clean_offset)
+
+    def keep_aborted(self, base_offset: int, end_offset: int, kept: Sequence[AbortedTransaction]) -> None:
+        """Of the aborted transactions that end in the range tell only of `kept`; the store does so as it compacts.
+
+        To be called before the markers of the others go: told of one whose marker is gone, a consumer would take the
+        producer's next transaction for aborted, too.
+        """
+        others = [each for each in self._aborted if not base_offset <= each.last_offset < end_offset]
+        self._aborted = sorted([*others, *kept], key=_last_offset)
 
     def expire_producers(self, now_ms: int) -> LogWrite | None:
         """Forget producers idle for `producer.id.expiration.ms`; None when there are none."""

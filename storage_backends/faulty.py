@@ -18,13 +18,14 @@ from storage_backends.interface import (
     LogPolicy,
     PartitionStore,
     ReadLease,
+    SegmentDraft,
     SegmentInfo,
     Store,
     StoreError,
     StoreFullError,
 )
 from storage_backends.memory import MemoryMedium, MemoryStore
-from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
 
 _T = TypeVar("_T")
 Delay = Callable[[float], None]
@@ -132,6 +133,15 @@ class FaultyPartition:
         """See `PartitionStore.truncate`."""
         return self._write(lambda: self._inner.truncate(end_offset))
 
+    def draft(self, base_offset: int, end_offset: int) -> "FaultyDraft":
+        """See `PartitionStore.draft`."""
+        return FaultyDraft(self._write(lambda: self._inner.draft(base_offset, end_offset)), self._write)
+
+    def replace(self, draft: SegmentDraft) -> bool:
+        """See `PartitionStore.replace`."""
+        assert isinstance(draft, FaultyDraft), "a draft of another store"
+        return self._write(lambda: self._inner.replace(draft.inner))
+
     def configure(self, policy: LogPolicy) -> None:
         """See `PartitionStore.configure`."""
         self._inner.configure(policy)
@@ -168,6 +178,26 @@ class FaultyPartition:
         self._plan.before_read(f"reading {self.key}")
         self._store.check_alive()
         return call()
+
+
+class FaultyDraft:
+    """A `SegmentDraft` around another."""
+
+    def __init__(self, inner: SegmentDraft, write: Callable[[Callable[[], None]], None]) -> None:
+        self.inner = inner
+        self._write = write
+
+    def add(self, batches: Sequence[StoredBatch]) -> None:
+        """See `SegmentDraft.add`."""
+        self._write(lambda: self.inner.add(batches))
+
+    def seal(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """See `SegmentDraft.seal`."""
+        self._write(lambda: self.inner.seal(aborted))
+
+    def discard(self) -> None:
+        """See `SegmentDraft.discard`."""
+        self.inner.discard()
 
 
 class FaultyStore:

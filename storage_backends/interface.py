@@ -2,8 +2,8 @@
 
 A `Store` keeps the logs of many partitions of one broker. Calls block; the gateway runs them where blocking is allowed
 (`Environment.run_blocking`). Unless a method says otherwise, different partitions may be used from different threads at
-once; one partition has one writer at a time (`load`, `commit`, `truncate`, `configure`, `close`) and any number of
-readers beside it, each of which sees whole commits only, and each commit as soon as `commit` returns.
+once; one partition has one writer at a time (`load`, `commit`, `truncate`, `replace`, `configure`, `close`) and any
+number of readers beside it, each of which sees whole commits only, and each commit as soon as `commit` returns.
 
 The interface speaks of batches, offsets, epochs and producer state. Foreign exceptions (lmdb's, sqlalchemy's, OSError)
 are mapped to `StoreError` at the backend's edge and never leave it.
@@ -13,7 +13,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
+
+__all__ = [
+    "LogPolicy",
+    "OffsetNotInStoreError",
+    "PartitionStore",
+    "ReadLease",
+    "SegmentDraft",
+    "SegmentInfo",
+    "Store",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFormatError",
+    "StoreFullError",
+    "StoreLockedError",
+]
 
 
 class StoreError(Exception):
@@ -54,20 +69,6 @@ class LogPolicy:
     durable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentInfo:
-    """One segment: `base_offset` to `end_offset` (exclusive), its bytes of batches, and whether it is sealed.
-
-    The first segment may hold batches below the log start: they count here and are never lent.
-    """
-
-    base_offset: int
-    end_offset: int
-    size_bytes: int
-    max_timestamp_ms: int
-    sealed: bool
-
-
 class ReadLease(Protocol):
     """Bytes lent out of the store: whole batches in offset order, valid until `release`.
 
@@ -86,6 +87,28 @@ class ReadLease(Protocol):
 
     def release(self) -> None:
         """Give the views back; using them afterwards is an error. Idempotent, never raises."""
+        ...
+
+
+class SegmentDraft(Protocol):
+    """A segment in the making that is to take the place of a run of sealed ones (`PartitionStore.draft`).
+
+    For one thread at a time, beside the partition's writer. Nobody sees it, and a crash leaves nothing of it.
+    """
+
+    def add(self, batches: Sequence[StoredBatch]) -> None:
+        """Append batches, in offset order, with any gaps between them; the bytes are copied. Raises StoreError."""
+        ...
+
+    def seal(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """End it and make it durable. `aborted` are the run's aborted transactions that are still to be told of.
+
+        Raises StoreError; then only `discard` is left.
+        """
+        ...
+
+    def discard(self) -> None:
+        """Drop it. Idempotent, also after `PartitionStore.replace`; never raises."""
         ...
 
 
@@ -162,6 +185,23 @@ class PartitionStore(Protocol):
         the log goes on, empty, at `end_offset`. A producer's row goes when the write that last set it left the log end
         above the cut; the others are as they were then. The caller, who gets the snapshot that is left, rebuilds the
         rows that went from the batches that stay. Held leases stay valid. Raises StoreError.
+        """
+        ...
+
+    def draft(self, base_offset: int, end_offset: int) -> SegmentDraft:
+        """Begin a replacement for the sealed segments from `base_offset` to `end_offset`.
+
+        Both are borders of segments. May run beside the writer; one draft at a time. Raises ValueError for other
+        offsets, StoreFullError, StoreError.
+        """
+        ...
+
+    def replace(self, draft: SegmentDraft) -> bool:
+        """Put a sealed draft in the place of its run of segments, durably: a crash leaves the old ones or the new one.
+
+        Of the aborted transactions that end in the run only those given to `seal` stay. Held leases stay valid. A
+        writer's call. Returns False, and changes nothing, when the segments are not all there any more as they were.
+        Raises StoreError; then nothing has changed, unless the log says that it has to be reopened.
         """
         ...
 

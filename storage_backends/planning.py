@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import takewhile
 
-from storage_backends.interface import LogPolicy
+from storage_backends.interface import LogPolicy, SegmentInfo
 from wire.log_values import AbortedTransaction, EpochStart, LogWrite
 
 NO_TIMESTAMP = -1
@@ -120,3 +120,23 @@ def visible_aborted(aborted: Iterable[AbortedTransaction], log_start_offset: int
     """Return the aborted transactions that end at or above the log start, by last offset."""
     seen = [each for each in aborted if each.last_offset >= log_start_offset]
     return tuple(sorted(seen, key=lambda each: (each.last_offset, each.producer_id)))
+
+
+def sealed_run(infos: Iterable[SegmentInfo], base_offset: int, end_offset: int) -> tuple[SegmentInfo, ...]:
+    """Return the sealed segments that lie in the range."""
+    return tuple(
+        [info for info in infos if info.sealed and base_offset <= info.base_offset and info.end_offset <= end_offset]
+    )
+
+
+def checked_run(infos: Iterable[SegmentInfo], base_offset: int, end_offset: int) -> tuple[SegmentInfo, ...]:
+    """Return the sealed segments that fill the range exactly. Raises ValueError when none do."""
+    run = sealed_run(infos, base_offset, end_offset)
+    if not run or run[0].base_offset != base_offset or run[-1].end_offset != end_offset:
+        raise ValueError(f"offsets {base_offset} to {end_offset} are no run of sealed segments")
+    return run
+
+
+def without_run(aborted: Iterable[AbortedTransaction], base_offset: int, end_offset: int) -> list[AbortedTransaction]:
+    """Return the aborted transactions that do not end in the range."""
+    return [each for each in aborted if not base_offset <= each.last_offset < end_offset]

@@ -49,6 +49,20 @@ class AbortedTransaction:
     last_stable_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """One segment: `base_offset` to `end_offset` (exclusive), its bytes of batches, and whether it is sealed.
+
+    The first segment may hold batches below the log start: they count here and are never lent.
+    """
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+    sealed: bool
+
+
 def _no_producers() -> Mapping[int, bytes | None]:
     return {}
 
@@ -58,7 +72,7 @@ class LogWrite:
     """What one decision adds to a log; a store makes all of it durable in one transaction, or none of it.
 
     `producers` maps a producer id to its whole new state (opaque to the store), or to None to forget it.
-    `log_start_offset`, when not None, moves the log start forward.
+    `log_start_offset`, when not None, moves the log start forward; `clean_offset` says how far the log is compacted.
     """
 
     batches: Sequence[StoredBatch] = ()
@@ -66,11 +80,15 @@ class LogWrite:
     producers: Mapping[int, bytes | None] = field(default_factory=_no_producers)
     aborted: Sequence[AbortedTransaction] = ()
     log_start_offset: int | None = None
+    clean_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogSnapshot:
-    """What a store holds of a log besides its batches: all that the pure logic needs to go on."""
+    """What a store holds of a log besides its batches: all that the pure logic needs to go on.
+
+    Compaction has been everywhere below `clean_offset`.
+    """
 
     log_start_offset: int = 0
     log_end_offset: int = 0
@@ -78,3 +96,4 @@ class LogSnapshot:
     epochs: Sequence[EpochStart] = ()
     producers: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
     aborted: Sequence[AbortedTransaction] = ()
+    clean_offset: int = 0

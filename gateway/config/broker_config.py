@@ -41,6 +41,15 @@ class BrokerConfig:
     connection_max_in_flight_requests: int
     connection_write_timeout_ms: int
     drain_timeout_ms: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_threads: int
+    log_initial_task_delay_ms: int
+    log_retention_check_interval_ms: int
     group: GroupConfig
 
     @classmethod
@@ -86,6 +95,15 @@ _SIMPLE: Final = {
     "connection_max_in_flight_requests": "odradek.connection.max.in.flight.requests",
     "connection_write_timeout_ms": "odradek.connection.write.timeout.ms",
     "drain_timeout_ms": "odradek.drain.timeout.ms",
+    "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",
+    "log_cleaner_dedupe_buffer_size": "log.cleaner.dedupe.buffer.size",
+    "log_cleaner_enable": "log.cleaner.enable",
+    "log_cleaner_io_buffer_load_factor": "log.cleaner.io.buffer.load.factor",
+    "log_cleaner_io_buffer_size": "log.cleaner.io.buffer.size",
+    "log_cleaner_io_max_bytes_per_second": "log.cleaner.io.max.bytes.per.second",
+    "log_cleaner_threads": "log.cleaner.threads",
+    "log_initial_task_delay_ms": "log.initial.task.delay.ms",
+    "log_retention_check_interval_ms": "log.retention.check.interval.ms",
 }
 """Fields that are a setting's value as it is."""
 

@@ -144,13 +144,17 @@ def _data(index: int, replica: Replica, plan: FetchPlan, lease: ReadLease | None
         high_watermark=plan.high_watermark,
         last_stable_offset=plan.last_stable_offset,
         log_start_offset=plan.log_start_offset,
-        aborted_transactions=_aborted(plan),
+        aborted_transactions=_aborted(replica, plan),
         records=() if lease is None else lease.chunks,
     )
 
 
-def _aborted(plan: FetchPlan) -> tuple[AbortedTransaction, ...] | None:
-    """None under read_uncommitted, as Kafka answers."""
+def _aborted(replica: Replica, plan: FetchPlan) -> tuple[AbortedTransaction, ...] | None:
+    """None under read_uncommitted, as Kafka answers.
+
+    Asked anew after the read: compaction may have taken a marker meanwhile, and what it ended must not be told then.
+    """
     if plan.aborted is None:
         return None
-    return tuple(AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in plan.aborted)
+    told = replica.log.aborted_in(plan.start, plan.end)
+    return tuple(AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in told)

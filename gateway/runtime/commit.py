@@ -13,6 +13,7 @@ further writes until its owner has reloaded the log from the store and calls `re
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import trio
 
@@ -22,6 +23,8 @@ from storage_backends.interface import PartitionStore, StoreError
 from wire.log_values import LogWrite
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 INLINE_COMMIT_MAX_BYTES = 64 * 1024
 """Up to this much, a commit without a disk sync is cheaper done at once than handed to a thread."""
@@ -90,12 +93,35 @@ class Ticket:
             self._event.set()
 
 
+class Outcome(Generic[T]):
+    """A call that is run in one place while its result, or exception, is wanted in another."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._value: list[T] = []
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Run it."""
+        try:
+            self._value.append(self._call())
+        except Exception as error:  # noqa: BLE001 - raised by `value`
+            self._error = error
+
+    def value(self) -> T:
+        """What it returned or raised."""
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+
 class _Group:
-    """Writes that go into one commit; `end_offset` is where the log ends after them."""
+    """Writes that go into one commit; `end_offset` is where the log ends after them. Or an errand instead."""
 
-    __slots__ = ("end_offset", "size_bytes", "ticket", "writes")
+    __slots__ = ("end_offset", "errand", "size_bytes", "ticket", "writes")
 
-    def __init__(self) -> None:
+    def __init__(self, errand: Callable[[], None] | None = None) -> None:
+        self.errand = errand
         self.writes: list[LogWrite] = []
         self.size_bytes = 0
         self.end_offset = 0
@@ -140,7 +166,8 @@ class CommitQueue:
         """Queue `write`, after which the log ends at `end_offset`. Raises StoreError while the log is failed."""
         if self._failure is not None:
             raise self._failure
-        if not self._pending or self._pending[-1].size_bytes >= self._max_bytes:
+        last = self._pending[-1] if self._pending else None
+        if last is None or last.errand is not None or last.size_bytes >= self._max_bytes:
             self._pending.append(_Group())
         group = self._pending[-1]
         size_bytes = sum([len(batch.data) for batch in write.batches])
@@ -148,10 +175,29 @@ class CommitQueue:
         group.size_bytes += size_bytes
         group.end_offset = end_offset
         self._backlog.add(size_bytes)
+        self._be_busy()
+        return group.ticket
+
+    def _be_busy(self) -> None:
         if not self._busy:
             self._busy = True
             self._ticker.soon(self._begin)
-        return group.ticket
+
+    async def exclusively(self, call: Callable[[], T]) -> T:
+        """Run `call`, which writes to the store in its own way, between commits, where blocking is allowed.
+
+        Raises what it raises, and StoreError when an earlier commit fails. Its own failure fails no commit.
+        Cancellation: waited for all the same.
+        """
+        if self._failure is not None:
+            raise self._failure
+        outcome = Outcome(call)
+        group = _Group(outcome.run)
+        self._pending.append(group)
+        self._be_busy()
+        with trio.CancelScope(shield=True):
+            await group.ticket.wait()
+        return outcome.value()
 
     def last_ticket(self) -> Ticket | None:
         """The ticket of the newest write that is not settled, None when everything is on disk."""
@@ -172,7 +218,7 @@ class CommitQueue:
         """Commit what is cheaper done at once; the rest, and all that arrives meanwhile, in a task."""
         sync = self._sync()
         while self._pending:
-            if sync or self._pending[0].size_bytes > INLINE_COMMIT_MAX_BYTES:
+            if sync or self._pending[0].errand is not None or self._pending[0].size_bytes > INLINE_COMMIT_MAX_BYTES:
                 self._ticker.nursery.start_soon(self._drain)
                 return
             group = self._take()
@@ -201,6 +247,12 @@ class CommitQueue:
         return group
 
     async def _commit(self, group: _Group) -> None:
+        if group.errand is not None:
+            with trio.CancelScope(shield=True):
+                await self._env.run_blocking(group.errand)
+            self._inflight = None
+            group.ticket.settle(None)
+            return
         try:
             # What is being committed must be settled, whoever gives up waiting: a store's work cannot be called back.
             with trio.CancelScope(shield=True):

@@ -9,10 +9,10 @@ durable offset is void: the pure log is built again from the store and the parti
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
@@ -24,12 +24,14 @@ from partitions.config import LogConfig
 from partitions.log import PartitionLog
 from partitions.producers import ProducerEntry, ProducerRowError
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
-from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, Store, StoreError
-from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, SegmentDraft, Store, StoreError
+from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo
 from wire.records.batch import peek_header
 from wire.records.errors import InvalidRecordBatch
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_REFUSED_PRODUCERS: Final = 10_000
 """How many producers a partition that does not serve remembers; see `Replica.note_refused`."""
@@ -63,6 +65,30 @@ class Shared:
     commit_max_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """A log without its records, as those see it who delete and compact."""
+
+    segments: Sequence[SegmentInfo]
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_end_offset: int
+    clean_offset: int
+
+    @classmethod
+    def of(cls, part: PartitionStore, log: PartitionLog) -> "LogView":
+        """Put together what both know. Raises StoreError."""
+        return cls(
+            part.segments(),
+            log.log_start_offset,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_end_offset,
+            log.clean_offset,
+        )
+
+
 class Replica(Watchable):
     """A partition's log, its store and who waits for it. `notify` is called whenever the high watermark moves."""
 
@@ -87,6 +113,12 @@ class Replica(Watchable):
         self._part: PartitionStore | None = None
         self._queue: CommitQueue | None = None
         self._refused: dict[int, ProducerEntry] = {}
+        self._idle_view: LogView | None = None
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings in force."""
+        return self._config
 
     @property
     def log(self) -> PartitionLog:
@@ -159,10 +191,46 @@ class Replica(Watchable):
         self._queue.reset()
         self._part.configure(policy_of(self._config))  # which may have changed while it was being opened
         self._log = restored
-        self.state = ReplicaState.OPEN
+        self.state, self._idle_view = ReplicaState.OPEN, None
         write = self._log.become_leader(self._leader_epoch)
         if write is not None:
             self._queue.submit(write, self._log.log_end_offset)
+
+    async def view(self) -> LogView:
+        """The log's extent, without keeping it open if nobody uses it; the log must exist in the store.
+
+        Raises ReplicaOfflineError, ReplicaGoneError, StoreError.
+        """
+        if self.state is ReplicaState.CLOSED:
+            async with self._opening:
+                if self.state is ReplicaState.CLOSED:
+                    self._idle_view = self._idle_view or await self._env.run_blocking(self._look)
+                    return self._idle_view
+        log = self.log
+        assert self._part is not None
+        return LogView.of(self._part, log)
+
+    def _look(self) -> LogView:
+        part = self._shared.store.open(self.key, policy_of(self._config))
+        try:
+            return LogView.of(part, PartitionLog.restore(part.load(), self._config))
+        except ProducerRowError as error:
+            raise ReplicaOfflineError(str(self.key)) from error
+        finally:
+            part.close()
+
+    async def move_log_start(self, offset: int) -> Rejected | None:
+        """Drop what lies below `offset` (-1: below the high watermark); on return that is durable.
+
+        Returns the refusal of an offset outside the log. Raises ReplicaOfflineError, ReplicaGoneError, StoreError.
+        """
+        write = self.log.move_log_start(offset)
+        if isinstance(write, Rejected):
+            return write
+        ticket = self.last_ticket() if write.log_start_offset is None else self.write(write)
+        if ticket is not None:
+            await ticket.wait()
+        return None
 
     def append(
         self, records: memoryview, origin: AppendOrigin, *, api_version: int = 9
@@ -252,6 +320,39 @@ class Replica(Watchable):
         except StoreError as error:
             raise ReplicaOfflineError(str(self.key)) from error
 
+    async def borrow(self, call: Callable[[PartitionStore], T]) -> T:
+        """Run `call` on the store's log, beside its writer, where blocking is allowed.
+
+        The log stays open until it is done. Raises ReplicaOfflineError, ReplicaGoneError and what `call` raises.
+        """
+        self.log  # noqa: B018 - refuses unless the partition serves
+        part = self._part
+        assert part is not None
+        self._leases += 1
+        try:
+            return await self._env.run_blocking(lambda: call(part))
+        finally:
+            self._lease_ended()
+
+    async def replace(self, run: tuple[int, int], draft: SegmentDraft, told: Sequence[AbortedTransaction]) -> bool:
+        """Put a sealed draft in the place of the segments of `run` (from, to); False when they have changed.
+
+        `told` are the aborted transactions that it was sealed with. Raises ReplicaOfflineError, ReplicaGoneError,
+        StoreError; then nothing has changed.
+        """
+        log, part, queue = self.log, self._part, self._queue
+        assert part is not None
+        assert queue is not None
+        before = [each for each in log.aborted if run[0] <= each.last_offset < run[1]]
+        log.keep_aborted(*run, told)
+        replaced = False
+        try:
+            replaced = await queue.exclusively(lambda: part.replace(draft))
+        finally:
+            if not replaced:
+                log.keep_aborted(*run, before)
+        return replaced
+
     def configure(self, config: LogConfig) -> None:
         """Act on changed topic settings from now on."""
         self._config = config
@@ -290,4 +391,4 @@ class Replica(Watchable):
 
 def policy_of(config: LogConfig) -> LogPolicy:
     """The part of a topic's settings that the store acts on."""
-    return LogPolicy(config.segment_bytes, config.segment_ms, durable=config.flush_messages == 1)
+    return LogPolicy(config.segment_bytes, config.roll_ms, durable=config.flush_messages == 1)

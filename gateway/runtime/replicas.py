@@ -104,6 +104,14 @@ class Replicas:
         """All replicas that were used so far."""
         return list(self._replicas.values())
 
+    async def all_stored(self) -> list[Replica]:
+        """The replicas of all logs in the store, opened or not, but for the one outside the image."""
+        keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+        found = [
+            self.get(key.topic, key.index) for key in keys if not self._is_stray(key) and key.topic not in self._kept
+        ]
+        return [replica for replica in found if replica is not None]
+
     async def stored(self, topic: str) -> list[int]:
         """The indexes of the partitions of `topic` that the store holds a log of, opened or not. Raises StoreError."""
         keys = await self._shared.env.run_blocking(self._shared.store.partitions)

@@ -8,16 +8,18 @@ ourselves after a crash.
         00000000000000000000.lmdb         one LMDB environment (a plain file) a segment, named by its base offset
         00000000000000000000.unsynced     beside a segment that is written without syncs: the boot it belongs to
 
-Names that end in `.new` (half made), `.truncated` (a truncation that is decided but not finished, see `recovery`) and
-`.deleted` are taken up or removed when the store or the partition is next opened.
+Names that end in `.new` (half made), `.truncated` and `.cleaned` (a truncation, or a replacement of segments by a
+compacted one, that is decided but not finished, see `recovery` and `cleaning`) and `.deleted` are taken up or removed
+when the store or the partition is next opened.
 
 The segment with the highest base offset is the active one. All others are sealed: synced, and never written again; a
-truncation into one replaces the file. They may be opened by other processes with `readonly=True, lock=False`.
+truncation into one, or compaction, replaces the file. Other processes may open them with `readonly=True, lock=False`.
 
 Inside a segment, integers are big-endian so that keys sort by value:
 
     database "log"    last offset (u64) of the value's batches → one or more whole record batches, one after the other
     main database     "m" → the segment's meta; and rows whose first byte says what they are:
+        "c" → clean offset u64: compaction has been everywhere below it
         "a" last offset u64, producer id u64 → first offset, last stable offset: an aborted transaction
         "e" leader epoch u32 → start offset
         "p" producer id u64 → log end offset after the write that set it, then the state, opaque
@@ -26,7 +28,7 @@ Inside a segment, integers are big-endian so that keys sort by value:
 
 The log is keyed by *last* offset: the first key not below an offset is then the value that holds it, and a key below an
 end offset says that the whole value lies below it, both without looking into values. Every new segment starts with its
-predecessor's rows a, e, p and s, so that the active segment alone tells the state of the log.
+predecessor's rows a, c, e, p and s, so that the active segment alone tells the state of the log.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -49,6 +51,7 @@ SEGMENT_SUFFIX = ".lmdb"
 UNSYNCED_SUFFIX = ".unsynced"
 NEW_SUFFIX = ".new"
 TRUNCATED_SUFFIX = ".truncated"
+CLEANED_SUFFIX = ".cleaned"
 DELETED_SUFFIX = ".deleted"
 
 LOG_DB = b"log"
@@ -60,7 +63,7 @@ EXTENT = Struct(">QQq")
 ABORTED_KEY = Struct(">cQq")
 EPOCH_KEY = Struct(">cI")
 ROW_KEY = Struct(">cQ")
-ABORTED, EPOCH, PRODUCER, SEALED, TIME = b"a", b"e", b"p", b"s", b"t"
+ABORTED, CLEAN, EPOCH, PRODUCER, SEALED, TIME = b"a", b"c", b"e", b"p", b"s", b"t"
 
 _META = Struct(">HHqqqqqqq")
 _MAX_TOPIC_IN_NAME = 180

@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentInfo, StoreError
+from storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentDraft, SegmentInfo, StoreError
+from storage_backends.lmdb_segments.cleaning import LmdbDraft
 from storage_backends.lmdb_segments.context import StoreContext
 from storage_backends.lmdb_segments.errors import ForeignError, mapped, mapped_commit, mapping_errors
 from storage_backends.lmdb_segments.hot import HotTail
@@ -23,10 +24,15 @@ from storage_backends.lmdb_segments.reads import (
 )
 from storage_backends.lmdb_segments.recovery import open_log, read_segment
 from storage_backends.lmdb_segments.segment import LogDb, Segment
-from storage_backends.lmdb_segments.segment_log import SegmentLog
+from storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
 from storage_backends.lmdb_segments.tables import snapshot
 from storage_backends.planning import NO_TIMESTAMP, SegmentFill, plan_runs
 from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+
+
+class SegmentGoneError(Exception):
+    """A reader was on its way to a segment that is no more."""
+
 
 _OnClose = Callable[[PartitionKey], None]
 
@@ -95,8 +101,14 @@ class LmdbPartition:
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> PageLease | CopyLease:
         """See `PartitionStore.read`."""
+        while True:
+            try:
+                return self._read(self._log.state, start_offset, end_offset, max_bytes)
+            except SegmentGoneError:
+                continue  # compaction has replaced it, or retention deleted it: look again
+
+    def _read(self, state: LogState, start_offset: int, end_offset: int, max_bytes: int) -> PageLease | CopyLease:
         self._check_usable()
-        state = self._log.state
         meta = state.meta
         if not meta.log_start_offset <= start_offset <= meta.log_end_offset:
             raise self._out_of_range(start_offset)
@@ -116,7 +128,7 @@ class LmdbPartition:
         try:
             lease = lend(segment, start_offset, end_offset, max_bytes, self._context.options.max_leases_per_segment)
         except ForeignError as error:
-            raise self._read_error(error, segment, start_offset) from error
+            raise self._read_error(error, segment) from error
         self._note_use(segment)
         return lease
 
@@ -125,9 +137,9 @@ class LmdbPartition:
         if segment is not segments[-1] and segment in segments:
             self._context.sealed_cache.touch(segment)
 
-    def _read_error(self, error: Exception, segment: Segment, start_offset: int) -> StoreError:
+    def _read_error(self, error: Exception, segment: Segment) -> Exception:
         if segment not in self._log.state.segments:
-            return self._out_of_range(start_offset)  # deleted while we were on the way to it
+            return SegmentGoneError()
         return mapped(error, segment.path, "reading")
 
     def _out_of_range(self, offset: int) -> OffsetNotInStoreError:
@@ -142,7 +154,21 @@ class LmdbPartition:
 
     def find_by_timestamp(self, timestamp_ms: int) -> int | None:
         """See `PartitionStore.find_by_timestamp`."""
-        self._check_usable()
+        return self._search(lambda: self._find_by_timestamp(timestamp_ms))
+
+    def find_max_timestamp(self) -> int | None:
+        """See `PartitionStore.find_max_timestamp`."""
+        return self._search(self._find_max_timestamp)
+
+    def _search(self, search: Callable[[], int | None]) -> int | None:
+        while True:
+            self._check_usable()
+            try:
+                return search()
+            except SegmentGoneError:
+                continue
+
+    def _find_by_timestamp(self, timestamp_ms: int) -> int | None:
         state = self._log.state
         for segment, info in zip(state.segments, state.infos(), strict=True):
             if info.max_timestamp_ms < timestamp_ms or info.end_offset == info.base_offset:
@@ -153,9 +179,7 @@ class LmdbPartition:
                 return offset
         return None
 
-    def find_max_timestamp(self) -> int | None:
-        """See `PartitionStore.find_max_timestamp`."""
-        self._check_usable()
+    def _find_max_timestamp(self) -> int | None:
         state = self._log.state
         if state.meta.log_start_offset == state.meta.log_end_offset:
             return None
@@ -166,7 +190,7 @@ class LmdbPartition:
             else:
                 with self._reading(segment) as (txn, log):
                     largest = max(largest, max_timestamp_from(txn, log, state.meta.log_start_offset))
-        return self.find_by_timestamp(largest)
+        return self._find_by_timestamp(largest)
 
     @contextmanager
     def _reading(self, segment: Segment) -> Generator[tuple[ReadTxn, LogDb]]:
@@ -178,7 +202,7 @@ class LmdbPartition:
             finally:
                 segment.unpin()
         except ForeignError as error:
-            raise self._read_error(error, segment, segment.base_offset) from error
+            raise self._read_error(error, segment) from error
         self._note_use(segment)
 
     def truncate(self, end_offset: int) -> LogSnapshot:
@@ -193,6 +217,26 @@ class LmdbPartition:
             raise mapped(error, self._directory, "truncating") from error
         self._hot.reset(self._log.state.meta.log_end_offset)
         return self.load()
+
+    def draft(self, base_offset: int, end_offset: int) -> LmdbDraft:
+        """See `PartitionStore.draft`."""
+        self._check_usable()
+        return self._log.draft(base_offset, end_offset)
+
+    def replace(self, draft: SegmentDraft) -> bool:
+        """See `PartitionStore.replace`."""
+        assert isinstance(draft, LmdbDraft), "a draft of another store"
+        self._check_usable()
+        with mapping_errors(self._directory, "replacing segments of"):
+            segment = self._log.decide_replacement(draft)
+            if segment is None:
+                return False
+            try:
+                self._log.finish_replacement(draft, segment)
+            except BaseException:
+                self._unusable = "is in doubt after a failed replacement; reopen it"
+                raise
+        return True
 
     def configure(self, policy: LogPolicy) -> None:
         """See `PartitionStore.configure`."""

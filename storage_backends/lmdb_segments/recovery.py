@@ -3,6 +3,7 @@
 - `*.new`, `*.deleted`: half made, or doomed. Removed.
 - `<base>.truncated`: a truncation that had been decided. The file is complete and synced; all segments from that base
   on give way to it. It is finished here.
+- `<base>.cleaned`: a replacement of segments that had been decided; see `cleaning`. It is finished here.
 - Segments below the log start: the crash came between the commit that moved it and their removal. Removed.
 - A segment marked as written without syncs, by another run of the operating system: see `salvage`.
 """
@@ -13,9 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError, StoreFormatError
+from storage_backends.lmdb_segments.cleaning import finish_cleanings, put_in_place, read_cleaned
 from storage_backends.lmdb_segments.context import StoreContext, purge
 from storage_backends.lmdb_segments.files import sync_directory
 from storage_backends.lmdb_segments.layout import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     FORMAT_VERSION,
     META_KEY,
@@ -55,6 +58,8 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
     path = directory / segment_name(base_offset)
     handle = open_env(path, env_settings(policy, context.options, synced=synced))
     try:
+        if finish_cleanings(directory, handle):
+            bases = segment_bases(directory)
         meta, kept = read_segment(handle, path)
         sealed = tuple(alive(kept, meta.log_start_offset).sealed)
         _check_sealed(directory, bases[:-1], sealed)
@@ -108,6 +113,8 @@ def _mend(directory: Path, base_offset: int, context: StoreContext) -> bool:
         return True
     if marker.read_text(encoding="ascii") == context.boot_id:
         return False  # the process died, not the system: all it wrote is there
+    for entry in directory.glob(f"*{CLEANED_SUFFIX}"):
+        put_in_place(directory, read_cleaned(entry)[0])  # the salvaged segment's rows will tell of it
     salvage_segment(directory, base_offset, context)
     return True
 

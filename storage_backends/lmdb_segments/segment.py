@@ -7,6 +7,7 @@ pages under a lease are not reused. Its blocks are reserved beforehand: LMDB wou
 of those on a full disk kills the process (SIGBUS).
 """
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -177,6 +178,8 @@ class Segment:
         """
         with self._lock:
             if self._handle is None:
+                if self._retired:  # what stands at the path by now is another segment, or none
+                    raise FileNotFoundError(errno.ENOENT, "the segment was deleted or replaced", str(self.path))
                 self._handle = open_sealed_env(self.path)
             self._users += 1
             return self._handle

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import lmdb
 
 from storage_backends.interface import LogPolicy, SegmentInfo
+from storage_backends.lmdb_segments.cleaning import LmdbDraft, cleaned_path
 from storage_backends.lmdb_segments.context import StoreContext
 from storage_backends.lmdb_segments.files import sync_directory, write_durably
 from storage_backends.lmdb_segments.layout import (
@@ -40,10 +41,19 @@ from storage_backends.lmdb_segments.segment import (
     draft_path,
     env_settings,
     open_env,
+    open_sealed_env,
 )
-from storage_backends.lmdb_segments.tables import LogRows, alive, append_writes, below, put_rows, read_rows
+from storage_backends.lmdb_segments.tables import (
+    LogRows,
+    adopt_cleaned,
+    alive,
+    append_writes,
+    below,
+    put_rows,
+    read_rows,
+)
 from storage_backends.lmdb_segments.truncation import truncate_segment
-from storage_backends.planning import Run, RunStart
+from storage_backends.planning import Run, RunStart, checked_run, sealed_run
 from wire.log_values import LogWrite
 
 _logger = logging.getLogger(__name__)
@@ -189,6 +199,50 @@ class SegmentLog:
             self._publish(meta)
             for segment in segments[:dead]:
                 self._let_go(segment)
+
+    def draft(self, base_offset: int, end_offset: int) -> LmdbDraft:
+        """See `PartitionStore.draft`."""
+        run = checked_run(self.state.sealed, base_offset, end_offset)
+        need_bytes = sum(info.size_bytes for info in run)
+        settings = env_settings(self.policy, self._context.options, synced=False, need_bytes=need_bytes)
+        return LmdbDraft(self._path(base_offset), run, settings, self._context.options)
+
+    def decide_replacement(self, draft: LmdbDraft) -> Segment | None:
+        """Make a draft the segment of its range; None when the range has changed. After an error nothing has."""
+        info = draft.info
+        if sealed_run(self.state.sealed, info.base_offset, info.end_offset) != draft.sources:
+            return None
+        segment = Segment(self._path(info.base_offset), info.base_offset, open_sealed_env(draft.path))
+        decided = cleaned_path(self._directory, info.base_offset)
+        try:
+            draft.path.replace(decided)
+            sync_directory(self._directory)
+            with self._handle.env.begin(write=True) as txn:
+                adopt_cleaned(txn, info, draft.aborted)
+        except BaseException:
+            segment.retire()
+            decided.unlink(missing_ok=True)
+            raise
+        return segment
+
+    def finish_replacement(self, draft: LmdbDraft, segment: Segment) -> None:
+        """Show readers the new segment, and let go of the old ones. After an error the log must be opened anew."""
+        state, info = self.state, draft.info
+        first = state.bases.index(info.base_offset)
+        past = first + len(draft.sources)
+        old = state.segments[first:past]
+        segment.pin()
+        try:
+            segments = (*state.segments[:first], segment, *state.segments[past:])
+            sealed = (*state.sealed[:first], info, *state.sealed[past:])
+            self.state = LogState(state.meta, tuple([each.base_offset for each in segments]), segments, sealed)
+            for each in old:
+                self._let_go(each)
+            cleaned_path(self._directory, info.base_offset).replace(segment.path)
+            sync_directory(self._directory)
+        finally:
+            segment.unpin()
+        self._context.sealed_cache.touch(segment)
 
     def rows(self) -> LogRows:
         """Read the active segment's rows."""

@@ -9,6 +9,7 @@ from storage_backends.interface import SegmentInfo
 from storage_backends.lmdb_segments.layout import (
     ABORTED,
     ABORTED_KEY,
+    CLEAN,
     EPOCH,
     EPOCH_KEY,
     EXTENT,
@@ -27,6 +28,7 @@ from storage_backends.planning import NO_TIMESTAMP, visible_aborted, visible_epo
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 
 _Bytes = bytes | bytearray | memoryview
+_NEVER = U64.pack(0)
 _VT = TypeVar("_VT", bound=bytes | memoryview)
 
 
@@ -108,6 +110,8 @@ def append_writes(
             producers[producer_id] = (appender.log_end_offset, state)
         if write.log_start_offset is not None:
             log_start_offset = max(log_start_offset, write.log_start_offset)
+        if write.clean_offset is not None:
+            txn.put(CLEAN, U64.pack(write.clean_offset))
         if write.epochs or write.aborted:
             _put_history(txn, write)
     appender.flush()
@@ -161,6 +165,7 @@ class LogRows(NamedTuple):
     producers: dict[int, tuple[int, bytes]]
     aborted: list[AbortedTransaction]
     sealed: list[SegmentInfo]
+    clean_offset: int = 0
 
 
 def read_rows(txn: WriteTxn) -> LogRows:
@@ -170,6 +175,7 @@ def read_rows(txn: WriteTxn) -> LogRows:
         {ROW_KEY.unpack(key)[1]: (U64.unpack_from(value)[0], value[8:]) for key, value in rows(txn, PRODUCER)},
         [_aborted(key, value) for key, value in rows(txn, ABORTED)],
         [_sealed(key, value) for key, value in rows(txn, SEALED)],
+        U64.unpack(txn.get(CLEAN, _NEVER))[0],
     )
 
 
@@ -187,9 +193,27 @@ def put_rows(txn: WriteTxn, carried: LogRows) -> None:
     """Write rows as they are: what a new segment starts with."""
     _put_producers(txn, carried.producers)
     _put_history(txn, LogWrite(epochs=visible_epochs(carried.epochs, 0), aborted=carried.aborted))
+    if carried.clean_offset:
+        txn.put(CLEAN, U64.pack(carried.clean_offset))
     for info in carried.sealed:
-        value = EXTENT.pack(info.end_offset, info.size_bytes, info.max_timestamp_ms)
-        txn.put(ROW_KEY.pack(SEALED, info.base_offset), value)
+        _put_sealed(txn, info)
+
+
+def _put_sealed(txn: WriteTxn, info: SegmentInfo) -> None:
+    value = EXTENT.pack(info.end_offset, info.size_bytes, info.max_timestamp_ms)
+    txn.put(ROW_KEY.pack(SEALED, info.base_offset), value)
+
+
+def adopt_cleaned(txn: WriteTxn, info: SegmentInfo, aborted: Sequence[AbortedTransaction]) -> None:
+    """Let one segment, `info`, stand where those of its range were, with the aborted transactions left of them."""
+    for key, value in list(rows(txn, SEALED)):
+        if info.base_offset <= _sealed(key, value).base_offset < info.end_offset:
+            txn.delete(key)
+    for key, value in list(rows(txn, ABORTED)):
+        if info.base_offset <= _aborted(key, value).last_offset < info.end_offset:
+            txn.delete(key)
+    _put_sealed(txn, info)
+    _put_history(txn, LogWrite(aborted=aborted))
 
 
 def alive(kept: LogRows, log_start_offset: int) -> LogRows:
@@ -200,6 +224,7 @@ def alive(kept: LogRows, log_start_offset: int) -> LogRows:
         kept.producers,
         list(visible_aborted(kept.aborted, log_start_offset)),
         [info for info in kept.sealed if info.end_offset > log_start_offset],
+        kept.clean_offset,
     )
 
 
@@ -210,12 +235,13 @@ def below(kept: LogRows, cut: int) -> LogRows:
         {producer_id: row for producer_id, row in kept.producers.items() if row[0] <= cut},
         [each for each in kept.aborted if each.last_offset < cut],
         [info for info in kept.sealed if info.end_offset <= cut],
+        min(kept.clean_offset, cut),
     )
 
 
 def replace_rows(txn: WriteTxn, kept: LogRows) -> None:
     """Make `kept` the segment's rows."""
-    for prefix in (ABORTED, EPOCH, PRODUCER, SEALED):
+    for prefix in (ABORTED, CLEAN, EPOCH, PRODUCER, SEALED):
         for key in [key for key, _ in rows(txn, prefix)]:
             txn.delete(key)
     put_rows(txn, kept)
@@ -232,4 +258,5 @@ def snapshot(meta: SegmentMeta, kept: LogRows) -> LogSnapshot:
         epochs=visible_epochs(kept.epochs, start_offset),
         producers={producer_id: state for producer_id, (_, state) in kept.producers.items()},
         aborted=visible_aborted(kept.aborted, start_offset),
+        clean_offset=kept.clean_offset,
     )

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from storage_backends.interface import LogPolicy, SegmentInfo, StoreError, StoreLockedError
-from storage_backends.memory.log import own_batches
+from storage_backends.interface import LogPolicy, SegmentDraft, SegmentInfo, StoreError, StoreLockedError
+from storage_backends.memory.log import MemoryDraft, own_batches
 from storage_backends.memory.medium import MediumLog, MemoryMedium
 from storage_backends.options import StoreOptions
+from storage_backends.planning import checked_run
 from wire.log_values import LogSnapshot, LogWrite, PartitionKey
 
 __all__ = ["MemoryMedium", "MemoryPartition", "MemoryStore", "open_memory_store"]
@@ -86,6 +87,18 @@ class MemoryPartition:
             log = self._open_log()
             log.truncate(end_offset)
             return log.live.snapshot()
+
+    def draft(self, base_offset: int, end_offset: int) -> MemoryDraft:
+        """See `PartitionStore.draft`."""
+        with self._lock:
+            infos = self._open_log().live.segment_infos()
+        return MemoryDraft(base_offset, end_offset, checked_run(infos, base_offset, end_offset))
+
+    def replace(self, draft: SegmentDraft) -> bool:
+        """See `PartitionStore.replace`."""
+        assert isinstance(draft, MemoryDraft), "a draft of another store"
+        with self._lock:
+            return self._open_log().replace(draft)
 
     def configure(self, policy: LogPolicy) -> None:
         """See `PartitionStore.configure`."""

@@ -15,8 +15,10 @@ from storage_backends.planning import (
     RunStart,
     SegmentFill,
     plan_runs,
+    sealed_run,
     visible_aborted,
     visible_epochs,
+    without_run,
 )
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 
@@ -53,6 +55,29 @@ class MemorySegment:
 
 
 @dataclass(slots=True)
+class MemoryDraft:
+    """See `SegmentDraft`."""
+
+    base_offset: int
+    end_offset: int
+    sources: tuple[SegmentInfo, ...]
+    batches: list[StoredBatch] = field(default_factory=list[StoredBatch])
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+    def add(self, batches: Sequence[StoredBatch]) -> None:
+        """See `SegmentDraft.add`."""
+        self.batches += [replace(batch, data=bytes(batch.data)) for batch in batches]
+
+    def seal(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """See `SegmentDraft.seal`."""
+        self.aborted = tuple(aborted)
+
+    def discard(self) -> None:
+        """See `SegmentDraft.discard`."""
+        self.batches = []
+
+
+@dataclass(slots=True)
 class MemoryLog:
     """The whole log. Producer rows stand with the log end after the write that last set them."""
 
@@ -62,6 +87,7 @@ class MemoryLog:
     epochs: dict[int, int] = field(default_factory=dict[int, int])
     producers: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
     aborted: list[AbortedTransaction] = field(default_factory=list[AbortedTransaction])
+    clean_offset: int = 0
 
     def plan(self, writes: Sequence[LogWrite], policy: LogPolicy) -> list[Run]:
         """Check the writes against the log; see `plan_runs`."""
@@ -84,7 +110,7 @@ class MemoryLog:
     def _restart(self, offset: int) -> None:
         self.segments = [MemorySegment(offset)]
         self.log_start_offset = self.log_end_offset = offset
-        self.epochs, self.producers, self.aborted = {}, {}, []
+        self.epochs, self.producers, self.aborted, self.clean_offset = {}, {}, [], 0
 
     def _write(self, write: LogWrite) -> None:
         for batch in write.batches:
@@ -99,6 +125,8 @@ class MemoryLog:
         self.aborted.extend(write.aborted)
         if write.log_start_offset is not None:
             self.log_start_offset = max(self.log_start_offset, write.log_start_offset)
+        if write.clean_offset is not None:
+            self.clean_offset = write.clean_offset
 
     def _drop_dead_segments(self) -> None:
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
@@ -116,6 +144,20 @@ class MemoryLog:
         self.epochs = {each.leader_epoch: each.start_offset for each in epochs if each.start_offset < cut}
         self.producers = {each: row for each, row in self.producers.items() if row[0] <= cut}
         self.aborted = [each for each in aborted if each.last_offset < cut]
+        self.clean_offset = min(self.clean_offset, cut)
+
+    def replace(self, draft: MemoryDraft) -> bool:
+        """See `PartitionStore.replace`."""
+        run = sealed_run(self.segment_infos(), draft.base_offset, draft.end_offset)
+        if run != draft.sources:
+            return False
+        segment = MemorySegment(draft.base_offset)
+        for batch in draft.batches:
+            segment.append(batch)
+        first = [each.base_offset for each in self.segments].index(draft.base_offset)
+        self.segments[first : first + len(run)] = [segment]
+        self.aborted = without_run(self.aborted, draft.base_offset, draft.end_offset) + list(draft.aborted)
+        return True
 
     def snapshot(self) -> LogSnapshot:
         """All but the batches."""
@@ -126,6 +168,7 @@ class MemoryLog:
             epochs=visible_epochs(self.epochs, self.log_start_offset),
             producers={producer_id: state for producer_id, (_, state) in self.producers.items()},
             aborted=visible_aborted(self.aborted, self.log_start_offset),
+            clean_offset=self.clean_offset,
         )
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> list[memoryview]:

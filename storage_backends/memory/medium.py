@@ -7,7 +7,7 @@ last synced commit, and the unsynced commits after it in order. The fault wrappe
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from storage_backends.memory.log import MemoryLog
+from storage_backends.memory.log import MemoryDraft, MemoryLog
 from storage_backends.planning import Run
 from wire.log_values import PartitionKey
 
@@ -44,6 +44,15 @@ class MediumLog:
         self.live.truncate(end_offset)
         if self.durable is not None:
             self.durable.truncate(end_offset)
+
+    def replace(self, draft: MemoryDraft) -> bool:
+        """Replace segments durably."""
+        self.sync()
+        if not self.live.replace(draft):
+            return False
+        if self.durable is not None:
+            self.durable.replace(draft)
+        return True
 
     def cut_power(self, survivors: _Survivors) -> None:
         """Lose the unsynced commits but for the first `survivors(number of them)`."""

@@ -1,6 +1,7 @@
 """The suite: what every backend must do, example by example, then by Hypothesis and by threads."""
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -19,6 +20,7 @@ from storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, S
 from storage_backends.testing.medium import StoreFactory, StoreMedium
 from storage_backends.testing.state_machine import check_against_model
 from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
+from wire.records.batch import iter_headers
 
 POLICY = LogPolicy()
 _BIG = 2**31 - 1
@@ -367,6 +369,135 @@ class _Truncating(_Fixtures):
         assert read_all(log, 2) == make_batch(2).data
 
 
+class _Replacing(_Fixtures):
+    @pytest.fixture
+    def cleanable(self, store: Store) -> PartitionStore:
+        """Twenty batches in sealed segments of two, and an active one."""
+        log = store.open(KEY, LogPolicy(segment_bytes=400))
+        fill(log, 21)
+        assert [each.base_offset for each in log.segments()] == list(range(0, 21, 2))
+        return log
+
+    def test_cleaned_batches_stand_where_the_segments_were(
+        self, medium: StoreMedium, store: Store, cleanable: PartitionStore
+    ) -> None:
+        log = cleanable
+        _clean(log, 4, 12, [5, 9])
+        assert _offsets(log) == [0, 1, 2, 3, 5, 9, *range(12, 21)]
+        assert [(each.base_offset, each.end_offset) for each in log.segments()][1:4] == [(2, 4), (4, 12), (12, 14)]
+        state = (log.load(), list(log.segments()))
+        store.close()
+        reopened = medium.open()
+        log = reopened.open(KEY, POLICY)
+        assert (log.load(), list(log.segments())) == state
+        assert _offsets(log) == [0, 1, 2, 3, 5, 9, *range(12, 21)]
+        fill(log, 1, start=21)
+        reopened.close()
+
+    def test_searches_find_what_is_left(self, cleanable: PartitionStore) -> None:
+        _clean(cleanable, 0, 10, [3])
+        _clean(cleanable, 10, 20, [])
+        assert [cleanable.find_by_timestamp(1000 + n) for n in (0, 3, 4, 19, 20, 21)] == [3, 3, 20, 20, 20, None]
+        assert cleanable.find_max_timestamp() == 20
+        assert read_all(cleanable, 4) == read_all(cleanable, 20)
+        assert read_all(cleanable, 4, 20) == b""
+        _clean(cleanable, 0, 20, [])
+        assert _offsets(cleanable) == [20]
+        assert [each.size_bytes for each in cleanable.segments()[:-1]] == [0]
+
+    def test_a_cleaned_log_may_be_cleaned_cut_and_deleted(self, cleanable: PartitionStore) -> None:
+        _clean(cleanable, 0, 8, [1, 6])
+        _clean(cleanable, 0, 12, [6, 11])
+        assert cleanable.truncate(8).log_end_offset == 8
+        fill(cleanable, 3, start=8)
+        assert _offsets(cleanable) == [6, 8, 9, 10]
+        cleanable.commit([LogWrite(log_start_offset=9)], sync=True)
+        assert _offsets(cleanable, 9) == [9, 10]
+
+    def test_only_the_aborted_transactions_given_are_left_of_the_run(self, cleanable: PartitionStore) -> None:
+        one, two, three, four = (AbortedTransaction(1, n, n + 1, n) for n in (2, 4, 6, 12))
+        cleanable.commit([LogWrite(aborted=[one, two, three, four], clean_offset=3)], sync=True)
+        before = cleanable.load()
+        draft = cleanable.draft(4, 12)
+        draft.seal([three])
+        assert cleanable.replace(draft)
+        assert cleanable.load() == replace(before, aborted=(one, three, four))
+
+    def test_a_draft_of_segments_that_went_meanwhile_changes_nothing(self, cleanable: PartitionStore) -> None:
+        drafts = [cleanable.draft(4, 12)]
+        drafts[0].seal([])
+        cleanable.commit([LogWrite(log_start_offset=7)], sync=True)
+        before = (cleanable.load(), list(cleanable.segments()))
+        assert not cleanable.replace(drafts[0])
+        drafts[0].discard()
+        assert (cleanable.load(), list(cleanable.segments())) == before
+        draft = cleanable.draft(6, 20)
+        draft.seal([])
+        cleanable.truncate(15)
+        assert not cleanable.replace(draft)
+        draft.discard()
+        assert _offsets(cleanable, 7) == list(range(7, 15))
+
+    @pytest.mark.parametrize(("base", "end"), [(3, 8), (4, 9), (20, 21), (4, 4), (4, 30)])
+    def test_a_draft_covers_whole_sealed_segments(self, cleanable: PartitionStore, base: int, end: int) -> None:
+        with pytest.raises(ValueError, match="no run of sealed segments"):
+            cleanable.draft(base, end)
+
+    def test_a_discarded_draft_leaves_nothing(self, cleanable: PartitionStore) -> None:
+        size_bytes = cleanable.size_bytes()
+        draft = cleanable.draft(0, 20)
+        draft.add([make_batch(0, payload=b"x" * 5000)])
+        draft.discard()
+        draft.discard()
+        assert _offsets(cleanable) == list(range(21))
+        assert cleanable.size_bytes() == size_bytes
+        _clean(cleanable, 0, 20, [7])
+        assert _offsets(cleanable) == [7, 20]
+
+    def test_leases_stay_as_they_were(self, cleanable: PartitionStore) -> None:
+        leases = [cleanable.read(offset, _BIG, _BIG) for offset in (4, 6)]
+        before = [b"".join(lease.chunks) for lease in leases]
+        _clean(cleanable, 0, 20, [])
+        assert [b"".join(lease.chunks) for lease in leases] == before
+        for lease in leases:
+            lease.release()
+
+    def test_how_far_compaction_came_is_kept(
+        self, medium: StoreMedium, store: Store, cleanable: PartitionStore
+    ) -> None:
+        log = cleanable
+        log.commit([LogWrite(clean_offset=11)], sync=True)
+        fill(log, 4, start=21)
+        store.close()
+        reopened = medium.open()
+        log = reopened.open(KEY, POLICY)
+        assert log.load().clean_offset == 11
+        assert log.truncate(5).clean_offset == 5
+        log.commit([LogWrite(log_start_offset=90)], sync=True)
+        assert log.load().clean_offset == 0
+        reopened.close()
+
+
+def _clean(log: PartitionStore, base_offset: int, end_offset: int, kept: Sequence[int]) -> None:
+    """Replace a run by one with only the batches at `kept`."""
+    draft = log.draft(base_offset, end_offset)
+    for offset in kept:
+        draft.add([make_batch(offset, max_timestamp_ms=1000 + offset, payload=b"p" * 100)])
+    draft.seal([])
+    assert log.replace(draft)
+    draft.discard()
+
+
+def _offsets(log: PartitionStore, start_offset: int = 0) -> list[int]:
+    """The base offsets of all batches, as a reader finds them."""
+    offset, end_offset, found = start_offset, log.load().log_end_offset, list[int]()
+    while offset < end_offset:
+        headers = list(iter_headers(read_all(log, offset)))
+        found += [header.base_offset for header in headers]
+        offset = headers[-1].next_offset if headers else end_offset
+    return found
+
+
 class _Keeping(_Fixtures):
     def test_everything_is_there_after_reopening(self, medium: StoreMedium, store: Store) -> None:
         log = store.open(KEY, LogPolicy(segment_bytes=700))
@@ -457,7 +588,7 @@ class _Keeping(_Fixtures):
         assert log.size_bytes() >= 400_000
 
 
-class StoreConformance(_Writing, _Reading, _Searching, _Rolling, _Deleting, _Truncating, _Keeping):
+class StoreConformance(_Writing, _Reading, _Searching, _Rolling, _Deleting, _Truncating, _Replacing, _Keeping):
     """All of it. Subclass it beside a fixture `store_factory`."""
 
     def test_against_the_model(self, store_factory: StoreFactory) -> None:

@@ -16,6 +16,7 @@ class LogModel:
     epochs: dict[int, int] = field(default_factory=dict[int, int])
     producers: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
     aborted: list[AbortedTransaction] = field(default_factory=list[AbortedTransaction])
+    clean_offset: int = 0
 
     def commit(self, write: LogWrite) -> None:
         """Apply one write."""
@@ -31,11 +32,13 @@ class LogModel:
                 self.producers[producer_id] = (self.log_end_offset, state)
         self.aborted += write.aborted
         self.log_start_offset = max(self.log_start_offset, write.log_start_offset or 0)
+        self.clean_offset = self.clean_offset if write.clean_offset is None else write.clean_offset
 
     def restart(self, offset: int) -> None:
         """Empty the log, which goes on at `offset`."""
         self.batches, self.epochs, self.producers, self.aborted = [], {}, {}, []
         self.log_start_offset = self.log_end_offset = offset
+        self.clean_offset = 0
 
     def truncate(self, end_offset: int) -> None:
         """Cut the end off."""
@@ -50,6 +53,13 @@ class LogModel:
         self.epochs = {each.leader_epoch: each.start_offset for each in before.epochs if each.start_offset < cut}
         self.producers = {each: row for each, row in self.producers.items() if row[0] <= cut}
         self.aborted = [each for each in before.aborted if each.last_offset < cut]
+        self.clean_offset = min(self.clean_offset, cut)
+
+    def clean(self, base_offset: int, end_offset: int, kept: list[StoredBatch], told: list[AbortedTransaction]) -> None:
+        """Leave only some batches and aborted transactions of a range."""
+        around = [each for each in self.batches if not base_offset <= each.base_offset < end_offset]
+        self.batches = sorted(around + kept, key=lambda each: each.base_offset)
+        self.aborted = [each for each in self.aborted if not base_offset <= each.last_offset < end_offset] + told
 
     def readable(self, start_offset: int, end_offset: int) -> list[StoredBatch]:
         """Return all batches that a read without a size limit may lend."""
@@ -74,4 +84,5 @@ class LogModel:
             epochs=visible_epochs(self.epochs, self.log_start_offset),
             producers={producer_id: state for producer_id, (_, state) in self.producers.items()},
             aborted=visible_aborted(self.aborted, self.log_start_offset),
+            clean_offset=self.clean_offset,
         )

@@ -136,6 +136,9 @@ class LogMachine(RuleBasedStateMachine):
             lease.release()
             got += step
             following = [each for each in self.model.batches if each.last_offset >= offset]
+            if not step:
+                assert not following
+                break
             while step:
                 step = step[len(following[0].data) :]
                 offset = following.pop(0).last_offset + 1
@@ -150,6 +153,27 @@ class LogMachine(RuleBasedStateMachine):
             except OffsetNotInStoreError:
                 continue
             raise AssertionError(f"offset {offset} was read")
+
+    @precondition(lambda self: len(self.log.segments()) > 1)
+    @rule(place=_places, extent=_places, keep=st.integers(1, 3), told=st.booleans())
+    def clean(self, place: float, extent: float, keep: int, told: bool) -> None:
+        """Leave every `keep`th batch of some sealed segments, and the aborted transactions or none."""
+        sealed = self.log.segments()[:-1]
+        first = round(place * (len(sealed) - 1))
+        last = first + round(extent * (len(sealed) - 1 - first))
+        base_offset, end_offset = sealed[first].base_offset, sealed[last].end_offset
+        inside = [each for each in self.model.batches if base_offset <= each.base_offset < end_offset]
+        kept = [each for number, each in enumerate(inside) if number % keep == 0]
+        ending = [each for each in self.model.aborted if base_offset <= each.last_offset < end_offset]
+        draft = self.log.draft(base_offset, end_offset)
+        for each in kept:
+            draft.add([each])
+        draft.seal(ending if told else [])
+        assert self.log.replace(draft)
+        self.model.clean(base_offset, end_offset, kept, ending if told else [])
+        write = LogWrite(clean_offset=end_offset)
+        self.model.commit(write)
+        self.log.commit([write], sync=True)
 
     @precondition(lambda self: self.model.batches)
     @rule(place=st.floats(-0.2, 1.2))

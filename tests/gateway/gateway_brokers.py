@@ -123,6 +123,11 @@ class ThreadBroker:
         """Run `call` in the broker's thread."""
         return trio.from_thread.run_sync(call, trio_token=self._token)
 
+    @property
+    def token(self) -> trio.lowlevel.TrioToken:
+        """The way into the broker's Trio thread."""
+        return self._token
+
     def begin_stop(self) -> None:
         self._token.run_sync_soon(self.broker.stop)
 

@@ -126,9 +126,9 @@ class RawClient:
         [answered] = self.call(fetch_request(topic, [(partition, offset)], **options)).responses
         return answered.partitions[0]
 
-    def fetch_all(self, topic: str, partition: int = 0) -> list[tuple[BatchHeader, list[Record]]]:
-        """Every batch up to the high watermark, its checksum verified."""
-        batches, offset = [], 0
+    def fetch_all(self, topic: str, partition: int = 0, start: int = 0) -> list[tuple[BatchHeader, list[Record]]]:
+        """Every batch from `start` up to the high watermark, its checksum verified."""
+        batches, offset = [], start
         while True:
             part = self.fetch(topic, offset, partition, max_wait_ms=0)
             assert part.error_code == 0, part.error_code

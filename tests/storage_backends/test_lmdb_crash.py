@@ -1,14 +1,18 @@
 """What a killed process, or a crash in the middle of a roll or a truncation, leaves of an LMDB store."""
 
+import errno
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import pytest
 
-from storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError
+from storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreFullError
+from storage_backends.lmdb_segments import segment_log
 from storage_backends.lmdb_segments.layout import META_KEY
 from storage_backends.lmdb_segments.segment import EnvSettings, open_env
 from storage_backends.lmdb_segments.store import LmdbStore
@@ -16,7 +20,7 @@ from storage_backends.options import StoreOptions
 from storage_backends.testing.access import fill, read_all
 from storage_backends.testing.batches import make_batch
 from storage_backends.testing.keys import KEY
-from wire.log_values import LogWrite
+from wire.log_values import AbortedTransaction, LogWrite
 from wire.records.batch import check_crc, iter_headers
 
 SMALL_SEGMENTS = LogPolicy(segment_bytes=500)
@@ -154,6 +158,125 @@ class TestLeftovers:
         assert log.load() == before
         assert len(contents(log)) == 20
         store.close()
+
+
+class TestReplacement:
+    """The crash comes at any file operation of a replacement: the log is as before it, or as after."""
+
+    @pytest.mark.parametrize("step", range(1, 9))
+    def test_the_old_ones_or_the_new_one(self, root, tmp_path, step, monkeypatch):
+        store, log = open_log(root)
+        fill(log, 12)
+        log.commit([LogWrite(aborted=[AbortedTransaction(1, 2, 3, 2)])], sync=True)
+        before = (log.load(), sorted(contents(log)))
+        draft = log.draft(0, 9)
+        draft.add([make_batch(5, max_timestamp_ms=5)])
+        draft.seal([])
+        copies = []
+
+        def copy_at(path, *_):
+            copies.append(path)
+            if len(copies) == step:
+                shutil.copytree(root, tmp_path / "copy")
+
+        self._before_each_operation(monkeypatch, copy_at)
+        assert log.replace(draft)
+        after = (log.load(), sorted(contents_from(log)))
+        monkeypatch.undo()
+        store.close()
+        assert len(copies) >= step, "the replacement has fewer steps: lower the range"
+        store, log = open_log(tmp_path / "copy")
+        found = (log.load(), sorted(contents_from(log)))
+        assert found == (before if step == 1 else after)
+        assert not list((tmp_path / "copy").glob("*/*.cleaned"))
+        fill(log, 2, start=12)
+        store.close()
+
+    def _before_each_operation(self, monkeypatch, call):
+        for owner, name in (
+            (Path, "rename"),
+            (Path, "replace"),
+            (segment_log, "sync_directory"),
+            (segment_log, "adopt_cleaned"),
+        ):
+            original = getattr(owner, name)
+
+            def wrapped(*arguments, _original=original, **named):
+                call(arguments[0])
+                return _original(*arguments, **named)
+
+            monkeypatch.setattr(owner, name, wrapped)
+
+    def test_readers_find_every_offset_while_segments_are_replaced(self, root):
+        store, log = open_log(root)
+        fill(log, 40)
+        done = Event()
+
+        def read_on():
+            count = 0
+            while not done.is_set() or not count:
+                for offset in range(0, 40, 3):
+                    chunk = read_all(log, offset)
+                    first = next(iter_headers(chunk))
+                    check_crc(chunk, first)
+                    assert first.last_offset >= offset
+                    assert log.find_by_timestamp(1000 + offset) >= offset
+                    count += 1
+            return count
+
+        with ThreadPoolExecutor(2) as pool:
+            readers = [pool.submit(read_on) for _ in range(2)]
+            try:
+                for size in (3, 5, 9, 17, 33):
+                    for base, end in self._runs(log, size):
+                        draft = log.draft(base, end)
+                        draft.add([make_batch(end - 1, max_timestamp_ms=1000 + end - 1)])
+                        draft.seal([])
+                        assert log.replace(draft)
+            finally:
+                done.set()
+            assert min(reader.result() for reader in readers) > 0
+        store.close()
+
+    def _runs(self, log, size):
+        ends = [info.end_offset for info in log.segments()[:-1]]
+        bases = [info.base_offset for info in log.segments()[:-1]]
+        for base in bases[:: max(size // 3, 1)]:
+            fitting = [end for end in ends if base < end <= base + size]
+            current = [info.base_offset for info in log.segments()[:-1]]
+            if fitting and base in current:
+                yield base, fitting[-1]
+
+    def test_a_full_disk_leaves_the_log_as_it_was(self, root, monkeypatch):
+        store, log = open_log(root)
+        fill(log, 12)
+        draft = log.draft(0, 9)
+        draft.seal([])
+
+        def full(*_):
+            raise OSError(errno.ENOSPC, "full")
+
+        monkeypatch.setattr(segment_log, "adopt_cleaned", full)
+        with pytest.raises(StoreFullError):
+            log.replace(draft)
+        draft.discard()
+        monkeypatch.undo()
+        assert len(contents(log)) == 12
+        fill(log, 2, start=12)
+        store.close()
+        store, log = open_log(root)
+        assert len(contents(log)) == 14
+        store.close()
+
+
+def contents_from(log):
+    """The base offsets that a reader finds, whatever gaps there are."""
+    offset, end, found = log.load().log_start_offset, log.load().log_end_offset, []
+    while offset < end:
+        headers = list(iter_headers(read_all(log, offset)))
+        found += [header.base_offset for header in headers]
+        offset = headers[-1].next_offset
+    return found
 
 
 class TestDamage:

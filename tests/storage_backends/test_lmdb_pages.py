@@ -9,6 +9,7 @@ from pickle import PickleBuffer
 import pytest
 
 from storage_backends.interface import LogPolicy, OffsetNotInStoreError, StoreError
+from storage_backends.lmdb_segments.partition import SegmentGoneError
 from storage_backends.lmdb_segments.store import LmdbStore
 from storage_backends.options import StoreOptions
 from storage_backends.testing.access import fill, joined, read_all
@@ -81,8 +82,10 @@ class TestSealedSegments:
         fill(log, 40)
         segment = log._log.state.segments[0]
         log.commit([LogWrite(log_start_offset=30)], sync=True)
-        with pytest.raises(OffsetNotInStoreError):
+        with pytest.raises(SegmentGoneError):
             log._lend(segment, 0, 10, 10)
+        with pytest.raises(OffsetNotInStoreError):
+            log.read(0, 10, 10)
 
 
 class TestLeases:

@@ -251,3 +251,29 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[RecordHeaders, 
         # Java's decoder replaces bytes that are no UTF-8, and a broker must not refuse what every consumer reads.
         headers.append((key.decode("utf-8", "replace"), value))
     return tuple(headers), position
+
+
+class RawRecord(NamedTuple):
+    """A record as compaction sees it: its key, whether it is a tombstone, and its bytes without the length prefix."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    is_tombstone: bool
+    body: bytes
+
+
+def read_raw_records(
+    buf: BytesLike, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES
+) -> Iterator[RawRecord]:
+    """Decode offsets, timestamps and keys of one batch, and leave the rest as it is; raises as `read_records` does."""
+    data = _records_section(buf, header, max_bytes)
+    origin = _origin(header)
+    for start, end in _extents(data, header.record_count):
+        offset, timestamp_ms, position = _read_position(data, start, origin)
+        try:
+            key, position = _read_bytes(data, position, end)
+            value_length, _ = read_varint(data, position)
+        except IndexError as error:
+            raise CorruptBatch("the batch ends inside a record") from error
+        yield RawRecord(offset, timestamp_ms, key, value_length < 0, data[start:end])

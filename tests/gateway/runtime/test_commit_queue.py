@@ -190,3 +190,47 @@ async def test_producers_wait_while_too_much_is_pending(nursery: trio.Nursery) -
     bench.env.permits.release()
     await wait_all_tasks_blocked()
     assert passed == [True]
+
+
+async def test_an_errand_runs_alone_between_commits(nursery: trio.Nursery) -> None:
+    bench, done = Bench(nursery), list[int]()
+    bench.queue.submit(write(0), 1)
+
+    async def errand() -> None:
+        done.append(await bench.queue.exclusively(lambda: len(bench.store.commits)))
+
+    nursery.start_soon(errand)
+    await wait_all_tasks_blocked()
+    later = bench.queue.submit(write(1), 2)
+    for expected in ([], [1], [1]):
+        assert done == expected
+        bench.env.permits.release()
+        await wait_all_tasks_blocked()
+    await later.wait()
+    assert [len(commit) for commit in bench.store.commits] == [1, 1]
+    assert bench.durable == [1, 2]
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_a_failing_errand_fails_no_commit(nursery: trio.Nursery, sync: bool) -> None:
+    bench = Bench(nursery, sync=sync)
+    bench.env.permits = trio.Semaphore(3)
+
+    def fail() -> None:
+        raise StoreFullError("disk full")
+
+    with pytest.raises(StoreFullError):
+        await bench.queue.exclusively(fail)
+    await bench.queue.submit(write(0), 1).wait()
+    assert (bench.durable, bench.failures) == ([1], [])
+
+
+async def test_an_errand_behind_a_failed_commit_is_not_run(nursery: trio.Nursery) -> None:
+    bench = Bench(nursery)
+    bench.store.failure = StoreFullError("disk full")
+    bench.queue.submit(write(0), 1)
+    bench.env.permits.release()
+    with pytest.raises(StoreFullError):
+        await bench.queue.exclusively(lambda: pytest.fail("it was run"))
+    with pytest.raises(StoreFullError):
+        await bench.queue.exclusively(lambda: pytest.fail("it was run"))

@@ -1,0 +1,69 @@
+"""DeleteRecords (API 21), versions 0 to 2: move log starts forward (KIP-107); -1 means to the high watermark.
+
+The space is freed when whole segments lie below the log start. Answered once the new log start is durable.
+"""
+
+from typing import Final
+
+from coordinator.metadata.names import INTERNAL_TOPICS
+from gateway.context import RequestContext
+from gateway.errors import error_of_store
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from partitions.results import UNKNOWN_OFFSET, Rejected
+from storage_backends.interface import StoreError
+from wire.errors import ErrorCode
+from wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+REQUEST: Final = DeleteRecordsRequest
+
+
+async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Answer each partition by itself."""
+    topics = [
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=tuple([await _partition(ctx, topic.name, part) for part in topic.partitions]),
+        )
+        for topic in request.topics
+    ]
+    return DeleteRecordsResponse(topics=tuple(topics))
+
+
+async def _partition(ctx: RequestContext, topic: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    if ctx.services.metadata.image.topic(topic) is not None and topic in INTERNAL_TOPICS:
+        return _error(part, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    replica = ctx.services.replicas.get(topic, part.partition_index)
+    if replica is None:
+        return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        await replica.ensure_open()
+        return await _delete(replica, part)
+    except ReplicaOfflineError:
+        return _error(part, ErrorCode.KAFKA_STORAGE_ERROR)
+    except ReplicaGoneError:
+        return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except StoreError as error:
+        return _error(part, error_of_store(error))
+
+
+async def _delete(replica: Replica, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    if not replica.log.config.is_deleted:
+        return _error(part, ErrorCode.POLICY_VIOLATION)
+    refusal = await replica.move_log_start(part.offset)
+    if isinstance(refusal, Rejected):
+        return _error(part, refusal.error)
+    return DeleteRecordsPartitionResult(
+        partition_index=part.partition_index, low_watermark=replica.log.log_start_offset
+    )
+
+
+def _error(part: DeleteRecordsPartition, error: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=part.partition_index, low_watermark=UNKNOWN_OFFSET, error_code=error
+    )

@@ -1,0 +1,136 @@
+"""The two passes over a log's batches: `KeyIndex` notes keys, `BatchFilter` says what is left."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from partitions.compaction.offset_map import OffsetMap
+from partitions.compaction.transactions import CleanedTransactions
+from wire.log_values import AbortedTransaction, StoredBatch
+from wire.records.batch import BatchHeader, batch_bytes, iter_headers, parse_header
+from wire.records.reader import RawRecord, read_raw_records
+from wire.records.rebuild import retain_records, without_records
+
+
+class LastEntry(NamedTuple):
+    """What an active producer wrote last: the offset of its last record (-1: none in its epoch), and its epoch."""
+
+    last_offset: int
+    producer_epoch: int
+
+
+class KeyIndex:
+    """The first pass, over the dirty part from `start_offset` on."""
+
+    def __init__(self, offsets: OffsetMap, start_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
+        self._offsets = offsets
+        self._start_offset = start_offset
+        self._transactions = CleanedTransactions(aborted)
+        self.is_full = False
+
+    def add(self, chunk: memoryview) -> int:
+        """Note the keys of whole batches, until the map is full; return the offset after the last batch.
+
+        Raises InvalidRecordBatch when a batch cannot be decoded.
+        """
+        next_offset = 0
+        for header in iter_headers(chunk):
+            next_offset = header.next_offset
+            if header.is_control:
+                self._transactions.meet_control_batch(chunk, header)
+            elif not self._transactions.meet_batch(header) and not self._add_batch(chunk, header):
+                self.is_full = True
+                return next_offset
+            self.passed(header.next_offset)
+        return next_offset
+
+    def _add_batch(self, chunk: memoryview, header: BatchHeader) -> bool:
+        put, start_offset = self._offsets.put, self._start_offset
+        for record in read_raw_records(chunk, header):
+            if record.key is not None and record.offset >= start_offset and not put(record.key, record.offset):
+                return False
+        return True
+
+    def passed(self, next_offset: int) -> None:
+        """Everything below `next_offset` has been looked at."""
+        if next_offset > self._start_offset:
+            self._offsets.latest_offset = max(self._offsets.latest_offset, next_offset - 1)
+
+
+class BatchFilter:
+    """The second pass, from the log's beginning on, in offset order.
+
+    `end_offset` is where the cleanable part ends: a batch that ends there stays, if need be without records, so that
+    the end of what was written is known. So does the last batch of each active producer, for its sequence.
+    """
+
+    def __init__(
+        self,
+        offsets: OffsetMap,
+        aborted: Iterable[AbortedTransaction],
+        *,
+        end_offset: int,
+        delete_retention_ms: int,
+        now_ms: int,
+    ) -> None:
+        self._offsets = offsets
+        self._transactions = CleanedTransactions(aborted)
+        self._end_offset = end_offset
+        self._horizon_ms = now_ms + delete_retention_ms
+        self._now_ms = now_ms
+        self.last_entries: Mapping[int, LastEntry] = {}
+
+    def take_told(self) -> Sequence[AbortedTransaction]:
+        """The aborted transactions met since the last call that readers must still be told of."""
+        told, self._transactions.told = self._transactions.told, []
+        return told
+
+    def keep(self, chunk: memoryview) -> tuple[list[StoredBatch], int]:
+        """Return what is left of whole batches, as bytes of its own, and the offset after the last batch.
+
+        Raises InvalidRecordBatch when a batch cannot be decoded.
+        """
+        kept: list[StoredBatch] = []
+        next_offset = 0
+        for header in iter_headers(chunk):
+            next_offset = header.next_offset
+            data = self._keep_batch(chunk, header)
+            if data is not None:
+                newest = parse_header(data).max_timestamp
+                kept.append(StoredBatch(header.base_offset, header.last_offset, newest, data))
+        return kept, next_offset
+
+    def _keep_batch(self, chunk: memoryview, header: BatchHeader) -> bytes | None:
+        if header.is_control:
+            useless = self._transactions.meet_control_batch(chunk, header)
+            horizon_ms = header.delete_horizon_ms
+            void = useless and horizon_ms is not None and horizon_ms <= self._now_ms
+        else:
+            useless = void = self._transactions.meet_batch(header)
+        records = [] if void else list(read_raw_records(chunk, header))
+        retained = records if header.is_control else [each for each in records if self._is_newest(header, each)]
+        if not retained:
+            return without_records(header) if self._must_stay(header) else None
+        waits = header.delete_horizon_ms is None and (
+            (useless and header.is_control) or any(each.is_tombstone for each in retained)
+        )
+        if waits:
+            return retain_records(header, retained, delete_horizon_ms=self._horizon_ms)
+        return bytes(batch_bytes(chunk, header)) if len(retained) == len(records) else retain_records(header, retained)
+
+    def _is_newest(self, header: BatchHeader, record: RawRecord) -> bool:
+        if record.offset > self._offsets.latest_offset:
+            return True
+        if record.key is None or record.offset < self._offsets.get(record.key):
+            return False
+        horizon_ms = header.delete_horizon_ms
+        return not record.is_tombstone or horizon_ms is None or self._now_ms < horizon_ms
+
+    def _must_stay(self, header: BatchHeader) -> bool:
+        if header.next_offset == self._end_offset:
+            return True
+        last = self.last_entries.get(header.producer_id) if header.producer_id >= 0 else None
+        if last is None:
+            return False
+        if last.last_offset >= 0:
+            return header.last_offset == last.last_offset
+        return header.is_control and header.producer_epoch == last.producer_epoch

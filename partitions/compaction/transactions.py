@@ -1,0 +1,61 @@
+"""Transactions as a cleaning meets them, in offset order: whose records are void, and which markers are of no more use.
+
+A marker may go only when a cleaning has met it and none of its transaction's batches; until then it must stay, and so
+must what Fetch tells of an aborted transaction (KIP-98).
+"""
+
+from collections.abc import Iterable
+
+from wire.log_values import AbortedTransaction
+from wire.records.batch import BatchHeader
+from wire.records.crc import BytesLike
+from wire.records.reader import ControlType, read_control_marker
+
+
+class CleanedTransactions:
+    """One pass over a log. `told` collects the aborted transactions that readers must still be told of."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._met: set[int] = set()
+        self._committed: set[int] = set()
+        self.told: list[AbortedTransaction] = []
+
+    def meet_batch(self, header: BatchHeader) -> bool:
+        """Take note of a batch of records; True when its transaction was aborted, so that it is void."""
+        self._begin_up_to(header.last_offset)
+        if not header.is_transactional:
+            return False
+        if header.producer_id in self._aborted:
+            self._met.add(header.producer_id)
+            return True
+        self._committed.add(header.producer_id)
+        return False
+
+    def meet_control_batch(self, buf: BytesLike, header: BatchHeader) -> bool:
+        """Take note of a control batch; True when it is of no more use. Raises CorruptBatch."""
+        self._begin_up_to(header.last_offset)
+        if not header.record_count:
+            return True
+        kind = read_control_marker(buf, header).type
+        if kind is ControlType.ABORT:
+            return self._end_aborted(header.producer_id)
+        if kind is ControlType.COMMIT:
+            was_met = header.producer_id in self._committed
+            self._committed.discard(header.producer_id)
+            return not was_met
+        return False
+
+    def _end_aborted(self, producer_id: int) -> bool:
+        ended = self._aborted.pop(producer_id, None)
+        if ended is None or producer_id not in self._met:
+            return True
+        self._met.discard(producer_id)
+        self.told.append(ended)
+        return False
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._coming and self._coming[-1].first_offset <= offset:
+            begun = self._coming.pop()
+            self._aborted.setdefault(begun.producer_id, begun)

@@ -1,0 +1,58 @@
+"""Retention: from which offset on a log is kept, by `retention.bytes` and `retention.ms`.
+
+Whole segments go, oldest first, as in Kafka: first those beyond the size, then, of the rest, those whose newest record
+is too old; the first one that must stay ends each round. The active segment may go as well (its place is taken by an
+empty one), but nothing at or above the high watermark. A segment whose records carry no timestamps never grows old.
+"""
+
+from collections.abc import Callable, Sequence
+
+from partitions.config import LogConfig
+from wire.log_values import SegmentInfo
+
+
+def retention_start(
+    segments: Sequence[SegmentInfo], *, high_watermark: int, config: LogConfig, now_ms: int
+) -> int | None:
+    """The offset from which on the log is to be kept; None when nothing is to be deleted."""
+    if not config.is_deleted:
+        return None
+    rest = segments[_count_oversized(segments, high_watermark, config.retention_bytes) :]
+    rest = rest[_count_expired(rest, high_watermark, config.retention_ms, now_ms) :]
+    gone = len(segments) - len(rest)
+    return segments[gone - 1].end_offset if gone else None
+
+
+def _count_oversized(segments: Sequence[SegmentInfo], high_watermark: int, retention_bytes: int) -> int:
+    if retention_bytes < 0:
+        return 0
+    excess_bytes = sum(info.size_bytes for info in segments) - retention_bytes
+
+    def is_in_excess(info: SegmentInfo) -> bool:
+        nonlocal excess_bytes
+        excess_bytes -= info.size_bytes
+        return excess_bytes >= 0
+
+    return _count_deletable(segments, high_watermark, is_in_excess) if excess_bytes > 0 else 0
+
+
+def _count_expired(segments: Sequence[SegmentInfo], high_watermark: int, retention_ms: int, now_ms: int) -> int:
+    if retention_ms < 0:
+        return 0
+
+    def is_expired(info: SegmentInfo) -> bool:
+        # A segment that compaction has emptied is in nobody's way.
+        return not info.size_bytes or 0 <= info.max_timestamp_ms < now_ms - retention_ms
+
+    return _count_deletable(segments, high_watermark, is_expired)
+
+
+def _count_deletable(
+    segments: Sequence[SegmentInfo], high_watermark: int, is_due: Callable[[SegmentInfo], bool]
+) -> int:
+    """Count the segments, from the first, that are due and may go."""
+    for count, info in enumerate(segments):
+        is_empty_active = not info.sealed and not info.size_bytes
+        if is_empty_active or info.end_offset > high_watermark or not is_due(info):
+            return count
+    return len(segments)

@@ -1,0 +1,139 @@
+"""Putting a compacted segment in the place of a run of sealed ones, so that a crash leaves either.
+
+The new segment is made beside the log under another name, and synced. Then, in this order: it is renamed to
+`<base>.cleaned`, which is the decision; the active segment tells of it instead of the old ones, in one
+transaction; readers are given it; the old files go; it is renamed into its place. Whoever opens the partition and finds
+a `.cleaned` file does all of that again.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from storage_backends.interface import SegmentInfo, StoreError
+from storage_backends.lmdb_segments.errors import mapping_errors
+from storage_backends.lmdb_segments.files import sync_directory
+from storage_backends.lmdb_segments.layout import (
+    CLEANED_SUFFIX,
+    META_KEY,
+    SegmentMeta,
+    segment_bases,
+    segment_name,
+    unpack_meta,
+)
+from storage_backends.lmdb_segments.segment import (
+    EnvSettings,
+    Handle,
+    LogDb,
+    WriteTxn,
+    close_env,
+    create_env,
+    draft_path,
+    open_sealed_env,
+)
+from storage_backends.lmdb_segments.tables import LogRows, adopt_cleaned, append_writes, put_rows, read_rows
+from storage_backends.options import StoreOptions
+from wire.log_values import AbortedTransaction, LogWrite, StoredBatch
+
+
+class LmdbDraft:
+    """A `SegmentDraft`: an environment that is written without syncs until it is sealed."""
+
+    def __init__(
+        self, path: Path, sources: tuple[SegmentInfo, ...], settings: EnvSettings, options: StoreOptions
+    ) -> None:
+        self.path = draft_path(path)
+        self.sources = sources
+        self.aborted: tuple[AbortedTransaction, ...] = ()
+        self._options = options
+        base_offset = sources[0].base_offset
+        self._meta = SegmentMeta(base_offset, base_offset, base_offset)
+        with mapping_errors(self.path, "writing"):
+            self._handle: Handle | None = create_env(self.path, settings, self._put_meta)
+
+    @property
+    def info(self) -> SegmentInfo:
+        """The segment as it will be."""
+        meta = self._meta
+        return SegmentInfo(
+            meta.base_offset, self.sources[-1].end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True
+        )
+
+    def add(self, batches: Sequence[StoredBatch]) -> None:
+        """See `SegmentDraft.add`."""
+        handle = self._open_handle()
+        with mapping_errors(self.path, "writing"), handle.env.begin(write=True) as txn:
+            self._meta = append_writes(txn, handle.log, self._meta, [LogWrite(batches)], self._options)
+
+    def seal(self, aborted: Sequence[AbortedTransaction]) -> None:
+        """See `SegmentDraft.seal`."""
+        handle = self._open_handle()
+        self.aborted = tuple(aborted)
+        self._meta = self._meta._replace(log_end_offset=self.sources[-1].end_offset)
+        with mapping_errors(self.path, "writing"):
+            with handle.env.begin(write=True) as txn:
+                put_rows(txn, LogRows({}, {}, list(self.aborted), []))
+                self._put_meta(txn, handle.log)
+            handle.env.sync(True)  # noqa: FBT003 - the binding's own parameter
+            self._close()
+
+    def discard(self) -> None:
+        """See `SegmentDraft.discard`. If the file cannot be removed now, the next open of the partition does it."""
+        self._close()
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    def _open_handle(self) -> Handle:
+        if self._handle is None:
+            raise StoreError(f"{self.path} is sealed or discarded")
+        return self._handle
+
+    def _close(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            close_env(handle.env)
+
+    def _put_meta(self, txn: WriteTxn, _: LogDb) -> None:
+        txn.put(META_KEY, self._meta.pack())
+
+
+def cleaned_path(directory: Path, base_offset: int) -> Path:
+    """Return the name under which a replacement is decided."""
+    return directory / f"{base_offset:020d}{CLEANED_SUFFIX}"
+
+
+def read_cleaned(path: Path) -> tuple[SegmentInfo, list[AbortedTransaction]]:
+    """Read what a `.cleaned` file stands for. Raises foreign errors."""
+    handle = open_sealed_env(path)
+    try:
+        with handle.env.begin() as txn:
+            _, meta = unpack_meta(txn.get(META_KEY, b""))
+            assert meta is not None, f"{path} was sealed without its meta row"
+            info = SegmentInfo(
+                meta.base_offset, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True
+            )
+            return info, read_rows(txn).aborted
+    finally:
+        close_env(handle.env)
+
+
+def finish_cleanings(directory: Path, active: Handle) -> int:
+    """Do what is left to do for every `.cleaned` file; return how many there were. Raises foreign errors."""
+    found = list(directory.glob(f"*{CLEANED_SUFFIX}"))
+    for path in found:
+        info, aborted = read_cleaned(path)
+        with active.env.begin(write=True) as txn:
+            adopt_cleaned(txn, info, aborted)
+        active.env.sync(True)  # noqa: FBT003 - the binding's own parameter
+        put_in_place(directory, info)
+    return len(found)
+
+
+def put_in_place(directory: Path, info: SegmentInfo) -> None:
+    """Let a `.cleaned` file take the place of the segments of its range. Raises OSError."""
+    for base in segment_bases(directory):
+        if info.base_offset < base < info.end_offset:
+            (directory / segment_name(base)).unlink()
+    sync_directory(directory)
+    cleaned_path(directory, info.base_offset).replace(directory / segment_name(info.base_offset))
+    sync_directory(directory)

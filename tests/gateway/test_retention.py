@@ -1,0 +1,160 @@
+"""Old segments go while the broker runs, on every store; DeleteRecords; nothing of it comes back."""
+
+import logging
+import threading
+import time
+
+import pytest
+from gateway_brokers import FaultyEnvironment, ThreadBroker, logged
+from gateway_client import RawClient, batch_of
+
+from wire.errors import ErrorCode
+from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+EARLIEST = -2
+TOPIC_RESOURCE = 2
+SMALL = {"internal_segment_bytes": "2000"}
+NEVER = {"log_retention_check_interval_ms": 10**9, "log_initial_task_delay_ms": 10**9}
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def broker(request, tmp_path):
+    storage = "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/data"
+    with ThreadBroker(storage, **NEVER) as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker):
+    with RawClient(broker.address) as connected:
+        yield connected
+
+
+def fill(client, topic, count, *, timestamp_ms=None):
+    """One record of about 1,000 bytes a batch: each segment of 2,000 bytes holds one."""
+    stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+    for _ in range(count):
+        assert client.produce(topic, batch_of(b"x" * 1000, timestamp_ms=stamp, key=b"k")).error_code == 0
+
+
+def alter(client, topic, **configs):
+    changed = tuple(AlterableConfig(name=name.replace("_", "."), value=value) for name, value in configs.items())
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=changed)
+    [answer] = client.call(IncrementalAlterConfigsRequest(resources=(resource,))).responses
+    assert answer.error_code == 0, answer
+
+
+def delete_records(client, topic, offset, partition=0):
+    part = DeleteRecordsPartition(partition_index=partition, offset=offset)
+    request = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic, partitions=(part,)),), timeout_ms=1000)
+    [answered] = client.call(request).topics
+    [result] = answered.partitions
+    return ErrorCode(result.error_code), result.low_watermark
+
+
+def await_start(client, topic, expected):
+    """The check runs in the background; only a failing test waits long."""
+    patience = threading.Event()
+    for _ in range(500):
+        if client.end_offset(topic, timestamp=EARLIEST) == expected:
+            return
+        patience.wait(0.02)
+    assert client.end_offset(topic, timestamp=EARLIEST) == expected
+
+
+class TestRetention:
+    def test_a_changed_setting_acts_on_a_live_topic(self, broker, client):
+        client.create_topic("t", retention_ms="-1", **SMALL)
+        fill(client, "t", 6)
+        assert client.end_offset("t", timestamp=EARLIEST) == 0
+        alter(client, "t", retention_bytes="3200")
+        await_start(client, "t", 3)
+        assert client.fetch("t", 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert client.fetch("t", 3).log_start_offset == 3
+        assert len(client.fetch_all("t", start=3)) == 3
+
+    def test_by_time_the_active_segment_goes_too(self, broker, client):
+        client.create_topic("t", retention_ms="-1", **SMALL)
+        fill(client, "t", 3, timestamp_ms=1_000_000)
+        alter(client, "t", retention_ms="60000")
+        await_start(client, "t", 3)
+        fill(client, "t", 2)
+        assert [header.base_offset for header, _ in client.fetch_all("t", start=3)] == [3, 4]
+
+    def test_compacted_only_is_left_alone(self, broker, client):
+        client.create_topic("t", cleanup_policy="compact", retention_ms="1", **SMALL)
+        fill(client, "t", 3, timestamp_ms=1_000_000)
+        broker.in_trio(broker.broker.services.janitor.wake)
+        client.create_topic("marker", retention_ms="1", **SMALL)
+        fill(client, "marker", 3, timestamp_ms=1_000_000)
+        broker.in_trio(broker.broker.services.janitor.wake)
+        await_start(client, "marker", 3)
+        assert client.end_offset("t", timestamp=EARLIEST) == 0
+
+
+class TestAfterRestart:
+    def test_what_went_stays_away_and_what_nobody_uses_is_looked_after(self, tmp_path):
+        broker = ThreadBroker(f"lmdb://{tmp_path}/data", **NEVER)
+        with broker, RawClient(broker.address) as client:
+            client.create_topic("used", retention_bytes="2100", retention_ms="-1", **SMALL)
+            client.create_topic("idle", retention_bytes="3200", retention_ms="-1", **SMALL)
+            for topic in ("used", "idle"):
+                fill(client, topic, 6)
+            assert delete_records(client, "used", 2) == (ErrorCode.NONE, 2)
+        before = len(list((tmp_path / "data").glob("idle-*/*.lmdb")))
+        with broker, RawClient(broker.address) as client:
+            assert client.end_offset("used", timestamp=EARLIEST) == 2
+            broker.in_trio(broker.broker.services.janitor.wake)
+            await_start(client, "used", 4)
+            await_start(client, "idle", 3)
+        assert len(list((tmp_path / "data").glob("idle-*/*.lmdb"))) == before - 3
+
+    def test_a_full_disk_does_not_end_the_janitor(self, broker_log):
+        with ThreadBroker(env=FaultyEnvironment, **NEVER) as broker, RawClient(broker.address) as client:
+            client.create_topic("t", retention_bytes="1", retention_ms="-1", **SMALL)
+            fill(client, "t", 3)
+            broker.env.faults.write_error = 1.0
+            broker.in_trio(broker.broker.services.janitor.wake)
+            while not logged(broker_log, logging.WARNING, "retention failed", "partition=t-0"):
+                threading.Event().wait(0.01)
+            broker.env.faults.write_error = 0.0
+            assert client.end_offset("t", timestamp=EARLIEST) == 0
+            broker.in_trio(broker.broker.services.janitor.wake)
+            await_start(client, "t", 2)
+
+
+class TestDeleteRecords:
+    def test_the_log_starts_there(self, client):
+        client.create_topic("t", retention_ms="-1", **SMALL)
+        fill(client, "t", 5)
+        assert delete_records(client, "t", 2) == (ErrorCode.NONE, 2)
+        assert delete_records(client, "t", 1) == (ErrorCode.NONE, 2)
+        assert client.fetch("t", 1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert delete_records(client, "t", -1) == (ErrorCode.NONE, 5)
+        assert client.end_offset("t", timestamp=EARLIEST) == client.end_offset("t") == 5
+
+    @pytest.mark.parametrize("offset", [6, -2, 2**62])
+    def test_outside_the_log(self, client, offset):
+        client.create_topic("t", retention_ms="-1")
+        fill(client, "t", 5)
+        assert delete_records(client, "t", offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+    def test_refusals(self, client):
+        client.create_topic("compacted", cleanup_policy="compact")
+        assert delete_records(client, "compacted", 0) == (ErrorCode.POLICY_VIOLATION, -1)
+        assert delete_records(client, "compacted", 0, partition=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+        assert delete_records(client, "none", 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+    def test_a_failing_disk_is_told_and_nothing_is_deleted(self):
+        with ThreadBroker(env=FaultyEnvironment, **NEVER) as broker, RawClient(broker.address) as client:
+            client.create_topic("t", retention_ms="-1")
+            fill(client, "t", 3)
+            broker.env.faults.write_error = 1.0
+            assert delete_records(client, "t", 2) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+            broker.env.faults.write_error = 0.0
+            assert client.end_offset("t", timestamp=EARLIEST) == 0

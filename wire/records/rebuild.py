@@ -1,0 +1,72 @@
+"""Batches with fewer records than they had: what compaction leaves. Offsets, epochs and sequences stay."""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+
+from wire.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON_FLAG,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    TimestampType,
+)
+from wire.records.compression import compress
+from wire.records.crc import crc32c
+from wire.records.reader import RawRecord
+from wire.records.varint import read_varlong, wrap_int64, write_varint
+
+_BEFORE_CRC: Final = Struct(">qiib")
+_CRC: Final = Struct(">I")
+_AFTER_CRC: Final = Struct(">hiqqqhii")
+
+
+def retain_records(header: BatchHeader, records: Sequence[RawRecord], *, delete_horizon_ms: int | None = None) -> bytes:
+    """Return the batch with only these of its records; with `delete_horizon_ms` it also says when tombstones may go.
+
+    The horizon takes the place of the base timestamp, so the records' deltas are written anew (KIP-534).
+    """
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    bodies = [record.body for record in records]
+    if delete_horizon_ms is not None:
+        attributes, base_timestamp = attributes | DELETE_HORIZON_FLAG, delete_horizon_ms
+        bodies = [_with_base(record, delete_horizon_ms) for record in records]
+    section = bytearray()
+    for body in bodies:
+        write_varint(section, len(body))
+        section += body
+    newest = max(record.timestamp_ms for record in records)
+    max_timestamp = newest if header.timestamp_type is TimestampType.CREATE_TIME else header.max_timestamp
+    return _assemble(header, attributes, (base_timestamp, max_timestamp), len(records), compress(header.codec, section))
+
+
+def without_records(header: BatchHeader) -> bytes:
+    """Return the batch without any record: it keeps the last sequence of its producer, and its last offset."""
+    attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG)
+    return _assemble(header, attributes, (NO_TIMESTAMP, header.max_timestamp), 0, b"")
+
+
+def _with_base(record: RawRecord, base_timestamp: int) -> bytes:
+    _, position = read_varlong(record.body, 1)
+    body = bytearray(record.body[:1])
+    write_varint(body, wrap_int64(record.timestamp_ms - base_timestamp))
+    return bytes(body + record.body[position:])
+
+
+def _assemble(
+    header: BatchHeader, attributes: int, timestamps: tuple[int, int], count: int, section: bytes | bytearray
+) -> bytes:
+    covered = _AFTER_CRC.pack(
+        attributes,
+        header.last_offset_delta,
+        *timestamps,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
+    )
+    length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(section)
+    before = _BEFORE_CRC.pack(header.base_offset, length, header.partition_leader_epoch, header.magic)
+    return b"".join((before, _CRC.pack(crc32c(section, crc32c(covered))), covered, section))
