@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from storage_backends.interface import PartitionStore
 from storage_backends.testing.batches import make_batch
 from wire.log_values import LogWrite, StoredBatch
+from wire.records.batch import iter_headers
 
 _BIG = 2**31 - 1
 
@@ -29,3 +30,23 @@ def read_all(log: PartitionStore, start_offset: int, end_offset: int = _BIG, max
 def joined(batches: Sequence[StoredBatch]) -> bytes:
     """Return the bytes of the batches, one after the other."""
     return b"".join([bytes(batch.data) for batch in batches])
+
+
+def replace_run(log: PartitionStore, base_offset: int, end_offset: int, kept: Sequence[int]) -> None:
+    """Replace a run by one with only the batches at `kept`."""
+    draft = log.draft(base_offset, end_offset)
+    for offset in kept:
+        draft.add([make_batch(offset, max_timestamp_ms=1000 + offset, payload=b"p" * 100)])
+    draft.seal([])
+    assert log.replace(draft)
+    draft.discard()
+
+
+def base_offsets(log: PartitionStore, start_offset: int = 0) -> list[int]:
+    """The base offsets of all batches, as a reader finds them."""
+    offset, end_offset, found = start_offset, log.load().log_end_offset, list[int]()
+    while offset < end_offset:
+        headers = list(iter_headers(read_all(log, offset)))
+        found += [header.base_offset for header in headers]
+        offset = headers[-1].next_offset if headers else end_offset
+    return found

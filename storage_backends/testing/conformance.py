@@ -13,14 +13,13 @@ from storage_backends.interface import (
     StoreError,
     StoreLockedError,
 )
-from storage_backends.testing.access import fill, joined, read_all
+from storage_backends.testing.access import base_offsets, fill, joined, read_all, replace_run
 from storage_backends.testing.batches import make_batch
 from storage_backends.testing.concurrency import check_partitions_in_parallel, check_readers_beside_writer
 from storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, SIBLING
 from storage_backends.testing.medium import StoreFactory, StoreMedium
 from storage_backends.testing.state_machine import check_against_model
 from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
-from wire.records.batch import iter_headers
 
 POLICY = LogPolicy()
 _BIG = 2**31 - 1
@@ -382,37 +381,37 @@ class _Replacing(_Fixtures):
         self, medium: StoreMedium, store: Store, cleanable: PartitionStore
     ) -> None:
         log = cleanable
-        _clean(log, 4, 12, [5, 9])
-        assert _offsets(log) == [0, 1, 2, 3, 5, 9, *range(12, 21)]
+        replace_run(log, 4, 12, [5, 9])
+        assert base_offsets(log) == [0, 1, 2, 3, 5, 9, *range(12, 21)]
         assert [(each.base_offset, each.end_offset) for each in log.segments()][1:4] == [(2, 4), (4, 12), (12, 14)]
         state = (log.load(), list(log.segments()))
         store.close()
         reopened = medium.open()
         log = reopened.open(KEY, POLICY)
         assert (log.load(), list(log.segments())) == state
-        assert _offsets(log) == [0, 1, 2, 3, 5, 9, *range(12, 21)]
+        assert base_offsets(log) == [0, 1, 2, 3, 5, 9, *range(12, 21)]
         fill(log, 1, start=21)
         reopened.close()
 
     def test_searches_find_what_is_left(self, cleanable: PartitionStore) -> None:
-        _clean(cleanable, 0, 10, [3])
-        _clean(cleanable, 10, 20, [])
+        replace_run(cleanable, 0, 10, [3])
+        replace_run(cleanable, 10, 20, [])
         assert [cleanable.find_by_timestamp(1000 + n) for n in (0, 3, 4, 19, 20, 21)] == [3, 3, 20, 20, 20, None]
         assert cleanable.find_max_timestamp() == 20
         assert read_all(cleanable, 4) == read_all(cleanable, 20)
         assert read_all(cleanable, 4, 20) == b""
-        _clean(cleanable, 0, 20, [])
-        assert _offsets(cleanable) == [20]
+        replace_run(cleanable, 0, 20, [])
+        assert base_offsets(cleanable) == [20]
         assert [each.size_bytes for each in cleanable.segments()[:-1]] == [0]
 
     def test_a_cleaned_log_may_be_cleaned_cut_and_deleted(self, cleanable: PartitionStore) -> None:
-        _clean(cleanable, 0, 8, [1, 6])
-        _clean(cleanable, 0, 12, [6, 11])
+        replace_run(cleanable, 0, 8, [1, 6])
+        replace_run(cleanable, 0, 12, [6, 11])
         assert cleanable.truncate(8).log_end_offset == 8
         fill(cleanable, 3, start=8)
-        assert _offsets(cleanable) == [6, 8, 9, 10]
+        assert base_offsets(cleanable) == [6, 8, 9, 10]
         cleanable.commit([LogWrite(log_start_offset=9)], sync=True)
-        assert _offsets(cleanable, 9) == [9, 10]
+        assert base_offsets(cleanable, 9) == [9, 10]
 
     def test_only_the_aborted_transactions_given_are_left_of_the_run(self, cleanable: PartitionStore) -> None:
         one, two, three, four = (AbortedTransaction(1, n, n + 1, n) for n in (2, 4, 6, 12))
@@ -436,7 +435,7 @@ class _Replacing(_Fixtures):
         cleanable.truncate(15)
         assert not cleanable.replace(draft)
         draft.discard()
-        assert _offsets(cleanable, 7) == list(range(7, 15))
+        assert base_offsets(cleanable, 7) == list(range(7, 15))
 
     @pytest.mark.parametrize(("base", "end"), [(3, 8), (4, 9), (20, 21), (4, 4), (4, 30)])
     def test_a_draft_covers_whole_sealed_segments(self, cleanable: PartitionStore, base: int, end: int) -> None:
@@ -449,15 +448,15 @@ class _Replacing(_Fixtures):
         draft.add([make_batch(0, payload=b"x" * 5000)])
         draft.discard()
         draft.discard()
-        assert _offsets(cleanable) == list(range(21))
+        assert base_offsets(cleanable) == list(range(21))
         assert cleanable.size_bytes() == size_bytes
-        _clean(cleanable, 0, 20, [7])
-        assert _offsets(cleanable) == [7, 20]
+        replace_run(cleanable, 0, 20, [7])
+        assert base_offsets(cleanable) == [7, 20]
 
     def test_leases_stay_as_they_were(self, cleanable: PartitionStore) -> None:
         leases = [cleanable.read(offset, _BIG, _BIG) for offset in (4, 6)]
         before = [b"".join(lease.chunks) for lease in leases]
-        _clean(cleanable, 0, 20, [])
+        replace_run(cleanable, 0, 20, [])
         assert [b"".join(lease.chunks) for lease in leases] == before
         for lease in leases:
             lease.release()
@@ -476,26 +475,6 @@ class _Replacing(_Fixtures):
         log.commit([LogWrite(log_start_offset=90)], sync=True)
         assert log.load().clean_offset == 0
         reopened.close()
-
-
-def _clean(log: PartitionStore, base_offset: int, end_offset: int, kept: Sequence[int]) -> None:
-    """Replace a run by one with only the batches at `kept`."""
-    draft = log.draft(base_offset, end_offset)
-    for offset in kept:
-        draft.add([make_batch(offset, max_timestamp_ms=1000 + offset, payload=b"p" * 100)])
-    draft.seal([])
-    assert log.replace(draft)
-    draft.discard()
-
-
-def _offsets(log: PartitionStore, start_offset: int = 0) -> list[int]:
-    """The base offsets of all batches, as a reader finds them."""
-    offset, end_offset, found = start_offset, log.load().log_end_offset, list[int]()
-    while offset < end_offset:
-        headers = list(iter_headers(read_all(log, offset)))
-        found += [header.base_offset for header in headers]
-        offset = headers[-1].next_offset if headers else end_offset
-    return found
 
 
 class _Keeping(_Fixtures):

@@ -202,7 +202,7 @@ async def test_an_errand_runs_alone_between_commits(nursery: trio.Nursery) -> No
     nursery.start_soon(errand)
     await wait_all_tasks_blocked()
     later = bench.queue.submit(write(1), 2)
-    for expected in ([], [1], [1]):
+    for expected in ([], [], [1]):
         assert done == expected
         bench.env.permits.release()
         await wait_all_tasks_blocked()
