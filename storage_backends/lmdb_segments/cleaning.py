@@ -117,16 +117,14 @@ def read_cleaned(path: Path) -> tuple[SegmentInfo, list[AbortedTransaction]]:
         close_env(handle.env)
 
 
-def finish_cleanings(directory: Path, active: Handle) -> int:
-    """Do what is left to do for every `.cleaned` file; return how many there were. Raises foreign errors."""
-    found = list(directory.glob(f"*{CLEANED_SUFFIX}"))
-    for path in found:
+def finish_cleanings(directory: Path, active: Handle) -> None:
+    """Do what is left to do for every `.cleaned` file. Raises foreign errors."""
+    for path in list(directory.glob(f"*{CLEANED_SUFFIX}")):
         info, aborted = read_cleaned(path)
         with active.env.begin(write=True) as txn:
             adopt_cleaned(txn, info, aborted)
         active.env.sync(True)  # noqa: FBT003 - the binding's own parameter
         put_in_place(directory, info)
-    return len(found)
 
 
 def put_in_place(directory: Path, info: SegmentInfo) -> None:

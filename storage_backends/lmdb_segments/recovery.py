@@ -58,11 +58,10 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
     path = directory / segment_name(base_offset)
     handle = open_env(path, env_settings(policy, context.options, synced=synced))
     try:
-        if finish_cleanings(directory, handle):
-            bases = segment_bases(directory)
+        finish_cleanings(directory, handle)
         meta, kept = read_segment(handle, path)
         sealed = tuple(alive(kept, meta.log_start_offset).sealed)
-        _check_sealed(directory, bases[:-1], sealed)
+        _check_sealed(directory, segment_bases(directory)[:-1], sealed)
     except BaseException:
         close_env(handle.env)
         raise

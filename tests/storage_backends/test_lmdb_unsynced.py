@@ -6,10 +6,10 @@ import os
 import pytest
 
 from storage_backends.interface import LogPolicy
-from storage_backends.lmdb_segments.layout import partition_dir_name
+from storage_backends.lmdb_segments.layout import partition_dir_name, segment_name
 from storage_backends.lmdb_segments.store import LmdbStore
 from storage_backends.options import StoreOptions
-from storage_backends.testing.access import fill, joined, read_all
+from storage_backends.testing.access import base_offsets, fill, joined, read_all
 from storage_backends.testing.batches import make_batch
 from storage_backends.testing.keys import KEY
 from wire.log_values import EpochStart, LogWrite
@@ -159,4 +159,29 @@ class TestSalvage:
         assert [each.end_offset for each in segments[:-1]] == [each.base_offset for each in segments[1:]]
         batches = [make_batch(n, payload=b"p" * 3000, leader_epoch=n // 10) for n in range(8, snapshot.log_end_offset)]
         assert joined(batches).startswith(read_all(log, 8))
+        store.close()
+
+
+class TestCleaned:
+    @pytest.mark.parametrize("moved", [0, 2])
+    def test_a_replacement_that_was_decided_is_finished_after_the_crash(self, root, moved):
+        """The old segments, or some of them, are still there; what the active one told may be lost."""
+
+        def fill_log(log):
+            log.configure(LogPolicy(segment_bytes=5000, durable=False))
+            for offset in range(6):
+                commit(log, offset)
+            draft = log.draft(0, 3)
+            draft.add([make_batch(2)])
+            draft.seal([])
+            log._log.decide_replacement(draft).retire()
+            for base in range(moved):
+                (directory(root) / segment_name(base)).unlink()
+
+        after_a_crash(root, fill_log)
+        store, log = reopened(root)
+        assert base_offsets(log) == [2, 3, 4, 5]
+        assert log.load().log_start_offset == 0
+        assert [each.base_offset for each in log.segments()] == [0, 3, 4, 5]
+        assert not list(directory(root).glob("*.cleaned"))
         store.close()
