@@ -155,8 +155,9 @@ async def _join(
     def published(before: MetadataImage, after: MetadataImage) -> None:
         settings.publish(after)
         replicas.publish(after)
-        if before.configs is not after.configs:
-            janitor.wake()
+        changed = settings.changed_topics(before, after)
+        if changed:
+            janitor.wake(changed)
             cleaner.wake()
         deleted = [name for name in before.topics_by_name if name not in after.topics_by_name]
         if deleted:

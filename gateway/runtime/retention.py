@@ -1,7 +1,7 @@
 """The janitor: old segments go every `log.retention.check.interval.ms`, and whenever topics' settings change."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from gateway.config import BrokerConfig
 from gateway.environment import Environment
@@ -22,22 +22,30 @@ class RetentionJanitor:
         self._env = env
         self._config = config
         self._alarm = Alarm()
+        self._changed: set[str] = set()
 
-    def wake(self) -> None:
-        """Settings have changed: look now."""
+    def wake(self, topics: Collection[str]) -> None:
+        """The settings of these topics have changed: look at them now."""
+        self._changed.update(topics)
         self._alarm.ring()
 
     async def run(self) -> None:
-        """Check all logs again and again, until cancelled."""
-        await self._alarm.pause(self._config().log_initial_task_delay_ms)
+        """Check all logs again and again, and changed topics at once, until cancelled."""
+        due_ms = self._env.monotonic_ms() + self._config().log_initial_task_delay_ms
         while True:
-            await self.check_all()
-            await self._alarm.pause(self._config().log_retention_check_interval_ms)
+            await self._alarm.pause(max(due_ms - self._env.monotonic_ms(), 0))
+            changed, self._changed = self._changed, set()
+            await self._check_all(changed)
+            if self._env.monotonic_ms() >= due_ms:
+                await self._check_all(None)
+                due_ms = self._env.monotonic_ms() + self._config().log_retention_check_interval_ms
 
-    async def check_all(self) -> None:
-        """Check every log once, one after the other."""
+    async def _check_all(self, topics: Collection[str] | None) -> None:
+        """Check the logs of these topics, or of all, one after the other."""
+        if topics is not None and not topics:
+            return
         for replica in await self._replicas.all_stored():
-            if replica.config.is_deleted:
+            if replica.config.is_deleted and (topics is None or replica.key.topic in topics):
                 await self.check(replica)
 
     async def check(self, replica: Replica) -> None:

@@ -27,6 +27,16 @@ class LiveSettings:
         if default != layers.dynamic_default or own != layers.dynamic_broker:
             self.config = self.config.with_dynamic(default, own)
 
+    def changed_topics(self, before: MetadataImage, after: MetadataImage) -> list[str]:
+        """The topics whose settings an image changed, all of them where a broker setting did; not those it made."""
+        if before.configs is after.configs:
+            return []
+        old, new = before.configs, after.configs
+        changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
+        everywhere = any(kind == ResourceType.BROKER for kind, _ in changed)
+        known = (name for name in after.topics_by_name if name in before.topics_by_name)
+        return [name for name in known if everywhere or (ResourceType.TOPIC, name) in changed]
+
     def layers(self) -> BrokerLayers:
         """Every broker setting as text, by layer."""
         return self.config.layers

@@ -57,6 +57,12 @@ def delete_records(client, topic, offset, partition=0):
     return ErrorCode(result.error_code), result.low_watermark
 
 
+def look_after(broker):
+    """Let the janitor look at everything, as it does from time to time."""
+    services = broker.broker.services
+    broker.in_trio(lambda: services.janitor.wake(list(services.metadata.image.topics_by_name)))
+
+
 def await_start(client, topic, expected):
     """The check runs in the background; only a failing test waits long."""
     patience = threading.Event()
@@ -89,10 +95,10 @@ class TestRetention:
     def test_compacted_only_is_left_alone(self, broker, client):
         client.create_topic("t", cleanup_policy="compact", retention_ms="1", **SMALL)
         fill(client, "t", 3, timestamp_ms=1_000_000)
-        broker.in_trio(broker.broker.services.janitor.wake)
+        look_after(broker)
         client.create_topic("marker", retention_ms="1", **SMALL)
         fill(client, "marker", 3, timestamp_ms=1_000_000)
-        broker.in_trio(broker.broker.services.janitor.wake)
+        look_after(broker)
         await_start(client, "marker", 3)
         assert client.end_offset("t", timestamp=EARLIEST) == 0
 
@@ -109,22 +115,30 @@ class TestAfterRestart:
         before = len(list((tmp_path / "data").glob("idle-*/*.lmdb")))
         with broker, RawClient(broker.address) as client:
             assert client.end_offset("used", timestamp=EARLIEST) == 2
-            broker.in_trio(broker.broker.services.janitor.wake)
+            look_after(broker)
             await_start(client, "used", 4)
             await_start(client, "idle", 3)
         assert len(list((tmp_path / "data").glob("idle-*/*.lmdb"))) == before - 3
+
+    def test_every_log_retention_check_interval_ms(self):
+        often = {"log_retention_check_interval_ms": 20, "log_initial_task_delay_ms": 10}
+        with ThreadBroker(**often) as broker, RawClient(broker.address) as client:
+            client.create_topic("t", retention_ms="60000", **SMALL)
+            for end in (3, 6):
+                fill(client, "t", 3, timestamp_ms=1_000_000)
+                await_start(client, "t", end)
 
     def test_a_full_disk_does_not_end_the_janitor(self, broker_log):
         with ThreadBroker(env=FaultyEnvironment, **NEVER) as broker, RawClient(broker.address) as client:
             client.create_topic("t", retention_bytes="1", retention_ms="-1", **SMALL)
             fill(client, "t", 3)
             broker.env.faults.write_error = 1.0
-            broker.in_trio(broker.broker.services.janitor.wake)
+            look_after(broker)
             while not logged(broker_log, logging.WARNING, "retention failed", "partition=t-0"):
                 threading.Event().wait(0.01)
             broker.env.faults.write_error = 0.0
             assert client.end_offset("t", timestamp=EARLIEST) == 0
-            broker.in_trio(broker.broker.services.janitor.wake)
+            look_after(broker)
             await_start(client, "t", 2)
 
 
