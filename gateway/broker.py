@@ -30,6 +30,7 @@ from gateway.runtime.replicas import Replicas
 from gateway.runtime.settings import LiveSettings
 from gateway.runtime.shards import CoordinatorError
 from gateway.runtime.ticker import Ticker
+from gateway.runtime.transactions import TransactionCoordinator
 from gateway.server import Server
 from gateway.services import Services
 from storage_backends.interface import Store
@@ -72,11 +73,13 @@ class Broker:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._server.run)
             nursery.start_soon(self.services.groups.run)
+            nursery.start_soon(self.services.transactions.run)
             nursery.start_soon(self._expire_producers_forever)
             await self._stop.wait()
             log.info("draining node_id=%d", self.config.node_id)
             self.services.stopping = True
             self.services.replicas.wake_all()
+            self.services.transactions.stop()
             self.services.groups.stop()
             await self._server.drain()
             nursery.cancel_scope.cancel()
@@ -144,6 +147,8 @@ async def _join(
     metadata_log = replicas.fixed(METADATA_KEY, METADATA_LOG_CONFIG, METADATA_LEADER_EPOCH)
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
     groups = GroupCoordinator(metadata, replicas, env, config.group)
+    ids = ProducerIds(metadata)
+    transactions = TransactionCoordinator(metadata, replicas, env, config.transaction, groups, ids, nursery)
 
     def published(before: MetadataImage, after: MetadataImage) -> None:
         settings.publish(after)
@@ -151,10 +156,11 @@ async def _join(
         deleted = [name for name in before.topics_by_name if name not in after.topics_by_name]
         if deleted:
             groups.topics_deleted(deleted)
+            transactions.topics_deleted(deleted)
 
     metadata.on_published = published
     await _start(metadata, advertised, config.rack)
-    return Services(env, settings, metadata, replicas, groups, ProducerIds(metadata), advertised)
+    return Services(env, settings, metadata, replicas, groups, ids, transactions, advertised)
 
 
 async def _start(metadata: MetadataService, advertised: dict[str, tuple[str, int]], rack: str | None) -> None:

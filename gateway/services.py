@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gateway.runtime.producer_ids import ProducerIds
     from gateway.runtime.replicas import Replicas
     from gateway.runtime.settings import LiveSettings
+    from gateway.runtime.transactions import TransactionCoordinator
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class Services:
     replicas: Replicas
     groups: GroupCoordinator
     producer_ids: ProducerIds
+    transactions: TransactionCoordinator
     advertised: dict[str, tuple[str, int]]
     stopping: bool = False
 

@@ -56,7 +56,10 @@ def _union(held: Partitions, added: Partitions) -> Partitions:
     return joined
 
 
-Verdicts = Mapping[tuple[str, int], ErrorCode]
+class Verdicts(NamedTuple):
+    """What `verify` says of each (topic, partition)."""
+
+    errors: Mapping[tuple[str, int], ErrorCode]
 
 
 def verify(table: TransactionTable, claim: Claim, partitions: Partitions) -> Verdicts:
@@ -68,11 +71,8 @@ def verify(table: TransactionTable, claim: Claim, partitions: Partitions) -> Ver
     error = check_claim(current, claim)
     if current is not None and not error and current.state in PREPARED:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
-    return {
-        (topic, index): error or _verdict(current, topic, index)
-        for topic, indexes in partitions.items()
-        for index in sorted(indexes)
-    }
+    places = [(topic, index) for topic, indexes in partitions.items() for index in sorted(indexes)]
+    return Verdicts({place: error or _verdict(current, *place) for place in places})
 
 
 def _verdict(current: Transaction | None, topic: str, index: int) -> ErrorCode:

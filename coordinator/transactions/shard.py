@@ -82,7 +82,7 @@ class TransactionShard:
     # The broker itself
 
     def verify(self, claim: Claim, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
-        """Answer with an ErrorCode for each (topic, partition): whether the producer may write there now."""
+        """Answer with Verdicts: for each partition, whether the producer may write there now."""
         return Outcome((), (Reply(token, add.verify(self._table, claim, partitions)),))
 
     def complete(self, ended: Transaction, token: Token, now_ms: int) -> Outcome:

@@ -23,7 +23,9 @@ GROUP_ERROR_SINCE: Final = 2
 async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Ask each group's coordinator."""
     if ctx.api_version >= BATCHED_SINCE:
-        return OffsetFetchResponse(groups=tuple([await _group(ctx, group, request.require_stable) for group in request.groups]))
+        return OffsetFetchResponse(
+            groups=tuple([await _group(ctx, group, request.require_stable) for group in request.groups])
+        )
     try:
         return await ctx.services.groups.call(
             request.group_id,
