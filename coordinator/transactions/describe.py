@@ -15,7 +15,7 @@ def describe_transaction(table: TransactionTable, transactional_id: str) -> desc
     """One transactional id as tools show it."""
     found = table.transactions.get(transactional_id)
     if found is None:
-        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
         return describe_transactions.TransactionState(transactional_id=transactional_id, error_code=error)
     return describe_transactions.TransactionState(
         transactional_id=transactional_id,

@@ -45,6 +45,9 @@ _PRODUCER: Final = Struct(">qh")
 ABORTABLE_SINCE: Final = 11
 """From this version a producer knows TRANSACTION_ABORTABLE."""
 
+OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""Refusals for what the log knows of the producer, beside which Kafka tells where the log starts."""
+
 _Guards = dict[tuple[str, int], VerificationGuard | ErrorCode]
 """For each (topic, partition) that had to be asked about, the guard to append with, or what the coordinator said."""
 _Pending = tuple[PartitionProduceResponse, Ticket | None]
@@ -219,7 +222,7 @@ async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, a
     except ReplicaGoneError:
         return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
     if isinstance(result, Rejected):
-        return _rejection(part.index, result), None
+        return _rejection(part.index, result, replica.log.log_start_offset), None
     return _success(part.index, result, replica.log.log_start_offset), ticket
 
 
@@ -236,11 +239,12 @@ def _refusal(index: int, error: ErrorCode) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=error, base_offset=-1)
 
 
-def _rejection(index: int, rejected: Rejected) -> PartitionProduceResponse:
+def _rejection(index: int, rejected: Rejected, log_start_offset: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=index,
         error_code=rejected.error,
         base_offset=-1,
+        log_start_offset=log_start_offset if rejected.error in OF_THE_PRODUCER else -1,
         record_errors=tuple(
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
             for at, message in rejected.record_errors
