@@ -347,7 +347,7 @@ def _describe_producers(stage: Stage, version: int) -> Iterator[Any]:
 
 def _without_time(part: Any) -> Any:
     active = [
-        [one.producer_epoch, one.last_sequence, one.coordinator_epoch, one.current_txn_start_offset]
+        [one.producer_epoch, one.last_sequence, one.coordinator_epoch >= 0, one.current_txn_start_offset]
         for one in part.active_producers
         if one.last_timestamp > 0
     ]
