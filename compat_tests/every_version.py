@@ -31,7 +31,6 @@ from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
 from wire.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
 from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from wire.messages.list_groups import ListGroupsRequest
@@ -156,6 +155,19 @@ class Stage:
                 listed = self.wire.call(ApiKey.OFFSET_FETCH, 5, OffsetFetchRequest(group_id=self.group, topics=None))
                 if listed.error_code == 0:
                     return
+            time.sleep(0.05)
+        raise AssertionError("no coordinator")
+
+    def transaction_coordinator(self, version: int) -> Any:
+        """Look for the coordinator of a transactional id until there is one."""
+        batched = version >= 4
+        request = FindCoordinatorRequest(
+            key="" if batched else self.name, coordinator_keys=(self.name,) if batched else (), key_type=1
+        )
+        for _ in range(400):
+            found = self.wire.call(ApiKey.FIND_COORDINATOR, version, request)
+            if not (found.coordinators[0] if batched else found).error_code:
+                return found
             time.sleep(0.05)
         raise AssertionError("no coordinator")
 
@@ -294,14 +306,6 @@ def _delete_records(stage: Stage, version: int) -> Iterator[Any]:
     yield stage.wire.call(ApiKey.FETCH, 11, fetch)
 
 
-@script(ApiKey.INIT_PRODUCER_ID)
-def _init_producer_id(stage: Stage, version: int) -> Iterator[Any]:
-    yield stage.wire.call(ApiKey.INIT_PRODUCER_ID, version, InitProducerIdRequest(transaction_timeout_ms=60000))
-    yield stage.wire.call(
-        ApiKey.INIT_PRODUCER_ID, version, InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60000)
-    )
-
-
 @script(ApiKey.FIND_COORDINATOR)
 def _find_coordinator(stage: Stage, version: int) -> Iterator[Any]:
     stage.coordinator()
@@ -310,6 +314,8 @@ def _find_coordinator(stage: Stage, version: int) -> Iterator[Any]:
         key="" if batched else stage.group, coordinator_keys=(stage.group, "another") if batched else ()
     )
     yield stage.wire.call(ApiKey.FIND_COORDINATOR, version, request)
+    if version >= 1:
+        yield stage.transaction_coordinator(version)
 
 
 @script(ApiKey.OFFSET_COMMIT)

@@ -237,6 +237,18 @@ def configs(client: ModuleType, side: Side) -> Any:
     return client.configs(side.bootstrap, topic)
 
 
+def transactions(client: ModuleType, side: Side) -> Any:
+    """Consume-transform-produce by hand: two commits, two aborts, and a producer that another one fences."""
+    source, out, group = side.topic("in"), side.topic("out", partitions=2), side.name("group")
+    steps = [(b"a", 3, True), (b"b", 5, False), (b"c", 7, True), (b"d", 9, False)]
+    return client.transact(side.bootstrap, side.name("id"), source, out, group, steps)
+
+
+def add_transactions(book: CaseBook, client: ModuleType) -> None:
+    """For clients with a transactional producer."""
+    book.add("transactions", partial(transactions, client))
+
+
 def add_all(book: CaseBook, client: ModuleType) -> None:
     """Every shared scenario under its row."""
     plain: dict[str, Callable[[ModuleType, Side], Any]] = {

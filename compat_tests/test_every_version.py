@@ -10,6 +10,7 @@ import pytest
 
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import SCRIPTS, Stage, Wire, advertised, comparable
+from compat_tests.every_version_transactions import refused_batches
 from wire.api_keys import ADVERTISED, ApiKey
 
 DURABLE = "a record is acknowledged only once it is on disk: flush.messages is 1 (docs/differences.md)"
@@ -37,6 +38,21 @@ def test_the_answer_is_kafkas(comparison: Comparison, key: ApiKey, version: int)
     kafkas = _observe(comparison.kafka.bootstrap, key, version, name)
     unexplained = {path: found for path, found in differences(kafkas, ours) if not _is_known(key, path)}
     assert unexplained == {}, "each path with (Kafka's, ours)"
+
+
+@pytest.mark.parametrize("version", range(3, ADVERTISED[ApiKey.PRODUCE][1] + 1))
+def test_batches_outside_of_transactions_are_refused_as_kafka_refuses_them(
+    comparison: Comparison, version: int
+) -> None:
+    name = f"refused-{version}-{secrets.token_hex(3)}"
+    observed: list[list[Any]] = []
+    assert comparison.kafka is not None, "no real Kafka to compare with"
+    for broker in (comparison.kafka, comparison.odradek):
+        with Wire(broker.bootstrap) as wire:
+            observed.append([comparable(answer) for answer in refused_batches(Stage(wire, name, "1"), version)])
+    kafkas, ours = observed
+    found = {path: values for path, values in differences(kafkas, ours) if not path.endswith("error_message")}
+    assert found == {}, "each path with (Kafka's, ours)"
 
 
 def _is_known(key: ApiKey, path: str) -> bool:

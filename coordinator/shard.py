@@ -14,18 +14,32 @@ The contract (after Kafka's coordinator runtime, KIP-848 and the `coordinator-co
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NewType, Protocol
+from typing import NamedTuple, NewType, Protocol
+
+from wire.records.batch import NO_PRODUCER_ID
 
 Token = NewType("Token", int)
 """Names one waiting caller. The runtime makes it, hands it to an operation and takes the reply back under it."""
 
 
+class Producer(NamedTuple):
+    """In whose transaction records are written."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """One record of a shard's log: Kafka's own key and value bytes. A None value is a tombstone."""
+    """One record of a shard's log: Kafka's own key and value bytes. A None value is a tombstone.
+
+    With a producer id it belongs to that producer's open transaction, and counts once `replay_end` says that it is
+    committed.
+    """
 
     key: bytes
     value: bytes | None
+    producer_id: int = NO_PRODUCER_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +52,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an operation decided. An operation that leaves its own token unanswered will answer it in a later one."""
+    """What an operation decided. An operation that leaves its own token unanswered will answer it in a later one.
+
+    With a `producer` all its records are written in that producer's transaction.
+    """
 
     records: Sequence[ShardRecord] = ()
     replies: Sequence[Reply] = ()
+    producer: Producer | None = None
 
 
 class Shard(Protocol):
@@ -49,6 +67,10 @@ class Shard(Protocol):
 
     def replay(self, record: ShardRecord, now_ms: int) -> None:
         """Apply one record to the state: the only place where durable state changes. Raises nothing for old records."""
+        ...
+
+    def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
+        """The producer's transaction has ended here: its records count from now on, or never."""
         ...
 
     def on_loaded(self, now_ms: int) -> Outcome:

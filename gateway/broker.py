@@ -32,6 +32,7 @@ from gateway.runtime.retention import RetentionJanitor
 from gateway.runtime.settings import LiveSettings
 from gateway.runtime.shards import CoordinatorError
 from gateway.runtime.ticker import Ticker
+from gateway.runtime.transactions import TransactionCoordinator
 from gateway.server import Server
 from gateway.services import Services
 from storage_backends.interface import Store
@@ -76,11 +77,13 @@ class Broker:
             nursery.start_soon(self.services.groups.run)
             nursery.start_soon(self.services.janitor.run)
             nursery.start_soon(self.services.cleaner.run)
+            nursery.start_soon(self.services.transactions.run)
             nursery.start_soon(self._expire_producers_forever)
             await self._stop.wait()
             log.info("draining node_id=%d", self.config.node_id)
             self.services.stopping = True
             self.services.replicas.wake_all()
+            self.services.transactions.stop()
             self.services.groups.stop()
             await self._server.drain()
             nursery.cancel_scope.cancel()
@@ -148,6 +151,8 @@ async def _join(
     metadata_log = replicas.fixed(METADATA_KEY, METADATA_LOG_CONFIG, METADATA_LEADER_EPOCH)
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
     groups = GroupCoordinator(metadata, replicas, env, config.group)
+    ids = ProducerIds(metadata)
+    transactions = TransactionCoordinator(metadata, replicas, env, config.transaction, groups, ids, nursery)
 
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
@@ -162,10 +167,11 @@ async def _join(
         deleted = [name for name in before.topics_by_name if name not in after.topics_by_name]
         if deleted:
             groups.topics_deleted(deleted)
+            transactions.topics_deleted(deleted)
 
     metadata.on_published = published
     await _start(metadata, advertised, config.rack)
-    return Services(env, settings, metadata, replicas, groups, ProducerIds(metadata), janitor, cleaner, advertised)
+    return Services(env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, advertised)
 
 
 async def _start(metadata: MetadataService, advertised: dict[str, tuple[str, int]], rack: str | None) -> None:

@@ -30,3 +30,10 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
+
+
+def fencing_error(error: int, api_version: int, fenced_since: int) -> ErrorCode:
+    """An error of the transaction coordinator, in the words of clients that do not know PRODUCER_FENCED yet."""
+    if error == ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return ErrorCode(error)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gateway.runtime.replicas import Replicas
     from gateway.runtime.retention import RetentionJanitor
     from gateway.runtime.settings import LiveSettings
+    from gateway.runtime.transactions import TransactionCoordinator
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class Services:
     replicas: Replicas
     groups: GroupCoordinator
     producer_ids: ProducerIds
+    transactions: TransactionCoordinator
     janitor: RetentionJanitor
     cleaner: LogCleaner
     advertised: dict[str, tuple[str, int]]

@@ -29,8 +29,9 @@ _DELETE_ONLY: Final = frozenset({CleanupPolicy.DELETE})
 class LogConfig:
     """Topic settings with Kafka 4.x's defaults.
 
-    `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`. `retention_ms` and `retention_bytes` are -1
-    where there is no limit.
+    `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`, `transaction_verification` its
+    `transaction.partition.verification.enable`, which is off unless a broker asks for it. `retention_ms` and
+    `retention_bytes` are -1 where there is no limit.
     """
 
     max_message_bytes: int = 1048588
@@ -50,6 +51,7 @@ class LogConfig:
     flush_messages: int = 1
     min_insync_replicas: int = 1
     producer_id_expiration_ms: int = 86_400_000
+    transaction_verification: bool = False
 
     @property
     def is_compacted(self) -> bool:

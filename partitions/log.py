@@ -36,7 +36,7 @@ from partitions.offsets import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
-from partitions.producers import ProducerEntry, Producers
+from partitions.producers import ProducerEntry, Producers, VerificationGuard
 from partitions.results import (
     NO_LEADER_EPOCH,
     OFFSET_NOT_FOUND,
@@ -92,7 +92,7 @@ class PartitionLog:
         self._producers = Producers()
         self._aborted: list[AbortedTransaction] = []
         self._clean_offset = 0
-        self._stamps_append_time = False
+        self._stamps_append_time = self._verifies = False
         self.configure(config)
 
     @classmethod
@@ -130,6 +130,7 @@ class PartitionLog:
         """Judge by other settings from the next append on."""
         self._config = config
         self._stamps_append_time = config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME
+        self._verifies = config.transaction_verification
 
     @property
     def config(self) -> LogConfig:
@@ -199,8 +200,28 @@ class PartitionLog:
         )
 
     def has_ongoing_transaction(self, producer_id: int) -> bool:
-        """Whether a transaction of the producer is open here: later batches need no verification (KIP-890)."""
+        """Whether a transaction of the producer is open here."""
         return self._producers.has_ongoing_transaction(producer_id)
+
+    def verification(self, producer_id: int, producer_epoch: int) -> VerificationGuard | None:
+        """The guard under which to ask the transaction coordinator before a transactional append (KIP-890).
+
+        None when nothing need be asked: a transaction of this epoch is open, or `transaction_verification` is off.
+        """
+        return self._producers.verification(producer_id, producer_epoch) if self._verifies else None
+
+    def end_verification(self, producer_id: int) -> None:
+        """The coordinator has said that the partition is not in the producer's transaction."""
+        self._producers.end_verification(producer_id)
+
+    def check_transactional(
+        self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None
+    ) -> Rejected | None:
+        """Judge a coordinator's transactional batch before it is decided; the epoch first (KAFKA-19690)."""
+        refusal = self._producers.check_epoch(producer_id, producer_epoch)
+        if refusal is None and self._verifies:
+            refusal = self._producers.check_verified(producer_id, producer_epoch, guard)
+        return refusal
 
     def become_leader(self, epoch: int) -> LogWrite | None:
         """Lead from here on in `epoch`; the write must be durable before any fetch is served in it (KIP-101).
@@ -221,12 +242,14 @@ class PartitionLog:
         now_ms: int,
         api_version: int = LATEST_PRODUCE_VERSION,
         transaction_version: int = 0,
+        guard: VerificationGuard | None = None,
     ) -> Appended | Duplicate | Rejected:
         """Judge `records` and give them the next offsets.
 
         A writable buffer is patched in place and must stay as it is until the write is durable; a read-only one is
         copied. A refused or duplicate batch is not touched. `api_version` is that of the Produce request;
-        `transaction_version` that of a WriteTxnMarkers request (KIP-1228).
+        `transaction_version` that of a WriteTxnMarkers request (KIP-1228). `guard` is what `verification` gave before
+        the coordinator was asked.
         """
         if origin is AppendOrigin.REPLICATION:
             return self._append_replicated(records)
@@ -241,12 +264,20 @@ class PartitionLog:
             return self._place(records, header, now_ms)
         if header.is_control:
             return self._append_marker(records, header, now_ms, transaction_version)
-        return self._append_of_producer(records, header, origin, now_ms)
+        return self._append_of_producer(records, header, origin, now_ms, guard)
 
     def _append_of_producer(
-        self, records: memoryview, header: BatchHeader, origin: AppendOrigin, now_ms: int
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        origin: AppendOrigin,
+        now_ms: int,
+        guard: VerificationGuard | None,
     ) -> Appended | Duplicate | Rejected:
         refusal = self._producers.check_batch(header, origin)
+        if refusal is None and self._verifies and header.is_transactional and origin is AppendOrigin.CLIENT:
+            # A coordinator has asked `check_transactional` before it decided.
+            refusal = self._producers.check_verified(header.producer_id, header.producer_epoch, guard)
         if refusal is not None:
             # A retry is out of sequence by nature, so only what was refused can be one.
             earlier = self._producers.find_duplicate(header) if origin is AppendOrigin.CLIENT else None

@@ -30,6 +30,15 @@ transaction has ended, may repeat the epoch. The marker's coordinator epoch must
 The last stable offset is the smallest first offset of any transaction that is ongoing or whose marker is not yet below
 the high watermark. Since offsets only grow, `_ongoing` is in offset order by construction.
 
+A transactional batch of a client or of a coordinator may open a transaction here only if the transaction coordinator
+knows that this partition takes part (KIP-890), or no marker would ever end it. The asking takes time, in which a marker
+may come, so it is bracketed by a guard:
+
+    verification(pid, epoch) -> guard ... ask the coordinator ... append with the guard
+
+The first transactional batch and every marker of the pid delete the guard, and a batch whose guard is gone is refused
+with INVALID_TXN_STATE: ask again. Guards are soft; a log that is built again has none.
+
 An entry without an open transaction expires `producer.id.expiration.ms` after its last batch's timestamp.
 
 Every change of an entry leaves as a row (`ProducerEntry.encode`) in the same write as the batch that caused it, so the
@@ -133,6 +142,12 @@ class EndTxnMarker(NamedTuple):
     transaction_version: int = 0
 
 
+class VerificationGuard:
+    """Stands for one question to the transaction coordinator; only its identity matters."""
+
+    __slots__ = ()
+
+
 _ABSENT: Final = ProducerEntry()
 
 
@@ -143,6 +158,7 @@ class Producers:
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing: dict[int, int] = {}
         self._unreplicated: list[tuple[int, int]] = []
+        self._guards: dict[int, VerificationGuard] = {}
 
     @classmethod
     def restore(cls, rows: Mapping[int, bytes]) -> "Producers":
@@ -197,13 +213,42 @@ class Producers:
         if entry is None or origin is AppendOrigin.REPLICATION:
             return None
         if header.producer_epoch < entry.producer_epoch:
-            return _fenced(header, entry)
+            return _fenced(header.producer_id, header.producer_epoch, entry)
         if origin is AppendOrigin.CLIENT and not _in_sequence(header, entry):
             return _out_of_order(header, entry)
         if entry.txn_first_offset != UNKNOWN_OFFSET and not header.is_transactional:
             message = f"producer {header.producer_id} has an open transaction, but this batch is outside of it"
             return Rejected(ErrorCode.INVALID_TXN_STATE, message)
         return None
+
+    def check_verified(self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None) -> Rejected | None:
+        """Judge whether a transactional batch belongs to a transaction that the coordinator knows of (KIP-890)."""
+        if self._is_open(producer_id, producer_epoch):
+            return None
+        if guard is not None and self._guards.get(producer_id) is guard:
+            return None
+        return Rejected(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+
+    def verification(self, producer_id: int, producer_epoch: int) -> VerificationGuard | None:
+        """The guard of a question to the coordinator; None when a transaction of this epoch is open, so none is due.
+
+        Questions at the same time share a guard.
+        """
+        if self._is_open(producer_id, producer_epoch):
+            return None
+        return self._guards.setdefault(producer_id, VerificationGuard())
+
+    def end_verification(self, producer_id: int) -> None:
+        """The coordinator has said no: forget the guard."""
+        self._guards.pop(producer_id, None)
+
+    def _is_open(self, producer_id: int, producer_epoch: int) -> bool:
+        return producer_id in self._ongoing and self._entries[producer_id].producer_epoch == producer_epoch
+
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> Rejected | None:
+        """Judge the epoch of a batch that is yet to be built; INVALID_PRODUCER_EPOCH when it is too old."""
+        entry = self._entries.get(producer_id, _ABSENT)
+        return _fenced(producer_id, producer_epoch, entry) if producer_epoch < entry.producer_epoch else None
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> Rejected | None:
         """Judge a transaction marker; None when it may be added."""
@@ -213,7 +258,7 @@ class Producers:
         strict = marker.transaction_version >= 2
         retry = header.producer_epoch == entry.producer_epoch and entry.txn_first_offset == UNKNOWN_OFFSET
         if header.producer_epoch < entry.producer_epoch + strict and not retry:
-            return _fenced(header, entry)
+            return _fenced(header.producer_id, header.producer_epoch, entry)
         if marker.coordinator_epoch < entry.coordinator_epoch:
             message = (
                 f"marker of coordinator epoch {marker.coordinator_epoch} for producer {header.producer_id}, "
@@ -233,6 +278,7 @@ class Producers:
         first_offset = entry.txn_first_offset
         if first_offset == UNKNOWN_OFFSET and header.is_transactional:
             first_offset = self._ongoing[producer_id] = base_offset
+            self._guards.pop(producer_id, None)
         entry = ProducerEntry(header.producer_epoch, entry.coordinator_epoch, max_timestamp_ms, first_offset, batches)
         self._entries[producer_id] = entry
         return entry.encode()
@@ -246,6 +292,7 @@ class Producers:
         kept = entry.batches if entry.producer_epoch == header.producer_epoch else ()
         ended = ProducerEntry(header.producer_epoch, marker.coordinator_epoch, marker.timestamp_ms, batches=kept)
         self._entries[producer_id] = ended
+        self._guards.pop(producer_id, None)
         first_offset = self._ongoing.pop(producer_id, UNKNOWN_OFFSET)
         if first_offset == UNKNOWN_OFFSET:
             return ended.encode(), None
@@ -291,8 +338,8 @@ def _in_sequence(header: BatchHeader, entry: ProducerEntry) -> bool:
     return header.base_sequence == (0 if last == NO_SEQUENCE else increment_sequence(last, 1))
 
 
-def _fenced(header: BatchHeader, entry: ProducerEntry) -> Rejected:
-    message = f"producer {header.producer_id} has epoch {entry.producer_epoch}, but wrote with {header.producer_epoch}"
+def _fenced(producer_id: int, producer_epoch: int, entry: ProducerEntry) -> Rejected:
+    message = f"producer {producer_id} has epoch {entry.producer_epoch}, but wrote with {producer_epoch}"
     return Rejected(ErrorCode.INVALID_PRODUCER_EPOCH, message)
 
 

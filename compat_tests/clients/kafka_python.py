@@ -250,3 +250,49 @@ def run_member(
             for record in batch:
                 emit({"record": [record.partition, record.offset, record.value.decode()]})
     consumer.close()
+
+
+def transact(
+    bootstrap: str, transactional_id: str, source: str, out: str, group: str, steps: list[tuple[bytes, int, bool]]
+) -> dict[str, Any]:
+    """A transaction for each (value, offset, committed): the value to both partitions, the offset for the group."""
+    place = TopicPartition(source, 0)
+    consumer = _consumer(bootstrap, group_id=group)
+    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+    offsets: list[Any] = []
+    try:
+        producer.init_transactions()
+        for value, offset, committed in steps:
+            producer.begin_transaction()
+            for sent in [producer.send(out, value=value, partition=partition) for partition in range(2)]:
+                sent.get(timeout=40)
+            producer.send_offsets_to_transaction({place: OffsetAndMetadata(offset, "", -1)}, group)
+            (producer.commit_transaction if committed else producer.abort_transaction)()
+            offsets.append(consumer.committed(place))
+        successor = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+        successor.init_transactions()
+        successor.close(timeout=20)
+    finally:
+        producer.close(timeout=20)
+        consumer.close()
+    seen_by = {level: _values(bootstrap, out, level) for level in ("read_committed", "read_uncommitted")}
+    return {"offsets": offsets, **seen_by}
+
+
+def _values(bootstrap: str, topic: str, level: str) -> list[bytes]:
+    """All values in partition 0, up to its end."""
+    consumer = _consumer(bootstrap, isolation_level=level)
+    partition = TopicPartition(topic, 0)
+    found: list[bytes] = []
+    deadline = Deadline("the end of the partition")
+    try:
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        end = consumer.end_offsets([partition])[partition]
+        while (consumer.position(partition) or 0) < end:
+            for batch in consumer.poll(timeout_ms=200).values():
+                found += [record.value for record in batch]
+            deadline.check(found)
+    finally:
+        consumer.close()
+    return found

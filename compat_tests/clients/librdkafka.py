@@ -283,3 +283,53 @@ def run_member(
         elif message is not None:
             emit({"trouble": message.error().name()})
     consumer.close()
+
+
+def transact(
+    bootstrap: str, transactional_id: str, source: str, out: str, group: str, steps: list[tuple[bytes, int, bool]]
+) -> dict[str, Any]:
+    """A transaction for each (value, offset, committed): the value to both partitions, the offset for the group."""
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 2}
+    consumer = _consumer(bootstrap, group_id=group)
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    place = TopicPartition(source, 0)
+    offsets: list[int] = []
+    try:
+        for value, offset, committed in steps:
+            producer.begin_transaction()
+            for partition in range(2):
+                producer.produce(out, value, partition=partition)
+            producer.flush(30)
+            taken = [TopicPartition(source, 0, offset)]
+            producer.send_offsets_to_transaction(taken, consumer.consumer_group_metadata(), 30)
+            (producer.commit_transaction if committed else producer.abort_transaction)(30)
+            offsets.append(consumer.committed([place], timeout=30)[0].offset)
+        successor = Producer(settings)
+        successor.init_transactions(30)
+        fenced = _outcome(lambda: _one_transaction(producer, out))
+    finally:
+        consumer.close()
+    seen_by = {level: _values(bootstrap, out, level) for level in ("read_committed", "read_uncommitted")}
+    return {"offsets": offsets, "fenced": fenced, **seen_by}
+
+
+def _one_transaction(producer: Producer, out: str) -> None:
+    producer.begin_transaction()
+    producer.produce(out, b"zombie", partition=0)
+    producer.commit_transaction(30)
+
+
+def _values(bootstrap: str, topic: str, level: str) -> list[bytes]:
+    """All values in partition 0, up to where the client is told that it ends."""
+    consumer = _consumer(bootstrap, enable_partition_eof=True, isolation_level=level)
+    found: list[bytes] = []
+    deadline = Deadline("the end of the partition")
+    try:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        while (message := consumer.poll(0.2)) is None or message.error() is None:
+            found += [] if message is None else [message.value()]
+            deadline.check(found)
+    finally:
+        consumer.close()
+    return found

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from coordinator.shard import Outcome, Reply, ShardRecord, Token
+from coordinator.shard import Outcome, Producer, Reply, ShardRecord, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,12 @@ class Caller:
 
 @dataclass(slots=True)
 class Decision:
-    """What an operation at `now_ms` has decided so far."""
+    """What an operation at `now_ms` has decided so far; with a `producer` all of it in that one's transaction."""
 
     now_ms: int
     records: list[ShardRecord] = field(default_factory=list[ShardRecord])
     replies: list[Reply] = field(default_factory=list[Reply])
+    producer: Producer | None = None
 
     def record(self, record: ShardRecord) -> None:
         """Write `record`."""
@@ -37,4 +38,4 @@ class Decision:
 
     def outcome(self) -> Outcome:
         """The decision, finished."""
-        return Outcome(self.records, self.replies)
+        return Outcome(self.records, self.replies, self.producer)

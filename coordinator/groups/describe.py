@@ -79,9 +79,9 @@ def delete_group(table: GroupTable, group_id: str, decision: Decision) -> Deleta
         return _not_deleted(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     if group.state is not GroupState.EMPTY:
         return _not_deleted(group_id, ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-    for topic, partitions in table.offsets.topics(group_id).items():
-        for partition in partitions:
-            decision.record(records.offset_tombstone(group_id, topic, partition))
+    committed = [(topic, index) for topic, indexes in table.offsets.topics(group_id).items() for index in indexes]
+    for topic, partition in dict.fromkeys([*committed, *table.offsets.pending_places(group_id)]):
+        decision.record(records.offset_tombstone(group_id, topic, partition))
     decision.record(records.group_tombstone(group_id))
     return DeletableGroupResult(group_id=group_id)
 

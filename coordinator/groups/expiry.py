@@ -103,10 +103,12 @@ def expire_offsets(table: GroupTable, decision: Decision, skipped: Container[str
 
 
 def _expire_offsets_of(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
-    all_expired = True
+    # An open transaction may yet commit: its group stays, and so do the offsets that it would change.
+    all_expired = not table.offsets.pending_places(group.group_id)
     for topic, partitions in table.offsets.topics(group.group_id).items():
         for partition, value in partitions.items():
-            if _is_expired(table, group, topic, value, decision.now_ms):
+            pending = table.offsets.is_pending(group.group_id, topic, partition)
+            if not pending and _is_expired(table, group, topic, value, decision.now_ms):
                 decision.record(records.offset_tombstone(group.group_id, topic, partition))
             else:
                 all_expired = False

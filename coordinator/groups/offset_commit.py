@@ -19,6 +19,7 @@ from wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
 
 GROUP_ID_NOT_FOUND_VERSION = 9
 """From this version an unknown group is called that; before, clients know only ILLEGAL_GENERATION."""
@@ -73,7 +74,7 @@ def _commit_topic(
 ) -> OffsetCommitResponseTopic:
     partitions: list[OffsetCommitResponsePartition] = []
     for partition in topic.partitions:
-        answer = error or _check_metadata(partition, table.config.offset_metadata_max_bytes)
+        answer = error or check_metadata(partition, table.config.offset_metadata_max_bytes)
         if not answer:
             expire_ms = _expire_ms(request.retention_time_ms, decision.now_ms)
             decision.record(records.offset_record(request.group_id, topic, partition, decision.now_ms, expire_ms))
@@ -81,7 +82,8 @@ def _commit_topic(
     return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
 
 
-def _check_metadata(partition: OffsetCommitRequestPartition, limit: int) -> ErrorCode:
+def check_metadata(partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition, limit: int) -> ErrorCode:
+    """Whether what a client notes beside an offset is within `offset.metadata.max.bytes`."""
     too_large = len(partition.committed_metadata or "") > limit
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else ErrorCode.NONE
 

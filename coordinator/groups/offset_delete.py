@@ -45,7 +45,7 @@ def _delete_topic(
     in_use = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE
     for partition in topic.partitions:
-        known = table.offsets.get(group.group_id, topic.name, partition.partition_index) is not None
+        known = _has_offset(table, group.group_id, topic.name, partition.partition_index)
         if known and not in_use:
             decision.record(records.offset_tombstone(group.group_id, topic.name, partition.partition_index))
     partitions = tuple(
@@ -55,8 +55,15 @@ def _delete_topic(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
 
+def _has_offset(table: GroupTable, group_id: str, topic: str, partition: int) -> bool:
+    committed = table.offsets.get(group_id, topic, partition) is not None
+    return committed or table.offsets.is_pending(group_id, topic, partition)
+
+
 def delete_offsets_of_topics(table: GroupTable, topics: Collection[str], decision: Decision) -> None:
     """Forget every group's offsets in topics that are no more."""
-    for group_id, topic, partition, _ in table.offsets.each():
-        if topic in topics:
-            decision.record(records.offset_tombstone(group_id, topic, partition))
+    committed = ((group_id, topic, partition) for group_id, topic, partition, _ in table.offsets.each())
+    pending = ((group_id, topic, partition) for _, group_id, topic, partition, _ in table.offsets.each_pending())
+    for place in dict.fromkeys([*committed, *pending]):
+        if place[1] in topics:
+            decision.record(records.offset_tombstone(*place))

@@ -1,9 +1,9 @@
 """OffsetFetch, versions 1 to 9: where a group is. From version 8 for several groups, whose pieces a handler joins.
 
-`require_stable` (from version 7) has no effect yet: until offsets can be part of transactions, all are stable.
+With `require_stable` (from version 7, KIP-447) an offset that an open transaction would change is answered with
+UNSTABLE_OFFSET_COMMIT: whoever goes on from there would read again what that transaction is about to have read.
 """
 
-from coordinator.groups.offset_store import PartitionOffsets
 from coordinator.groups.table import GroupTable
 from wire.errors import ErrorCode
 from wire.messages.offset_fetch import (
@@ -28,34 +28,50 @@ BATCH_VERSION = 8
 def offset_fetch(table: GroupTable, request: OffsetFetchRequest, api_version: int) -> OffsetFetchResponse:
     """Answer a whole request all of whose groups are in this shard."""
     if api_version >= BATCH_VERSION:
-        return OffsetFetchResponse(groups=tuple(offset_fetch_group(table, group) for group in request.groups))
+        stable = request.require_stable
+        return OffsetFetchResponse(groups=tuple(offset_fetch_group(table, group, stable) for group in request.groups))
     topics = None
     if request.topics is not None:
         topics = tuple(
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         )
-    group = offset_fetch_group(table, OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
+    asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    group = offset_fetch_group(table, asked, request.require_stable)
     return OffsetFetchResponse(error_code=group.error_code, topics=tuple(map(_old_topic, group.topics)))
 
 
-def offset_fetch_group(table: GroupTable, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def offset_fetch_group(
+    table: GroupTable, request: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
     """Answer for one group. An unknown group has no offsets, which is no error."""
-    committed = table.offsets.topics(request.group_id)
-    if request.topics is None:
-        topics = tuple(
-            OffsetFetchResponseTopics(name=name, partitions=tuple(map(_partition, offsets, offsets.values())))
-            for name, offsets in committed.items()
+    group_id, committed = request.group_id, table.offsets.topics(request.group_id)
+    asked = request.topics
+    if asked is None:
+        asked = tuple(
+            OffsetFetchRequestTopics(name=name, partition_indexes=tuple(offsets)) for name, offsets in committed.items()
         )
-    else:
-        topics = tuple(_topic(topic, committed.get(topic.name, {})) for topic in request.topics)
-    return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics, error_code=ErrorCode.NONE)
+    topics = tuple(_topic(table, group_id, topic, require_stable) for topic in asked)
+    return OffsetFetchResponseGroup(group_id=group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
-def _topic(topic: OffsetFetchRequestTopics, offsets: PartitionOffsets) -> OffsetFetchResponseTopics:
-    indexes = topic.partition_indexes
-    partitions = tuple(_partition(index, offsets.get(index, NO_OFFSET)) for index in indexes)
+def _topic(
+    table: GroupTable, group_id: str, topic: OffsetFetchRequestTopics, require_stable: bool
+) -> OffsetFetchResponseTopics:
+    offsets = table.offsets.topics(group_id).get(topic.name, {})
+    partitions = tuple(
+        _unstable(index)
+        if require_stable and table.offsets.is_pending(group_id, topic.name, index)
+        else _partition(index, offsets.get(index, NO_OFFSET))
+        for index in topic.partition_indexes
+    )
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _unstable(index: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=-1, metadata="", error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+    )
 
 
 def _partition(index: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitions:

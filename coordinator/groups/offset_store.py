@@ -1,4 +1,9 @@
-"""Committed offsets: what the OffsetCommit records say, by group, topic and partition. Changed only in replay."""
+"""Committed offsets: what the OffsetCommit records say, by group, topic and partition. Changed only in replay.
+
+Offsets committed in a transaction are *pending* until its marker comes. What then counts is the order of the log, not
+that of the markers: a commit that was written after a pending one stays, or a log without the older record (compaction)
+would tell another story than the whole one.
+"""
 
 from collections.abc import Iterator
 
@@ -6,22 +11,81 @@ from wire.stored.group_records import OffsetCommitValue
 
 PartitionOffsets = dict[int, OffsetCommitValue]
 TopicOffsets = dict[str, PartitionOffsets]
+Place = tuple[str, str, int]
+"""Group, topic and partition."""
 
 _NOTHING: TopicOffsets = {}
 
 
 class OffsetStore:
-    """The last committed offset of each partition of each group."""
+    """The last committed offset of each partition of each group, and what open transactions would make of it."""
 
     def __init__(self) -> None:
         self._groups: dict[str, TopicOffsets] = {}
+        self._pending: dict[int, dict[Place, tuple[int, OffsetCommitValue]]] = {}
+        """Producer id to place to (position in the log, value)."""
+        self._open: dict[Place, set[int]] = {}
+        """Place to the producer ids that have a pending offset there."""
+        self._positions: dict[Place, int] = {}
+        """Where in the log the commit stands that counts, of places where one came after a pending one."""
+        self._position = 0
 
     def put(self, group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> None:
         """Remember a commit."""
+        self._position += 1
+        self._put((group_id, topic, partition), self._position, value)
+
+    def _put(self, place: Place, position: int, value: OffsetCommitValue) -> None:
+        group_id, topic, partition = place
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = value
+        if place in self._open:
+            self._positions[place] = position
+
+    # Transactions
+
+    def put_pending(
+        self, producer_id: int, group_id: str, topic: str, partition: int, value: OffsetCommitValue
+    ) -> None:
+        """Remember a commit that counts if the producer's transaction does."""
+        self._position += 1
+        place = (group_id, topic, partition)
+        self._pending.setdefault(producer_id, {})[place] = (self._position, value)
+        self._open.setdefault(place, set()).add(producer_id)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Let the producer's pending offsets count, unless a later commit stands; or forget them."""
+        for place, (position, value) in self._pending.pop(producer_id, {}).items():
+            if committed and position > self._positions.get(place, 0):
+                self._put(place, position, value)
+            self._close(place, producer_id)
+
+    def _close(self, place: Place, producer_id: int) -> None:
+        producers = self._open[place]
+        producers.discard(producer_id)
+        if not producers:
+            del self._open[place]
+            self._positions.pop(place, None)
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction would change the offset."""
+        return (group_id, topic, partition) in self._open
+
+    def pending_places(self, group_id: str) -> list[tuple[str, int]]:
+        """The (topic, partition) pairs of a group that open transactions would change."""
+        return [(topic, partition) for group, topic, partition in self._open if group == group_id]
+
+    def each_pending(self) -> Iterator[tuple[int, str, str, int, OffsetCommitValue]]:
+        """Every pending commit as (producer id, group, topic, partition, value)."""
+        for producer_id, places in self._pending.items():
+            for place, (_, value) in places.items():
+                yield producer_id, *place, value
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Forget a commit, if there is one, and whatever is then empty."""
+        """Forget a commit, pending ones too, if there are any, and whatever is then empty."""
+        place = (group_id, topic, partition)
+        for producer_id in self._open.pop(place, ()):
+            del self._pending[producer_id][place]
+        self._positions.pop(place, None)
         topics = self._groups.get(group_id, {})
         partitions = topics.get(topic, {})
         partitions.pop(partition, None)

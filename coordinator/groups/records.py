@@ -6,11 +6,14 @@ consumers of that topic read them.
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 
 from coordinator.groups.classic_group import ClassicGroup, Member
 from coordinator.shard import ShardRecord
 from wire.codec import decode_exact, encode
 from wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
+from wire.records.batch import NO_PRODUCER_ID
 from wire.schema import Message
 from wire.stored.group_records import (
     GroupMetadataKey,
@@ -87,12 +90,16 @@ def _member(member: Member, protocol: str | None, assignments: Mapping[str, byte
 
 def offset_record(
     group_id: str,
-    topic: OffsetCommitRequestTopic,
-    partition: OffsetCommitRequestPartition,
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     now_ms: int,
-    expire_ms: int | None,
+    expire_ms: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
 ) -> ShardRecord:
-    """A commit made at `now_ms`; `expire_ms` only if the client brought its own retention."""
+    """A commit made at `now_ms`; `expire_ms` only if the client brought its own retention.
+
+    With a `producer_id` it is part of that producer's transaction.
+    """
     value = OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
@@ -103,7 +110,8 @@ def offset_record(
     )
     version = OFFSET_COMMIT_VALUE_VERSION if expire_ms is None else EXPIRING_OFFSET_COMMIT_VALUE_VERSION
     key = OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index)
-    return _record(key, value, version)
+    record = _record(key, value, version)
+    return record if producer_id == NO_PRODUCER_ID else replace(record, producer_id=producer_id)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> ShardRecord:

@@ -6,6 +6,7 @@ from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
 from coordinator.groups.timers import Timer, TimerKind
 from coordinator.shard import ShardRecord
+from wire.records.batch import NO_PRODUCER_ID
 from wire.stored.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 
 
@@ -13,18 +14,22 @@ def replay(table: GroupTable, record: ShardRecord, now_ms: int) -> None:
     """Apply one record; kinds that this coordinator does not know are left alone."""
     key = decode_key(record.key)
     if isinstance(key, OffsetCommitKey):
-        _replay_offset(table, key, record.value, now_ms)
+        _replay_offset(table, key, record, now_ms)
     elif isinstance(key, GroupMetadataKey) and record.value is None:
         _replay_tombstone(table, key.group, now_ms)
     elif isinstance(key, GroupMetadataKey) and record.value is not None:
         _replay_group(table, key.group, decode_group(record.value), now_ms)
 
 
-def _replay_offset(table: GroupTable, key: OffsetCommitKey, value: bytes | None, now_ms: int) -> None:
-    if value is None:
-        table.offsets.remove(key.group, key.topic, key.partition)
+def _replay_offset(table: GroupTable, key: OffsetCommitKey, record: ShardRecord, now_ms: int) -> None:
+    place = (key.group, key.topic, key.partition)
+    if record.value is None:
+        table.offsets.remove(*place)
         return
-    table.offsets.put(key.group, key.topic, key.partition, decode_offset(value))
+    if record.producer_id == NO_PRODUCER_ID:
+        table.offsets.put(*place, decode_offset(record.value))
+    else:
+        table.offsets.put_pending(record.producer_id, *place, decode_offset(record.value))
     if key.group not in table.groups:
         # A simple consumer commits without being a member of anything; its group has no record of its own.
         table.groups[key.group] = ClassicGroup(key.group, now_ms)

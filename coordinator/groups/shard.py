@@ -8,7 +8,7 @@ together by the handler from the answers of each.
 
 from collections.abc import Collection
 
-from coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch
+from coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from coordinator.groups import heartbeat as heartbeats
 from coordinator.groups import replay as replaying
 from coordinator.groups.config import GroupConfig
@@ -28,6 +28,7 @@ from wire.messages.offset_commit import OffsetCommitRequest
 from wire.messages.offset_delete import OffsetDeleteRequest
 from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from wire.messages.sync_group import SyncGroupRequest
+from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _ALIVE = HeartbeatResponse()
 
@@ -46,6 +47,10 @@ class GroupShard:
     def replay(self, record: ShardRecord, now_ms: int) -> None:
         """Apply one record of the log."""
         replaying.replay(self._table, record, now_ms)
+
+    def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
+        """Let the offsets count that the producer committed in its transaction, or forget them."""
+        self._table.offsets.end_transaction(producer_id, committed)
 
     def on_loaded(self, now_ms: int) -> Outcome:
         """Start all sessions anew; rebalance groups that are above a limit lowered since."""
@@ -105,16 +110,25 @@ class GroupShard:
         offset_commit.offset_commit(self._table, request, caller, token, decision)
         return decision.outcome()
 
+    def txn_offset_commit(self, request: TxnOffsetCommitRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+        """Answer with TxnOffsetCommitResponse. The offsets count once the producer's transaction is committed.
+
+        That the transaction is open here, and in the producer's epoch, is for the caller to make sure.
+        """
+        decision = Decision(now_ms)
+        txn_offset_commit.txn_offset_commit(self._table, request, token, decision)
+        return decision.outcome()
+
     def offset_fetch(self, request: OffsetFetchRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetFetchResponse; all groups must be this shard's (always so below version 8)."""
         response = offset_fetch.offset_fetch(self._table, request, caller.api_version)
         return Outcome((), (Reply(token, response),))
 
     def offset_fetch_group(
-        self, request: OffsetFetchRequestGroup, caller: Caller, token: Token, now_ms: int
+        self, request: OffsetFetchRequestGroup, require_stable: bool, token: Token, now_ms: int
     ) -> Outcome:
         """Answer with OffsetFetchResponseGroup: one group's piece of a request of version 8 or later."""
-        return Outcome((), (Reply(token, offset_fetch.offset_fetch_group(self._table, request)),))
+        return Outcome((), (Reply(token, offset_fetch.offset_fetch_group(self._table, request, require_stable)),))
 
     def offset_delete(self, request: OffsetDeleteRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetDeleteResponse."""

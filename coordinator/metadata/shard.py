@@ -65,6 +65,9 @@ class MetadataShard:
         if message is not None:
             self._builder.apply(message)
 
+    def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
+        """Metadata knows no transactions."""
+
     def on_loaded(self, now_ms: int) -> Outcome:
         """Nothing to finish."""
         return Outcome()

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 from coordinator.configs.definition import ConfigValue
 from coordinator.configs.layers import BrokerLayers
 from coordinator.groups.config import GroupConfig
+from coordinator.transactions.config import TransactionConfig
 from gateway.config.errors import ConfigError
 from gateway.config.listeners import Endpoint, advertised, check_ports, check_protocols, parse_endpoints
 from gateway.config.rules import check_rules
@@ -50,7 +51,9 @@ class BrokerConfig:
     log_cleaner_threads: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
+    transaction_partition_verification_enable: bool
     group: GroupConfig
+    transaction: TransactionConfig
 
     @classmethod
     def of(cls, layers: BrokerLayers) -> Self:
@@ -66,6 +69,7 @@ class BrokerConfig:
             advertised_listeners=told,
             max_connections_per_ip_overrides=_per_ip(layers),
             group=_group(layers),
+            transaction=_transaction(layers),
             **_typed(layers),
         )
 
@@ -104,6 +108,7 @@ _SIMPLE: Final = {
     "log_cleaner_threads": "log.cleaner.threads",
     "log_initial_task_delay_ms": "log.initial.task.delay.ms",
     "log_retention_check_interval_ms": "log.retention.check.interval.ms",
+    "transaction_partition_verification_enable": "transaction.partition.verification.enable",
 }
 """Fields that are a setting's value as it is."""
 
@@ -170,3 +175,8 @@ def _per_ip(layers: BrokerLayers) -> Mapping[str, int]:
 def _group(layers: BrokerLayers) -> GroupConfig:
     names = [field.name for field in fields(GroupConfig)]
     return GroupConfig(**{name: _int(layers, name.replace("_", ".")) for name in names})
+
+
+def _transaction(layers: BrokerLayers) -> TransactionConfig:
+    names = [field.name for field in fields(TransactionConfig)]
+    return TransactionConfig(**{name: _int(layers, name.replace("_", ".")) for name in names})

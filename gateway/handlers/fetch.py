@@ -26,6 +26,7 @@ from wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from wire.records.batch import iter_headers
 
 REQUEST: Final = FetchRequest
 TURN_EVERY: Final = 500
@@ -144,17 +145,27 @@ def _data(index: int, replica: Replica, plan: FetchPlan, lease: ReadLease | None
         high_watermark=plan.high_watermark,
         last_stable_offset=plan.last_stable_offset,
         log_start_offset=plan.log_start_offset,
-        aborted_transactions=_aborted(replica, plan),
+        aborted_transactions=_aborted(replica, plan, lease),
         records=() if lease is None else lease.chunks,
     )
 
 
-def _aborted(replica: Replica, plan: FetchPlan) -> tuple[AbortedTransaction, ...] | None:
-    """None under read_uncommitted, as Kafka answers.
+def _aborted(replica: Replica, plan: FetchPlan, lease: ReadLease | None) -> tuple[AbortedTransaction, ...] | None:
+    """The aborted transactions in what was read; None under read_uncommitted, as Kafka answers.
 
     Asked anew after the read: compaction may have taken a marker meanwhile, and what it ended must not be told then.
     """
     if plan.aborted is None:
         return None
-    told = replica.log.aborted_in(plan.start, plan.end)
-    return tuple(AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in told)
+    if not plan.aborted or lease is None:
+        return ()
+    touched = replica.log.aborted_in(plan.start, _end_of(lease, plan.start))
+    return tuple(AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in touched)
+
+
+def _end_of(lease: ReadLease, start: int) -> int:
+    end = start
+    for chunk in lease.chunks[-1:]:
+        for header in iter_headers(chunk):
+            end = header.next_offset
+    return end

@@ -1,6 +1,7 @@
-"""FindCoordinator (API 10), versions 0 to 6: which broker coordinates a group; a batch of them from 4 (KIP-699).
+"""FindCoordinator (API 10), versions 0 to 6: which broker coordinates a group or a transactional id; a batch of
+them from 4 (KIP-699).
 
-Gaps: transactional ids and share groups are told that there is no coordinator yet.
+Gaps: share groups are told that there is no coordinator yet.
 """
 
 from typing import Final
@@ -19,7 +20,7 @@ NO_NODE: Final = -1
 
 
 async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Answer for every key; the offsets topic is made when the first group asks."""
+    """Answer for every key; the internal topic is made when the first one asks."""
     if ctx.api_version >= BATCHED_SINCE:
         found = [await _find(ctx, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(found))
@@ -37,10 +38,11 @@ async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCo
 async def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION, SHARE):
         return _none(key, ErrorCode.INVALID_REQUEST)
-    if key_type != GROUP:
+    if key_type == SHARE:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    coordinator = ctx.services.groups if key_type == GROUP else ctx.services.transactions
     try:
-        await ctx.services.groups.ensure_topic()
+        await coordinator.ensure_topic()
     except CoordinatorError:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     host, port = ctx.services.advertised[ctx.listener]

@@ -1,22 +1,35 @@
-"""InitProducerId (API 22), versions 0 to 5, for idempotent producers (KIP-98, KIP-360).
-
-Gaps: transactional ids come with the transaction coordinator; until then they are told that there is none.
-"""
+"""InitProducerId (API 22), versions 0 to 5, for idempotent and transactional producers (KIP-98, KIP-360)."""
 
 from typing import Final
 
 from gateway.context import RequestContext
+from gateway.errors import fencing_error
 from gateway.runtime.shards import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 REQUEST: Final = InitProducerIdRequest
+FENCED_SINCE: Final = 4
+"""From this version producers know PRODUCER_FENCED."""
 
 
 async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Give out a producer id that nobody has, with epoch 0."""
-    if request.transactional_id is not None:
-        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE if request.transactional_id else ErrorCode.INVALID_REQUEST)
+    """Give out a producer id that nobody has, with epoch 0; or, for a transactional id, the next epoch of its own."""
+    if (request.producer_id < 0) != (request.producer_epoch < 0):
+        return _refused(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is None:
+        return await _idempotent(ctx)
+    if not request.transactional_id:
+        return _refused(ErrorCode.INVALID_REQUEST)
+    try:
+        response = await ctx.services.transactions.init_producer_id(request)
+    except CoordinatorError as error:
+        return _refused(error.error)
+    error = fencing_error(response.error_code, ctx.api_version, FENCED_SINCE)
+    return _refused(error) if error else response
+
+
+async def _idempotent(ctx: RequestContext) -> InitProducerIdResponse:
     try:
         producer_id = await ctx.services.producer_ids.allocate()
     except CoordinatorError:

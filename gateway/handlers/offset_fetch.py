@@ -23,7 +23,9 @@ GROUP_ERROR_SINCE: Final = 2
 async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Ask each group's coordinator."""
     if ctx.api_version >= BATCHED_SINCE:
-        return OffsetFetchResponse(groups=tuple([await _group(ctx, group) for group in request.groups]))
+        return OffsetFetchResponse(
+            groups=tuple([await _group(ctx, group, request.require_stable) for group in request.groups])
+        )
     try:
         return await ctx.services.groups.call(
             request.group_id,
@@ -36,11 +38,11 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
         return _in_every_partition(request, error.error)
 
 
-async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
     try:
         return await ctx.services.groups.call(
             group.group_id,
-            lambda shard, token, now_ms: shard.offset_fetch_group(group, ctx.caller(), token, now_ms),
+            lambda shard, token, now_ms: shard.offset_fetch_group(group, require_stable, token, now_ms),
             OffsetFetchResponseGroup,
         )
     except CoordinatorError as error:

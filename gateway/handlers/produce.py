@@ -3,17 +3,24 @@
 The handler is pipelined: when it returns, every batch has its offsets or its refusal, and what it returns is ready once
 all of it is on disk. With acks=0 there is no response; on an error the connection is closed, as Kafka does.
 
-Gaps: transactions come with the transaction coordinator.
+The first batch of a transaction in a partition goes in only if the transaction coordinator knows that the partition
+takes part (KIP-890): a batch that it did not know of would never get a marker, and hold up readers for ever.
+
+Gaps: KIP-890's second part, in which producing enrols a partition (12), and topic ids (13).
 """
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Final
 
 from coordinator.metadata.names import INTERNAL_TOPICS
+from coordinator.transactions.add import Claim
 from gateway.context import RequestContext
 from gateway.errors import RequestRefusedError, error_of_store
 from gateway.runtime.commit import Ticket
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from gateway.runtime.shards import CoordinatorError
+from partitions.producers import VerificationGuard
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from storage_backends.interface import StoreError
 from wire.errors import ErrorCode
@@ -25,7 +32,7 @@ from wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from wire.records.batch import MAGIC_V2, TRANSACTIONAL_FLAG
+from wire.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_FLAG
 
 REQUEST: Final = ProduceRequest
 VALID_ACKS: Final = frozenset({-1, 0, 1})
@@ -33,6 +40,16 @@ VALID_ACKS: Final = frozenset({-1, 0, 1})
 _MAGIC_AT: Final = 16
 _ATTRIBUTES_LOW_AT: Final = 22
 
+_PRODUCER_AT: Final = 43
+_PRODUCER: Final = Struct(">qh")
+ABORTABLE_SINCE: Final = 11
+"""From this version a producer knows TRANSACTION_ABORTABLE."""
+
+OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""Refusals for what the log knows of the producer, beside which Kafka tells where the log starts."""
+
+_Guards = dict[tuple[str, int], VerificationGuard | ErrorCode]
+"""For each (topic, partition) that had to be asked about, the guard to append with, or what the coordinator said."""
 _Pending = tuple[PartitionProduceResponse, Ticket | None]
 
 
@@ -83,37 +100,107 @@ class PendingProduce:
 async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce:
     """Append every partition's batch; return what becomes the response. Order: that of the calls."""
     await ctx.services.replicas.backlog.room()
+    guards: _Guards = {}
     if _has_transactional(request):
-        return PendingProduce(request.acks, _refused_transaction(request))
+        verified = await _verify(ctx, request)
+        if isinstance(verified, ErrorCode):
+            return PendingProduce(request.acks, _all_refused(request, verified))
+        guards = verified
     appended: list[tuple[str, list[_Pending]]] = []
     for topic in request.topic_data:
-        results = [await _append(ctx, topic.name, part, request.acks) for part in topic.partition_data]
+        results = [await _append(ctx, topic.name, part, request.acks, guards) for part in topic.partition_data]
         appended.append((topic.name, results))
     return PendingProduce(request.acks, appended)
 
 
-def _has_transactional(request: ProduceRequest) -> bool:
-    return any(
-        part.records is not None
-        and len(part.records) > _ATTRIBUTES_LOW_AT
-        and part.records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG
-        and part.records[_MAGIC_AT] == MAGIC_V2
-        for topic in request.topic_data
-        for part in topic.partition_data
+def _is_transactional(part: PartitionProduceData) -> bool:
+    records = part.records
+    return (
+        records is not None
+        and len(records) > _ATTRIBUTES_LOW_AT
+        and bool(records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG)
+        and records[_MAGIC_AT] == MAGIC_V2
     )
 
 
-def _refused_transaction(request: ProduceRequest) -> list[tuple[str, list[_Pending]]]:
-    """As Kafka: without a transactional id nobody may write one; with one, this partition is in none that is open."""
-    named = request.transactional_id is not None
-    error = ErrorCode.INVALID_TXN_STATE if named else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+def _has_transactional(request: ProduceRequest) -> bool:
+    return any(_is_transactional(part) for topic in request.topic_data for part in topic.partition_data)
+
+
+async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | ErrorCode:
+    """Ask the coordinator about the partitions where the transaction has not begun; an error is for the whole request.
+
+    Without a transactional id nobody may write in a transaction.
+    """
+    if request.transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    batches = _producers_of(request)
+    if len({producer_id for producer_id, _ in batches.values()}) > 1:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    guards: _Guards = {}
+    for place, producer in batches.items():
+        guard = await _guard(ctx, place, producer)
+        if guard is not None:
+            guards[place] = guard
+    if guards:
+        claim = Claim(request.transactional_id, *next(iter(batches.values())))
+        await _ask(ctx, claim, guards)
+    return guards
+
+
+def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], tuple[int, int]]:
+    """(topic, partition) to (producer id, epoch) of every transactional batch that is long enough to have them."""
+    return {
+        (topic.name, part.index): _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
+        for topic in request.topic_data
+        for part in topic.partition_data
+        if part.records is not None and _is_transactional(part) and len(part.records) >= HEADER_BYTES
+    }
+
+
+async def _guard(ctx: RequestContext, place: tuple[str, int], producer: tuple[int, int]) -> VerificationGuard | None:
+    """What to bracket the question with; None where none is due, or the partition will refuse the batch anyway."""
+    replica = ctx.services.replicas.get(*place)
+    if replica is None:
+        return None
+    try:
+        await replica.ensure_open()
+        return replica.log.verification(*producer)
+    except (ReplicaOfflineError, ReplicaGoneError):
+        return None
+
+
+async def _ask(ctx: RequestContext, claim: Claim, guards: _Guards) -> None:
+    """Put the error in place of the guard wherever the coordinator says no."""
+    partitions: dict[str, frozenset[int]] = {}
+    for topic, index in guards:
+        partitions[topic] = partitions.get(topic, frozenset()) | {index}
+    try:
+        errors = (await ctx.services.transactions.verify(claim, partitions)).errors
+    except CoordinatorError:
+        errors = dict.fromkeys(guards, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    for place, error in errors.items():
+        if error:
+            guards[place] = _as_told(error, ctx.api_version)
+
+
+def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
+    """What a producer of this version makes the right thing of: older ones know few errors that they may retry."""
+    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    if error in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return error
+
+
+def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[tuple[str, list[_Pending]]]:
     return [
         (topic.name, [(_refusal(part.index, error), None) for part in topic.partition_data])
         for topic in request.topic_data
     ]
 
 
-async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, acks: int) -> _Pending:
+async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, acks: int, guards: _Guards) -> _Pending:
     if acks not in VALID_ACKS:
         return _refusal(part.index, ErrorCode.INVALID_REQUIRED_ACKS), None
     if topic in INTERNAL_TOPICS:  # what stands there is the coordinators' state
@@ -121,10 +208,13 @@ async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, a
     replica = ctx.services.replicas.get(topic, part.index)
     if replica is None:
         return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+    guard = guards.get((topic, part.index))
+    if isinstance(guard, ErrorCode):
+        return _refusal(part.index, guard), None
     try:
         await replica.ensure_open()
         result, ticket = replica.append(
-            part.records or memoryview(b""), AppendOrigin.CLIENT, api_version=ctx.api_version
+            part.records or memoryview(b""), AppendOrigin.CLIENT, api_version=ctx.api_version, guard=guard
         )
     except ReplicaOfflineError:
         replica.note_refused(part.records or memoryview(b""))
@@ -132,7 +222,7 @@ async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, a
     except ReplicaGoneError:
         return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
     if isinstance(result, Rejected):
-        return _rejection(part.index, result), None
+        return _rejection(part.index, result, replica.log.log_start_offset), None
     return _success(part.index, result, replica.log.log_start_offset), ticket
 
 
@@ -149,11 +239,12 @@ def _refusal(index: int, error: ErrorCode) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=error, base_offset=-1)
 
 
-def _rejection(index: int, rejected: Rejected) -> PartitionProduceResponse:
+def _rejection(index: int, rejected: Rejected, log_start_offset: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=index,
         error_code=rejected.error,
         base_offset=-1,
+        log_start_offset=log_start_offset if rejected.error in OF_THE_PRODUCER else -1,
         record_errors=tuple(
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
             for at, message in rejected.record_errors

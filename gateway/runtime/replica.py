@@ -22,7 +22,7 @@ from gateway.runtime.ticker import Ticker
 from gateway.runtime.watch import Watchable
 from partitions.config import LogConfig
 from partitions.log import PartitionLog
-from partitions.producers import ProducerEntry, ProducerRowError
+from partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, SegmentDraft, Store, StoreError
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo
@@ -233,7 +233,12 @@ class Replica(Watchable):
         return None
 
     def append(
-        self, records: memoryview, origin: AppendOrigin, *, api_version: int = 9
+        self,
+        records: memoryview,
+        origin: AppendOrigin,
+        *,
+        api_version: int = 9,
+        guard: VerificationGuard | None = None,
     ) -> tuple[Appended | Duplicate | Rejected, Ticket | None]:
         """Decide on one batch and queue it; the result stands once the ticket settles without error.
 
@@ -241,7 +246,9 @@ class Replica(Watchable):
         ticket means that nothing needs waiting for. `records` must not be changed or reused before the ticket settles.
         Raises ReplicaOfflineError, ReplicaGoneError.
         """
-        result = self.log.append(records, origin=origin, now_ms=self._env.wall_ms(), api_version=api_version)
+        result = self.log.append(
+            records, origin=origin, now_ms=self._env.wall_ms(), api_version=api_version, guard=guard
+        )
         if isinstance(result, Appended):
             return result, self._submit(result.write, result.last_offset + 1)
         return result, self.last_ticket()

@@ -63,4 +63,5 @@ class LiveSettings:
             flush_messages=settings.flush_messages,
             min_insync_replicas=settings.min_insync_replicas,
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+            transaction_verification=self.config.transaction_partition_verification_enable,
         )

@@ -14,14 +14,15 @@ from typing import Generic, TypeVar
 
 import trio
 
-from coordinator.shard import Outcome, Reply, Shard, ShardRecord, Token
+from coordinator.shard import Outcome, Producer, Reply, Shard, ShardRecord, Token
 from gateway.environment import Environment
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from partitions.markers import read_end_txn_marker
 from partitions.results import AppendOrigin, Rejected
 from storage_backends.interface import StoreError
 from wire.errors import ErrorCode, ProtocolError
-from wire.records.batch import iter_headers
-from wire.records.builder import SimpleRecord, build_batch
+from wire.records.batch import NO_PRODUCER_ID, iter_headers
+from wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 from wire.records.errors import InvalidRecordBatch
 from wire.records.reader import read_records
 
@@ -180,11 +181,7 @@ class ShardRuntime(Generic[S]):
 
         Raises CoordinatorError. A caller that is cancelled has not undone its operation.
         """
-        if self.state is ShardState.NEW:
-            await self.load()
-        if self.state is not ShardState.ACTIVE:
-            loading = self.state is ShardState.LOADING
-            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
+        await self._ensure_active()
         token = Token(next(self._tokens))
         waiter = self._waiters[token] = _Waiter()
         shard = self._shard
@@ -195,6 +192,13 @@ class ShardRuntime(Generic[S]):
             del self._waiters[token]
             if not waiter.done:
                 shard.forget(token)
+
+    async def _ensure_active(self) -> None:
+        if self.state is ShardState.NEW:
+            await self.load()
+        if self.state is not ShardState.ACTIVE:
+            loading = self.state is ShardState.LOADING
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
 
     def run(self, operation: Callable[[S, int], Outcome]) -> None:
         """Run an operation that nobody waits for, if the shard is active."""
@@ -225,7 +229,9 @@ class ShardRuntime(Generic[S]):
 
     def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
         """Replay and append what was decided; False when that cannot be, and its callers are answered so."""
-        batches = _batches(outcome.records, now_ms, self.replica.max_batch_bytes, whole=bool(outcome.replies))
+        batches = _batches(
+            outcome.records, outcome.producer, now_ms, self.replica.max_batch_bytes, whole=bool(outcome.replies)
+        )
         if batches is None:
             self._refuse(outcome)
             return False
@@ -247,6 +253,38 @@ class ShardRuntime(Generic[S]):
             waiter = self._waiters.get(reply.token)
             if waiter is not None:
                 waiter.settle(None, ErrorCode.MESSAGE_TOO_LARGE)
+
+    async def end_transaction(self, producer: Producer, *, committed: bool, coordinator_epoch: int) -> ErrorCode:
+        """Write the marker that ends a producer's transaction in this shard's log; durable when this returns.
+
+        The marker is the transaction coordinator's decision and not the shard's, so that it passes no operation. The
+        answer is an error where the log refuses it (an epoch that has passed). Raises CoordinatorError.
+        """
+        await self._ensure_active()
+        now_ms = self._clock.now_ms()
+        marker = end_transaction_marker(
+            committed=committed,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=now_ms,
+        )
+        shard = self._shard
+        try:
+            result, ticket = self.replica.append(memoryview(marker), AppendOrigin.COORDINATOR)
+        except (ReplicaOfflineError, ReplicaGoneError) as error:
+            self._discard(shard)
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        if isinstance(result, Rejected):
+            return result.error
+        shard.replay_end(producer.producer_id, committed, now_ms)
+        if ticket is not None:
+            ticket.on_settled(partial(self._settled, shard))
+            try:
+                await ticket.wait()
+            except StoreError as error:
+                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        return ErrorCode.NONE
 
     def _append(self, batch: bytes) -> bool:
         try:
@@ -297,20 +335,32 @@ class ShardRuntime(Generic[S]):
                 waiter.settle(None, error)
 
 
-def _batches(records: Sequence[ShardRecord], now_ms: int, max_bytes: int, *, whole: bool) -> list[bytes] | None:
+def _batches(
+    records: Sequence[ShardRecord], producer: Producer | None, now_ms: int, max_bytes: int, *, whole: bool
+) -> list[bytes] | None:
     """The records as one batch, or as several unless they must stay `whole`; None when that cannot be.
 
     As in Kafka, what nobody waits for (expiry, deleted topics) may be written in parts.
     """
-    batch = build_batch(SimpleRecord(record.key or None, record.value, now_ms) for record in records)
+    batch = _batch_of(records, producer, now_ms)
     if len(batch) <= max_bytes:
         return [batch]
     if whole or len(records) == 1:
         return None
     middle = len(records) // 2
-    first = _batches(records[:middle], now_ms, max_bytes, whole=False)
-    second = _batches(records[middle:], now_ms, max_bytes, whole=False)
+    first = _batches(records[:middle], producer, now_ms, max_bytes, whole=False)
+    second = _batches(records[middle:], producer, now_ms, max_bytes, whole=False)
     return None if first is None or second is None else first + second
+
+
+def _batch_of(records: Sequence[ShardRecord], producer: Producer | None, now_ms: int) -> bytes:
+    simple = [SimpleRecord(record.key or None, record.value, now_ms) for record in records]
+    if producer is None:
+        return build_batch(simple)
+    producer_id, producer_epoch = producer
+    return build_batch(
+        simple, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0, transactional=True
+    )
 
 
 def _replay_chunk(shard: Shard, chunk: memoryview, now_ms: int) -> int:
@@ -319,7 +369,11 @@ def _replay_chunk(shard: Shard, chunk: memoryview, now_ms: int) -> int:
     for header in iter_headers(chunk):
         next_offset = header.next_offset
         if header.is_control:
+            marker = read_end_txn_marker(chunk, header)
+            if marker is not None:
+                shard.replay_end(header.producer_id, not marker.is_abort, now_ms)
             continue
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
         for record in read_records(chunk, header):
-            shard.replay(ShardRecord(record.key or b"", record.value), now_ms)
+            shard.replay(ShardRecord(record.key or b"", record.value, producer_id), now_ms)
     return next_offset

@@ -1,0 +1,69 @@
+"""TxnOffsetCommit, versions 0 to 4: positions that count if the producer's transaction commits (KIP-98, KIP-447).
+
+From version 3 a consumer names itself, so that one that was given up cannot commit; older producers do not, and are
+held back by their epoch alone. Unlike OffsetCommit it is allowed while members wait for their assignment.
+"""
+
+from coordinator.groups import records
+from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.decision import Decision
+from coordinator.groups.offset_commit import check_metadata
+from coordinator.groups.states import GroupState
+from coordinator.groups.table import GroupTable
+from coordinator.shard import Producer, Token
+from wire.errors import ErrorCode
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+
+def txn_offset_commit(table: GroupTable, request: TxnOffsetCommitRequest, token: Token, decision: Decision) -> None:
+    """Write what may be committed, in the producer's transaction; each partition gets its own error."""
+    error = _check(table.groups.get(request.group_id), request)
+    topics = tuple(_commit_topic(table, request, topic, error, decision) for topic in request.topics)
+    decision.producer = Producer(request.producer_id, request.producer_epoch)
+    decision.reply(token, TxnOffsetCommitResponse(topics=topics))
+
+
+def _check(group: ClassicGroup | None, request: TxnOffsetCommitRequest) -> ErrorCode:
+    generation = request.generation_id_or_member_epoch
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        # A simple consumer: replay of its first commit makes the group.
+        return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    names_itself = generation >= 0 or request.member_id or request.group_instance_id is not None
+    if not names_itself:
+        return ErrorCode.NONE
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if not error and generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _commit_topic(
+    table: GroupTable,
+    request: TxnOffsetCommitRequest,
+    topic: TxnOffsetCommitRequestTopic,
+    error: ErrorCode,
+    decision: Decision,
+) -> TxnOffsetCommitResponseTopic:
+    partitions: list[TxnOffsetCommitResponsePartition] = []
+    for partition in topic.partitions:
+        answer = error or check_metadata(partition, table.config.offset_metadata_max_bytes)
+        if not answer:
+            decision.record(
+                records.offset_record(
+                    request.group_id, topic, partition, decision.now_ms, producer_id=request.producer_id
+                )
+            )
+        partitions.append(
+            TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answer)
+        )
+    return TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))

@@ -1,0 +1,81 @@
+"""AddPartitionsToTxn 0 to 3 and AddOffsetsToTxn 0 to 4: what takes part in a transaction; and who may write where.
+
+The offsets of a group take part as the partition of `__consumer_offsets` that holds them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from coordinator.transactions.state import PREPARED, RESTING, TransactionState
+from coordinator.transactions.table import Partitions, Transaction, TransactionTable
+from wire.errors import ErrorCode
+
+
+class Claim(NamedTuple):
+    """Who a producer says that it is."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+def add_partitions(
+    table: TransactionTable, claim: Claim, partitions: Partitions, now_ms: int
+) -> tuple[Transaction | None, ErrorCode]:
+    """The id's next state, None where nothing is new, and the answer for all partitions."""
+    if not claim.transactional_id:
+        return None, ErrorCode.INVALID_REQUEST
+    current = table.transactions.get(claim.transactional_id)
+    error = check_claim(current, claim)
+    if error or current is None:
+        return None, error
+    if current.state in PREPARED:
+        return None, ErrorCode.CONCURRENT_TRANSACTIONS
+    begins = current.state in RESTING
+    held: Partitions = {} if begins else current.partitions
+    joined = _union(held, partitions)
+    if not begins and joined == held:
+        return None, ErrorCode.NONE
+    start_ms = now_ms if begins else current.start_ms
+    ongoing = TransactionState.ONGOING
+    return replace(current, state=ongoing, partitions=joined, start_ms=start_ms, updated_ms=now_ms), ErrorCode.NONE
+
+
+def check_claim(current: Transaction | None, claim: Claim) -> ErrorCode:
+    """Whether the producer is the one that has the id now."""
+    if current is None or current.producer_id != claim.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return ErrorCode.NONE if current.producer_epoch == claim.producer_epoch else ErrorCode.PRODUCER_FENCED
+
+
+def _union(held: Partitions, added: Partitions) -> Partitions:
+    joined = dict(held)
+    for topic, indexes in added.items():
+        joined[topic] = joined.get(topic, frozenset()) | indexes
+    return joined
+
+
+class Verdicts(NamedTuple):
+    """What `verify` says of each (topic, partition)."""
+
+    errors: Mapping[tuple[str, int], ErrorCode]
+
+
+def verify(table: TransactionTable, claim: Claim, partitions: Partitions) -> Verdicts:
+    """Say of each partition whether the producer may write there in its transaction now (KIP-890).
+
+    TRANSACTION_ABORTABLE where the partition takes no part.
+    """
+    current = table.transactions.get(claim.transactional_id)
+    error = check_claim(current, claim)
+    if current is not None and not error and current.state in PREPARED:
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    places = [(topic, index) for topic, indexes in partitions.items() for index in sorted(indexes)]
+    return Verdicts({place: error or _verdict(current, *place) for place in places})
+
+
+def _verdict(current: Transaction | None, topic: str, index: int) -> ErrorCode:
+    # A transaction that is over still lists nothing, so that a late batch cannot slip in behind its marker.
+    takes_part = current is not None and current.holds(topic, index)
+    return ErrorCode.NONE if takes_part else ErrorCode.TRANSACTION_ABORTABLE

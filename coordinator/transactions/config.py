@@ -1,0 +1,12 @@
+"""What an operator can set about transactions: Kafka's names, Kafka's defaults."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """The broker configs that the transaction coordinator reads (dots become underscores)."""
+
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000

@@ -1,0 +1,31 @@
+"""What time does: transactions that take too long are aborted, ids that nobody uses are forgotten."""
+
+from coordinator.transactions.init import fence
+from coordinator.transactions.state import RESTING
+from coordinator.transactions.table import Transaction, TransactionTable
+
+
+def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:
+    """The next states of all ids whose transaction has lasted longer than its producer said it would."""
+    fenced: dict[str, Transaction] = {}
+    while (late := table.pop_timed_out(now_ms)) is not None:
+        fenced[late.transactional_id] = fence(late, now_ms)
+    return list(fenced.values())
+
+
+def expired_ids(table: TransactionTable, now_ms: int) -> list[str]:
+    """The ids unused for `transactional.id.expiration.ms`, when it is time to look for them."""
+    if table.expiry_due_ms is None or now_ms < table.expiry_due_ms:
+        return []
+    schedule_expiry(table, now_ms)
+    oldest_ms = now_ms - table.config.transactional_id_expiration_ms
+    return [
+        transactional_id
+        for transactional_id, transaction in table.transactions.items()
+        if transaction.state in RESTING and transaction.updated_ms <= oldest_ms
+    ]
+
+
+def schedule_expiry(table: TransactionTable, now_ms: int) -> None:
+    """Look for expired ids again after the cleanup interval."""
+    table.expiry_due_ms = now_ms + table.config.transaction_remove_expired_transaction_cleanup_interval_ms

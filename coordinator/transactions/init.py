@@ -1,0 +1,98 @@
+"""InitProducerId, versions 0 to 5, for a transactional id: a producer takes it up, and fences whoever had it before."""
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from coordinator.transactions.state import PREPARED, TransactionState
+from coordinator.transactions.table import NO_PREDECESSOR, NO_TIME, Predecessor, Transaction, TransactionTable
+from wire.errors import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+LAST_EPOCH: Final = 2**15 - 2
+"""A producer with this epoch gets another producer id; the one above is kept for fencing it."""
+
+
+class NeedsProducerId(NamedTuple):
+    """The answer to an InitProducerId that needs a producer id nobody had: call again with one."""
+
+
+Decided = tuple[Transaction | None, InitProducerIdResponse | NeedsProducerId]
+"""The id's next state, None to leave it alone, and the answer."""
+
+
+def init_producer_id(
+    table: TransactionTable, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int
+) -> Decided:
+    """Decide; `fresh_id` is a producer id nobody had, if the caller has one at hand."""
+    if not request.transactional_id:
+        return refuse(ErrorCode.INVALID_REQUEST)
+    if not 0 < request.transaction_timeout_ms <= table.config.transaction_max_timeout_ms:
+        return refuse(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    current = table.transactions.get(request.transactional_id)
+    if current is None:
+        return _begin(request, fresh_id, now_ms)
+    if not _may_claim(table, current, request):
+        return refuse(ErrorCode.PRODUCER_FENCED)
+    if current.state in PREPARED:
+        return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if current.state is TransactionState.ONGOING:
+        return fence(current, now_ms), refuse(ErrorCode.CONCURRENT_TRANSACTIONS)[1]
+    return _take_over(table, current, request, fresh_id, now_ms)
+
+
+def refuse(error: ErrorCode) -> Decided:
+    """Leave the id alone, and say why."""
+    return None, InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+def fence(ongoing: Transaction, now_ms: int) -> Transaction:
+    """Abort a transaction against its producer's will, in an epoch that shuts that producer out."""
+    epoch = ongoing.producer_epoch + 1
+    return replace(ongoing, producer_epoch=epoch, state=TransactionState.PREPARE_ABORT, updated_ms=now_ms)
+
+
+def _claims(request: InitProducerIdRequest) -> bool:
+    """Whether the producer says that it has the id already (KIP-360)."""
+    return request.producer_id != NO_PRODUCER_ID
+
+
+def _may_claim(table: TransactionTable, current: Transaction, request: InitProducerIdRequest) -> bool:
+    if not _claims(request) or request.producer_id == current.producer_id:
+        return True
+    before = table.predecessors.get(current.transactional_id, NO_PREDECESSOR)
+    return request.producer_id == before.producer_id and request.producer_epoch >= LAST_EPOCH
+
+
+def _begin(request: InitProducerIdRequest, fresh_id: int | None, now_ms: int) -> Decided:
+    if fresh_id is None:
+        return None, NeedsProducerId()
+    assert request.transactional_id is not None
+    return _empty(request.transactional_id, fresh_id, 0, request.transaction_timeout_ms, now_ms)
+
+
+def _empty(transactional_id: str, producer_id: int, epoch: int, timeout_ms: int, now_ms: int) -> Decided:
+    state = Transaction(transactional_id, producer_id, epoch, timeout_ms, TransactionState.EMPTY, {}, NO_TIME, now_ms)
+    return state, InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
+
+
+def _take_over(
+    table: TransactionTable, current: Transaction, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int
+) -> Decided:
+    """The next epoch; where there is none, the next producer id; for a retry, what was given the first time."""
+    transactional_id, timeout_ms = current.transactional_id, request.transaction_timeout_ms
+    claimed = _claims(request)
+    producer_id, epoch = current.producer_id, current.producer_epoch
+    if epoch >= LAST_EPOCH and (not claimed or request.producer_epoch == epoch):
+        if fresh_id is None:
+            return None, NeedsProducerId()
+        producer_id, epoch = fresh_id, 0
+    elif not claimed or request.producer_epoch == epoch:
+        epoch += 1
+    elif request.producer_epoch == table.predecessors.get(transactional_id, NO_PREDECESSOR).producer_epoch:
+        return _empty(transactional_id, producer_id, epoch, timeout_ms, now_ms)
+    else:
+        return refuse(ErrorCode.PRODUCER_FENCED)
+    before = Predecessor(current.producer_id, current.producer_epoch) if claimed else NO_PREDECESSOR
+    table.predecessors[transactional_id] = before
+    return _empty(transactional_id, producer_id, epoch, timeout_ms, now_ms)

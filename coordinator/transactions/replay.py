@@ -1,0 +1,38 @@
+"""Applies records to the state: the only place where what is durable changes, in a restart as in live handling."""
+
+from coordinator.shard import ShardRecord
+from coordinator.transactions.records import decode_id, decode_transaction
+from coordinator.transactions.state import PREPARED, TRANSITIONS, TransactionState
+from coordinator.transactions.table import Transaction, TransactionTable
+
+
+def replay(table: TransactionTable, record: ShardRecord) -> None:
+    """Apply one record; kinds that this coordinator does not know are left alone."""
+    transactional_id = decode_id(record.key)
+    if transactional_id is None:
+        return
+    table.unfinished.pop(transactional_id, None)
+    if record.value is None:
+        table.transactions.pop(transactional_id, None)
+        table.predecessors.pop(transactional_id, None)
+        return
+    before = table.transactions.get(transactional_id)
+    after = decode_transaction(transactional_id, record.value)
+    table.transactions[transactional_id] = after
+    if after.state in PREPARED:
+        table.unfinished[transactional_id] = None
+    elif after.state is TransactionState.ONGOING and not _is_timed(before, after):
+        table.add_deadline(after)
+
+
+def _is_timed(before: Transaction | None, after: Transaction) -> bool:
+    if before is None or before.state is not TransactionState.ONGOING:
+        return False
+    return before.deadline_ms == after.deadline_ms
+
+
+def check_transition(before: Transaction | None, after: Transaction | None) -> None:
+    """Assert that `after` may follow `before`. Not part of `replay`: compaction leaves gaps in a log."""
+    allowed = TRANSITIONS[None if before is None else before.state]
+    target = None if after is None else after.state
+    assert target in allowed, f"{before} -> {after}"

@@ -1,0 +1,107 @@
+"""The transaction coordinator of one partition of `__transaction_state`.
+
+Operations return an `Outcome`; the runtime replays its records, writes them and releases the replies (see
+`coordinator.shard`). Once a decision is durable the runtime takes it with `take_unfinished`, writes the markers, and
+says so with `complete`.
+"""
+
+from collections.abc import Sequence
+
+from coordinator.shard import Outcome, Reply, ShardRecord, Token
+from coordinator.transactions import add, describe, end, expiry, init, records
+from coordinator.transactions import replay as replaying
+from coordinator.transactions.add import Claim
+from coordinator.transactions.config import TransactionConfig
+from coordinator.transactions.table import Partitions, Transaction, TransactionTable
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.list_transactions import ListTransactionsRequest
+
+
+class TransactionShard:
+    """Transactional ids and their transactions; implements `coordinator.shard.Shard`.
+
+    Every operation answers errors in its reply and raises nothing for what a client may send.
+    """
+
+    def __init__(self, config: TransactionConfig) -> None:
+        self._table = TransactionTable(config)
+
+    # What the runtime calls
+
+    def replay(self, record: ShardRecord, now_ms: int) -> None:
+        """Apply one record of the log."""
+        replaying.replay(self._table, record)
+
+    def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
+        """This log is no part of transactions itself."""
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        """Begin to look for expired ids; what is unfinished waits in `take_unfinished`."""
+        expiry.schedule_expiry(self._table, now_ms)
+        return Outcome()
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first transaction times out, or ids are looked through."""
+        due = [at for at in (self._table.next_timeout_ms(), self._table.expiry_due_ms) if at is not None]
+        return min(due, default=None)
+
+    def on_time(self, now_ms: int) -> Outcome:
+        """Abort what has timed out and forget what has expired."""
+        fenced = [self._record(after) for after in expiry.time_out(self._table, now_ms)]
+        expired = [records.tombstone(transactional_id) for transactional_id in expiry.expired_ids(self._table, now_ms)]
+        return Outcome([*fenced, *expired])
+
+    def forget(self, token: Token) -> None:
+        """No operation waits."""
+
+    def take_unfinished(self) -> Sequence[Transaction]:
+        """The decided transactions whose markers are to be written, each given out once."""
+        taken = [self._table.transactions[transactional_id] for transactional_id in self._table.unfinished]
+        self._table.unfinished.clear()
+        return taken
+
+    # Producers
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, fresh_id: int | None, token: Token, now_ms: int
+    ) -> Outcome:
+        """Answer with InitProducerIdResponse, or NeedsProducerId: then call again with a `fresh_id`."""
+        after, reply = init.init_producer_id(self._table, request, fresh_id, now_ms)
+        return self._outcome(after, token, reply)
+
+    def add_partitions(self, claim: Claim, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
+        """Answer with the ErrorCode for all of the partitions."""
+        after, reply = add.add_partitions(self._table, claim, partitions, now_ms)
+        return self._outcome(after, token, reply)
+
+    def end_transaction(self, claim: Claim, committed: bool, token: Token, now_ms: int) -> Outcome:
+        """Answer with an ErrorCode, when the decision is durable; the markers follow."""
+        after, reply = end.end_transaction(self._table, claim, committed, now_ms)
+        return self._outcome(after, token, reply)
+
+    # The broker itself
+
+    def verify(self, claim: Claim, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
+        """Answer with Verdicts: for each partition, whether the producer may write there now."""
+        return Outcome((), (Reply(token, add.verify(self._table, claim, partitions)),))
+
+    def complete(self, ended: Transaction, token: Token, now_ms: int) -> Outcome:
+        """All partitions have their markers. Answer with None."""
+        return self._outcome(end.complete(self._table, ended, now_ms), token, None)
+
+    # Administration
+
+    def describe_transaction(self, transactional_id: str, token: Token, now_ms: int) -> Outcome:
+        """Answer with DescribeTransactions' TransactionState."""
+        return Outcome((), (Reply(token, describe.describe_transaction(self._table, transactional_id)),))
+
+    def list_transactions(self, request: ListTransactionsRequest, token: Token, now_ms: int) -> Outcome:
+        """Answer with ListTransactionsResponse of this shard's ids."""
+        return Outcome((), (Reply(token, describe.list_ids(self._table, request, now_ms)),))
+
+    def _outcome(self, after: Transaction | None, token: Token, reply: object) -> Outcome:
+        return Outcome(() if after is None else (self._record(after),), (Reply(token, reply),))
+
+    def _record(self, after: Transaction) -> ShardRecord:
+        replaying.check_transition(self._table.transactions.get(after.transactional_id), after)
+        return records.transaction_record(after)

@@ -1,0 +1,77 @@
+"""The states of a transactional id.
+
+Theory of operation
+-------------------
+A transactional id outlives its producers. Each producer that takes it up is given a producer id and an epoch one higher
+than its predecessor's, which *fences* the predecessor: whatever still comes from it, here or at a partition, has an
+epoch that has passed. An id is in at most one transaction at a time:
+
+    from              to                by                                 because
+    (none)            Empty             InitProducerId                     a new id, or one that had expired
+    Empty, Complete*  Empty             InitProducerId                     another producer takes over: epoch + 1
+    Empty, Complete*  Ongoing           AddPartitionsToTxn, AddOffsets     the first partition; the time-out runs
+    Ongoing           Ongoing           AddPartitionsToTxn, AddOffsets     more partitions
+    Ongoing           PrepareCommit     EndTxn                             THE decision: once durable it is never undone
+    Ongoing           PrepareAbort      EndTxn, InitProducerId, time-out   the latter two fence first: epoch + 1
+    PrepareCommit     CompleteCommit    the runtime                        every partition has its marker
+    PrepareAbort      CompleteAbort     the runtime                        every partition has its marker
+    Empty, Complete*  (gone)            expiry                             unused for `transactional.id.expiration.ms`
+
+One record is written per line, and it is the state: there is none in memory that a record does not describe, but for
+what makes a lost reply of InitProducerId repeatable (`table.Predecessor`), which Kafka does not store either.
+
+Between Prepare* and Complete* the runtime writes a marker into every partition of the transaction, `__consumer_offsets`
+included. A crash there changes nothing: `on_loaded` finds the state, and the markers are written again, which harms
+nobody. Everything else that asks for the id meanwhile is told CONCURRENT_TRANSACTIONS. So a transaction that has begun
+ends: by its producer, by the next producer, or by its time-out; and a partition can only be written to in a transaction
+that knows of it (`verify`), so no partition is left without its marker.
+
+Kafka's PrepareEpochFence never shows here. There it is a transition in memory; here fencing and PrepareAbort are one
+record.
+
+Sources: KIP-98, KIP-360 (bumping the epoch instead of failing), KIP-447 (offsets), KIP-664 (tools), KIP-890 part 1
+(verification), Kafka's `TransactionCoordinator` and `TransactionMetadata`.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+
+class TransactionState(IntEnum):
+    """A transactional id's state; the numbers are those of the records."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """The name that tools show."""
+        return self.name.title().replace("_", "")
+
+
+_S = TransactionState
+
+TRANSITIONS: Final[dict[TransactionState | None, frozenset[TransactionState | None]]] = {
+    None: frozenset({_S.EMPTY}),
+    _S.EMPTY: frozenset({_S.EMPTY, _S.ONGOING, None}),
+    _S.ONGOING: frozenset({_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT}),
+    _S.PREPARE_COMMIT: frozenset({_S.COMPLETE_COMMIT}),
+    _S.PREPARE_ABORT: frozenset({_S.COMPLETE_ABORT}),
+    _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, None}),
+    _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, None}),
+}
+"""From each state, where an id can go; None is no id at all. Anything else is a bug of ours."""
+
+PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
+"""Decided, and the markers are being written."""
+
+RESTING: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+"""Nothing is under way."""
+
+STATE_BY_LABEL: Final = {state.label: state for state in TransactionState}

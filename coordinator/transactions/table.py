@@ -1,0 +1,84 @@
+"""All that one shard holds; operations take it as their first argument."""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coordinator.transactions.config import TransactionConfig
+from coordinator.transactions.state import TransactionState
+from wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+NO_TIME = -1
+
+Partitions = Mapping[str, frozenset[int]]
+"""Topic to partition indexes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transactional id as its last record describes it. `start_ms` is when the last transaction began, or -1."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    partitions: Partitions
+    start_ms: int
+    updated_ms: int
+
+    @property
+    def deadline_ms(self) -> int:
+        """When a transaction that is going on is given up."""
+        return self.start_ms + self.timeout_ms
+
+    def holds(self, topic: str, partition: int) -> bool:
+        """Whether the partition takes part in the transaction."""
+        return partition in self.partitions.get(topic, ())
+
+
+class Predecessor(NamedTuple):
+    """Which producer id and epoch the current ones were given for: a retry of that InitProducerId is answered alike."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+NO_PREDECESSOR = Predecessor()
+
+
+@dataclass(slots=True)
+class TransactionTable:
+    """The transactional ids of one partition of `__transaction_state`. `predecessors` is soft, the rest is replayed."""
+
+    config: TransactionConfig
+    transactions: dict[str, Transaction] = field(default_factory=dict[str, Transaction])
+    predecessors: dict[str, Predecessor] = field(default_factory=dict[str, Predecessor])
+    unfinished: dict[str, None] = field(default_factory=dict[str, None])
+    """Decided ids whose markers the runtime has not been told to write, in the order of their decisions."""
+    expiry_due_ms: int | None = None
+    _deadlines: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+    def add_deadline(self, transaction: Transaction) -> None:
+        """Let a transaction that has just begun time out."""
+        heapq.heappush(self._deadlines, (transaction.deadline_ms, transaction.transactional_id))
+
+    def next_timeout_ms(self) -> int | None:
+        """When the first transaction times out, None when none is going on."""
+        while self._deadlines and not self._counts(*self._deadlines[0]):
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def pop_timed_out(self, now_ms: int) -> Transaction | None:
+        """Take one transaction whose time is over, the oldest deadline first."""
+        due_ms = self.next_timeout_ms()
+        if due_ms is None or due_ms > now_ms:
+            return None
+        return self.transactions[heapq.heappop(self._deadlines)[1]]
+
+    def _counts(self, deadline_ms: int, transactional_id: str) -> bool:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or transaction.state is not TransactionState.ONGOING:
+            return False
+        return transaction.deadline_ms == deadline_ms

@@ -1,0 +1,30 @@
+"""DescribeTransactions (API 65), version 0: the state of transactional ids, for tools (KIP-664)."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+REQUEST: Final = DescribeTransactionsRequest
+
+
+async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    """Ask each id's coordinator, in that order."""
+    described = [await _describe(ctx, transactional_id) for transactional_id in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=tuple(described))
+
+
+async def _describe(ctx: RequestContext, transactional_id: str) -> TransactionState:
+    try:
+        return await ctx.services.transactions.call(
+            transactional_id,
+            lambda shard, token, now_ms: shard.describe_transaction(transactional_id, token, now_ms),
+            TransactionState,
+        )
+    except CoordinatorError as error:
+        return TransactionState(transactional_id=transactional_id, error_code=error.error)

@@ -1,0 +1,105 @@
+"""TxnOffsetCommit (API 28), versions 0 to 4: a group has read so far, if the transaction commits (KIP-98, KIP-447).
+
+Partitions that do not exist are refused here, as Kafka's API layer does; the group's coordinator sees the rest, once
+the transaction's coordinator has said that the group takes part.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from coordinator.shard import Producer
+from coordinator.transactions.add import Claim
+from gateway.context import RequestContext
+from gateway.runtime.groups import OFFSETS_TOPIC
+from gateway.runtime.shards import CoordinatorError
+from wire.errors import ErrorCode
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+REQUEST: Final = TxnOffsetCommitRequest
+LOADING_SINCE: Final = 2
+"""Producers of older versions crash at COORDINATOR_LOAD_IN_PROGRESS."""
+ABORTABLE_SINCE: Final = 4
+"""From this version a producer knows TRANSACTION_ABORTABLE."""
+
+_Codes = dict[tuple[str, int], int]
+
+
+async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Commit what exists; answer in the order asked."""
+    known = tuple([_known(ctx, topic) for topic in request.topics])
+    accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
+    if request.topics and not accepted.topics:
+        return _answer(request, {})
+    reply = await _commit(ctx, accepted)
+    if isinstance(reply, ErrorCode):
+        return _answer(request, _all(accepted, _as_told(reply, ctx.api_version)))
+    return _answer(request, _codes(reply))
+
+
+async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse | ErrorCode:
+    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
+
+    async def verify(partition: int) -> ErrorCode:
+        verdicts = await ctx.services.transactions.verify(claim, {OFFSETS_TOPIC: frozenset({partition})})
+        return verdicts.errors[OFFSETS_TOPIC, partition]
+
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    try:
+        return await ctx.services.groups.call_in_transaction(
+            request.group_id,
+            Producer(request.producer_id, request.producer_epoch),
+            verify,
+            lambda shard, token, now_ms: shard.txn_offset_commit(request, ctx.caller(), token, now_ms),
+            TxnOffsetCommitResponse,
+        )
+    except CoordinatorError as error:
+        return error.error
+
+
+def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < LOADING_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
+
+
+def _known(ctx: RequestContext, topic: TxnOffsetCommitRequestTopic) -> TxnOffsetCommitRequestTopic:
+    image = ctx.services.metadata.image.topic(topic.name)
+    if image is None:
+        return replace(topic, partitions=())
+    count = len(image.partitions)
+    existing = tuple([part for part in topic.partitions if 0 <= part.partition_index < count])
+    return replace(topic, topic_id=image.topic_id, partitions=existing)
+
+
+def _all(request: TxnOffsetCommitRequest, error: ErrorCode) -> _Codes:
+    return {(topic.name, part.partition_index): error for topic in request.topics for part in topic.partitions}
+
+
+def _codes(response: TxnOffsetCommitResponse) -> _Codes:
+    return {
+        (topic.name, part.partition_index): part.error_code for topic in response.topics for part in topic.partitions
+    }
+
+
+def _answer(request: TxnOffsetCommitRequest, codes: _Codes) -> TxnOffsetCommitResponse:
+    def answer(topic: str, part: TxnOffsetCommitRequestPartition) -> TxnOffsetCommitResponsePartition:
+        code = codes.get((topic, part.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name, partitions=tuple([answer(topic.name, part) for part in topic.partitions])
+        )
+        for topic in request.topics
+    ]
+    return TxnOffsetCommitResponse(topics=tuple(topics))

@@ -1,0 +1,143 @@
+"""What the coordinators of a broker share: one shard for each partition of an internal topic, and their clock.
+
+A shard whose partition has a log is loaded when the broker starts, in the background; requests in the meantime are told
+COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes alive with its first request.
+"""
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+import trio
+
+from coordinator.groups.partitioner import partition_for
+from coordinator.shard import Outcome, Shard, Token
+from gateway.environment import Environment
+from gateway.runtime.metadata import MetadataService
+from gateway.runtime.replicas import Replicas
+from gateway.runtime.shards import CoordinatorError, ShardRuntime, ShardState, SteadyClock
+from wire.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Shard)
+
+RELOAD_RETRY_MS: Final = 1000
+"""How soon a shard that had to be discarded is loaded again when nobody asks for it."""
+
+
+class Coordinator(Generic[S]):
+    """All shards of one kind on this broker. `make` builds an empty one, `publish` is as `ShardRuntime` wants it."""
+
+    def __init__(
+        self,
+        topic: str,
+        metadata: MetadataService,
+        replicas: Replicas,
+        env: Environment,
+        make: Callable[[], S],
+        publish: Callable[[S], Callable[[], None]] | None = None,
+    ) -> None:
+        self.topic = topic
+        self._metadata = metadata
+        self._replicas = replicas
+        self._clock = SteadyClock(env)
+        self._make = make
+        self._publish = publish
+        self._shards: dict[int, ShardRuntime[S]] = {}
+        self._all_known = False
+        self._earlier = trio.Event()
+        self._wake_at_ms: float = 0
+
+    async def ensure_topic(self) -> None:
+        """Create the internal topic unless it is there. Raises CoordinatorError."""
+        if self._metadata.image.topic(self.topic) is None:
+            refused = (await self._metadata.auto_create([self.topic]))[self.topic]
+            if refused is not None:
+                log.error("cannot create topic=%s cause=%s", self.topic, refused)
+                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def call(self, key: str, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> R:
+        """Run `operation` on the shard of `key`, and wait for its reply. Raises CoordinatorError."""
+        reply = await self._shard(self.partition(key)).call(operation)
+        assert isinstance(reply, reply_type)
+        return reply
+
+    async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
+        """Run `operation` on every shard that holds anything. Raises CoordinatorError, also while any of them loads."""
+        if not self._all_known:
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        replies: list[R] = []
+        for runtime in list(self._shards.values()):
+            reply = await runtime.call(operation)
+            assert isinstance(reply, reply_type)
+            replies.append(reply)
+        return replies
+
+    def partition(self, key: str) -> int:
+        """Which partition of the internal topic owns the key. Raises CoordinatorError while there is no topic."""
+        topic = self._metadata.image.topic(self.topic)
+        if topic is None:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        return partition_for(key, len(topic.partitions))
+
+    def _shard(self, partition: int) -> ShardRuntime[S]:
+        runtime = self._shards.get(partition)
+        if runtime is None:
+            replica = self._replicas.get(self.topic, partition)
+            if replica is None:
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+            runtime = ShardRuntime(
+                replica, self._clock, self._make, publish=self._publish, on_deadline=self._on_deadline
+            )
+            self._shards[partition] = runtime
+        return runtime
+
+    def topics_deleted(self, names: list[str]) -> None:
+        """With the internal topic everything goes that it describes."""
+        if self.topic in names:
+            log.warning("topic=%s was deleted, and all that it described with it", self.topic)
+            self.stop()
+            self._shards.clear()
+
+    def _on_deadline(self, deadline_ms: int | None) -> None:
+        if deadline_ms is not None and deadline_ms < self._wake_at_ms:
+            self._earlier.set()
+
+    async def run(self) -> None:
+        """Load the shards that have a log, then call shards when something in them is due; until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for partition in await self._replicas.stored(self.topic):
+                nursery.start_soon(self._load, self._shard(partition))
+            self._all_known = True
+        while True:
+            await self._sleep_until_due()
+            for runtime in list(self._shards.values()):
+                if runtime.discarded:
+                    await self._load(runtime)
+                runtime.on_time()
+
+    async def _load(self, runtime: ShardRuntime[S]) -> None:
+        if runtime.state is not ShardState.NEW:
+            return
+        try:
+            await runtime.load()
+        except CoordinatorError:
+            return  # said in the log; the next request tries again
+
+    async def _sleep_until_due(self) -> None:
+        now_ms = self._clock.now_ms()
+        due = [runtime.deadline_ms for runtime in self._shards.values() if runtime.deadline_ms is not None]
+        if any(runtime.discarded for runtime in self._shards.values()):
+            due.append(now_ms + RELOAD_RETRY_MS)
+        self._wake_at_ms, self._earlier = min(due, default=math.inf), trio.Event()
+        with trio.move_on_after(max(self._wake_at_ms - now_ms, 0) / 1000):
+            await self._earlier.wait()
+        self._wake_at_ms = 0
+
+    def stop(self) -> None:
+        """Tell everyone who waits that this is no longer their coordinator."""
+        for runtime in self._shards.values():
+            runtime.stop()

@@ -1,0 +1,217 @@
+"""The transaction coordinator of this broker: one shard for each partition of `__transaction_state`, and the markers.
+
+    EndTxn ─► shard decides ─► Prepare* on disk ─► reply
+                                     └─► a marker into every partition ─► all on disk ─► Complete* ─► whoever waits
+
+A decision that is on disk is carried out, whatever it takes: a partition whose disk fails is tried until it is there
+again or deleted. After a crash the shard's load finds the decision, and the markers are written again.
+
+While markers are on their way, Kafka tells whoever asks for the id CONCURRENT_TRANSACTIONS, and clients come back after
+a while. Here such a request waits a moment for the markers, which mostly saves the round.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+import trio
+
+from coordinator.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from coordinator.shard import Outcome, Producer, Token
+from coordinator.transactions.add import Claim, Verdicts
+from coordinator.transactions.config import TransactionConfig
+from coordinator.transactions.init import NeedsProducerId
+from coordinator.transactions.shard import TransactionShard
+from coordinator.transactions.state import TransactionState
+from coordinator.transactions.table import Partitions, Transaction
+from gateway.environment import Environment
+from gateway.runtime.coordinator import Coordinator
+from gateway.runtime.groups import GroupCoordinator
+from gateway.runtime.metadata import MetadataService
+from gateway.runtime.producer_ids import ProducerIds
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from gateway.runtime.replicas import Replicas
+from gateway.runtime.shards import CoordinatorError
+from partitions.results import AppendOrigin, Rejected
+from storage_backends.interface import StoreError
+from wire.errors import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.records.builder import end_transaction_marker
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+PATIENCE_MS: Final = 1000
+"""How long a request waits for the markers of the transaction before its own."""
+MARKER_RETRY_MS: Final = 100
+"""How soon a marker is tried again that a partition could not take."""
+
+
+class TransactionCoordinator(Coordinator[TransactionShard]):
+    """All transaction shards of this broker. Markers are written by tasks in `nursery`, which must outlive it."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        replicas: Replicas,
+        env: Environment,
+        config: TransactionConfig,
+        groups: GroupCoordinator,
+        producer_ids: ProducerIds,
+        nursery: trio.Nursery,
+    ) -> None:
+        super().__init__(TRANSACTION_STATE, metadata, replicas, env, lambda: TransactionShard(config), self._to_finish)
+        self._env = env
+        self._groups = groups
+        self._producer_ids = producer_ids
+        self._nursery = nursery
+        self._finishing: dict[str, trio.Event] = {}
+        """Set when the markers of a transactional id are written."""
+
+    # Producers
+
+    async def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        """Give a transactional id's producer its producer id and epoch. Raises CoordinatorError."""
+        assert request.transactional_id is not None
+        ask = partial(self._init_producer_id, request.transactional_id, request)
+        return await self._patiently(request.transactional_id, ask, lambda response: response.error_code)
+
+    async def _init_producer_id(self, transactional_id: str, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        def operation(shard: TransactionShard, token: Token, now_ms: int) -> Outcome:
+            return shard.init_producer_id(request, fresh_id, token, now_ms)
+
+        fresh_id: int | None = None
+        reply = await self.call(transactional_id, operation, object)
+        if isinstance(reply, NeedsProducerId):
+            fresh_id = await self._producer_ids.allocate()
+            reply = await self.call(transactional_id, operation, object)
+        assert isinstance(reply, InitProducerIdResponse)
+        return reply
+
+    async def add_partitions(self, claim: Claim, partitions: Partitions) -> ErrorCode:
+        """Let partitions take part in the producer's transaction, all or none. Raises CoordinatorError."""
+
+        def ask() -> Awaitable[ErrorCode]:
+            return self.call(
+                claim.transactional_id,
+                lambda shard, token, now_ms: shard.add_partitions(claim, partitions, token, now_ms),
+                ErrorCode,
+            )
+
+        return await self._patiently(claim.transactional_id, ask, _itself)
+
+    async def add_offsets(self, claim: Claim, group_id: str) -> ErrorCode:
+        """Let a group's offsets take part in the producer's transaction. Raises CoordinatorError."""
+        partition = self._groups.partition(group_id)
+        return await self.add_partitions(claim, {CONSUMER_OFFSETS: frozenset({partition})})
+
+    async def end_transaction(self, claim: Claim, *, committed: bool) -> ErrorCode:
+        """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorError."""
+
+        def ask() -> Awaitable[ErrorCode]:
+            return self.call(
+                claim.transactional_id,
+                lambda shard, token, now_ms: shard.end_transaction(claim, committed, token, now_ms),
+                ErrorCode,
+            )
+
+        return await self._patiently(claim.transactional_id, ask, _itself)
+
+    async def verify(self, claim: Claim, partitions: Partitions) -> Verdicts:
+        """Whether the producer may write in its transaction, for each (topic, partition). Raises CoordinatorError.
+
+        An epoch that has passed is INVALID_PRODUCER_EPOCH, which producers know from partitions.
+        """
+        verdicts = await self.call(
+            claim.transactional_id,
+            lambda shard, token, now_ms: shard.verify(claim, partitions, token, now_ms),
+            Verdicts,
+        )
+        fenced, invalid = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
+        return Verdicts({place: invalid if error is fenced else error for place, error in verdicts.errors.items()})
+
+    async def _patiently(
+        self, transactional_id: str, ask: Callable[[], Awaitable[R]], error_of: Callable[[R], int]
+    ) -> R:
+        """Ask again when the markers that are in the way are written, for as long as a client should be let wait."""
+        deadline_ms = self._env.monotonic_ms() + PATIENCE_MS
+        while True:
+            reply = await ask()
+            finished = self._finishing.get(transactional_id)
+            left_ms = deadline_ms - self._env.monotonic_ms()
+            if error_of(reply) != ErrorCode.CONCURRENT_TRANSACTIONS or finished is None or left_ms <= 0:
+                return reply
+            with trio.move_on_after(left_ms / 1000):
+                await finished.wait()
+
+    # Markers
+
+    def _to_finish(self, shard: TransactionShard) -> Callable[[], None]:
+        return partial(self._begin_finishing, shard.take_unfinished())
+
+    def _begin_finishing(self, decided: Sequence[Transaction]) -> None:
+        """The decisions are on disk: carry them out."""
+        for transaction in decided:
+            self._finishing.setdefault(transaction.transactional_id, trio.Event())
+            self._nursery.start_soon(self._finish, transaction)
+
+    async def _finish(self, decided: Transaction) -> None:
+        transactional_id = decided.transactional_id
+        try:
+            epoch = self._shard(self.partition(transactional_id)).replica.log.leader_epoch
+            async with trio.open_nursery() as nursery:
+                for topic, indexes in decided.partitions.items():
+                    for index in sorted(indexes):
+                        nursery.start_soon(self._mark, decided, topic, index, epoch)
+            await self.call(
+                transactional_id, lambda shard, token, now_ms: shard.complete(decided, token, now_ms), type(None)
+            )
+        except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError) as error:
+            # The shard will be loaded again, and with it the decision; or the broker stops.
+            log.info("transaction not completed yet transactional_id=%s cause=%s", transactional_id, error)
+        finally:
+            finished = self._finishing.pop(transactional_id, None)
+            if finished is not None:
+                finished.set()
+
+    async def _mark(self, decided: Transaction, topic: str, index: int, coordinator_epoch: int) -> None:
+        """Write the marker into one partition; return when it is on disk, or the partition is no more."""
+        while (replica := self._replicas.get(topic, index)) is not None:
+            try:
+                error = await self._write_marker(decided, replica, coordinator_epoch)
+            except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError, StoreError) as cause:
+                log.warning("marker not written partition=%s cause=%s, tried again", replica.key, cause)
+                await trio.sleep(MARKER_RETRY_MS / 1000)
+                continue
+            if error:
+                # The partition has seen a later epoch of the producer: nothing of this transaction is open there.
+                log.warning("marker refused partition=%s error=%s", replica.key, error.name)
+            return
+
+    async def _write_marker(self, decided: Transaction, replica: Replica, coordinator_epoch: int) -> ErrorCode:
+        committed = decided.state is TransactionState.PREPARE_COMMIT
+        producer = Producer(decided.producer_id, decided.producer_epoch)
+        if replica.key.topic == CONSUMER_OFFSETS:
+            return await self._groups.end_transaction(
+                replica.key.index, producer, committed=committed, coordinator_epoch=coordinator_epoch
+            )
+        await replica.ensure_open()
+        marker = end_transaction_marker(
+            committed=committed,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=self._env.wall_ms(),
+        )
+        result, ticket = replica.append(memoryview(marker), AppendOrigin.COORDINATOR)
+        if isinstance(result, Rejected):
+            return result.error
+        if ticket is not None:
+            await ticket.wait()
+        return ErrorCode.NONE
+
+
+def _itself(error: ErrorCode) -> int:
+    return error

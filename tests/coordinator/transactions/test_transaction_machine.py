@@ -1,0 +1,183 @@
+"""Producers come, write, commit, abort, crash and are slow in any order, and the coordinator restarts in between.
+
+A model of two partitions stands beside the shard. It takes a batch if its guard says so, as `partitions` does, and a
+marker when the runtime would write one. After each step the world compares the state with its replay.
+"""
+
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from transaction_world import World
+
+from coordinator.transactions.add import Claim
+from coordinator.transactions.config import TransactionConfig
+from coordinator.transactions.init import NeedsProducerId
+from coordinator.transactions.state import PREPARED, TransactionState
+from wire.errors import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest
+
+TIMEOUT_MS = 10_000
+CONFIG = TransactionConfig(transaction_remove_expired_transaction_cleanup_interval_ms=10**9)
+TOPIC = "data"
+numbers, indexes = st.integers(0, 2), st.integers(0, 1)
+
+
+@dataclass
+class Producer:
+    pid: int = -1
+    epoch: int = -1
+    begun: int = 0
+    """How many transactions it has begun; with pid and epoch, the name of the one that is going on."""
+    added: set[int] = field(default_factory=set)
+
+    @property
+    def transaction(self):
+        return self.pid, self.epoch, self.begun
+
+
+@dataclass
+class Partition:
+    """What `partitions` keeps: the open transaction of each producer id, its epoch, and since when."""
+
+    open: dict[int, tuple[int, int, object]] = field(default_factory=dict)
+    epochs: dict[int, int] = field(default_factory=dict)
+
+
+class TransactionMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.world = World(CONFIG)
+        self.producers = [Producer() for _ in range(3)]
+        self.partitions = [Partition(), Partition()]
+        self.next_pid = 100
+        self.highest = {}
+        self.outcomes = {}
+
+    def call(self, operation, *arguments):
+        _, (reply,) = self.world.apply(operation(*arguments, self.world.token(), self.world.now_ms))
+        return reply.value
+
+    def claim(self, producer):
+        return Claim("t", producer.pid, producer.epoch)
+
+    def current(self):
+        return self.world.shard._table.transactions.get("t")
+
+    # What producers do
+
+    @rule(number=numbers, claimed=st.booleans())
+    def init(self, number, claimed):
+        producer = self.producers[number]
+        claims = claimed and producer.pid >= 0
+        request = InitProducerIdRequest(
+            transactional_id="t",
+            transaction_timeout_ms=TIMEOUT_MS,
+            producer_id=producer.pid if claims else -1,
+            producer_epoch=producer.epoch if claims else -1,
+        )
+        reply = self.call(self.world.shard.init_producer_id, request, None)
+        if isinstance(reply, NeedsProducerId):
+            self.next_pid += 1
+            reply = self.call(self.world.shard.init_producer_id, request, self.next_pid)
+        if not reply.error_code:
+            assert reply.producer_epoch >= self.highest.get(reply.producer_id, 0), "an epoch was given twice"
+            assert claims or reply.producer_epoch > self.highest.get(reply.producer_id, -1), "the same epoch for two"
+            self.highest[reply.producer_id] = reply.producer_epoch
+            self.producers[number] = Producer(reply.producer_id, reply.producer_epoch)
+
+    @rule(number=numbers, index=indexes)
+    def add(self, number, index):
+        producer = self.producers[number]
+        before = self.current()
+        error = self.call(self.world.shard.add_partitions, self.claim(producer), {TOPIC: frozenset({index})})
+        if error is ErrorCode.NONE:
+            self.must_own(producer)
+            if before.state is not TransactionState.ONGOING:
+                producer.begun += 1
+                producer.added = set()
+            producer.added.add(index)
+
+    @rule(number=numbers, index=indexes)
+    def write(self, number, index):
+        """Ask, and write if the coordinator agrees; a batch of a transaction that is open here is not asked about."""
+        producer, partition = self.producers[number], self.partitions[index]
+        if producer.epoch < partition.epochs.get(producer.pid, -1) or producer.pid < 0:
+            return
+        known = partition.open.get(producer.pid)
+        if known is None or known[0] != producer.epoch:
+            verdicts = self.call(self.world.shard.verify, self.claim(producer), {TOPIC: frozenset({index})})
+            if verdicts.errors[TOPIC, index]:
+                return
+            self.must_own(producer)
+            assert index in producer.added, "a partition that was never added"
+            partition.open[producer.pid] = (producer.epoch, self.world.now_ms, producer.transaction)
+        partition.epochs[producer.pid] = producer.epoch
+
+    @rule(number=numbers, committed=st.booleans())
+    def end(self, number, committed):
+        producer = self.producers[number]
+        before = self.current()
+        error = self.call(self.world.shard.end_transaction, self.claim(producer), committed)
+        if error is ErrorCode.NONE:
+            self.must_own(producer)
+            outcome = self.outcomes.setdefault(producer.transaction, committed)
+            assert outcome is committed, "two outcomes"
+        elif before is not None and before.state in PREPARED and error is ErrorCode.CONCURRENT_TRANSACTIONS:
+            assert (before.state is TransactionState.PREPARE_COMMIT) is committed
+
+    def must_own(self, producer):
+        current = self.current()
+        assert (current.producer_id, current.producer_epoch) == (producer.pid, producer.epoch), "a zombie was let in"
+
+    # What the runtime and time do
+
+    @rule()
+    def markers(self):
+        for decided in self.world.decided:
+            for index in decided.partitions.get(TOPIC, ()):
+                self.mark(self.partitions[index], decided)
+        for _ in self.world.finish():
+            pass
+
+    def mark(self, partition, decided):
+        assert decided.producer_epoch >= partition.epochs.get(decided.producer_id, -1), "a marker behind its producer"
+        partition.epochs[decided.producer_id] = decided.producer_epoch
+        ended = partition.open.pop(decided.producer_id, None)
+        if ended is None:
+            return
+        committed = decided.state is TransactionState.PREPARE_COMMIT
+        assert self.outcomes.setdefault(ended[2], committed) is committed, "the marker is not what was decided"
+
+    @rule(duration_ms=st.sampled_from([1, 3_000, 9_999, 20_000]))
+    def time_passes(self, duration_ms):
+        for _ in self.world.advance(duration_ms):
+            pass
+
+    @rule()
+    def restart(self):
+        self.world.restart()
+
+    # What must hold
+
+    @invariant()
+    def what_is_open_in_a_partition_is_known_to_the_coordinator(self):
+        current = self.current()
+        for index, partition in enumerate(self.partitions):
+            for pid in partition.open:
+                assert current.producer_id == pid
+                assert current.holds(TOPIC, index), "a hanging transaction"
+
+    @invariant()
+    def nothing_is_open_past_its_timeout(self):
+        """What is past it is decided, and waits for its markers only."""
+        current = self.current()
+        for partition in self.partitions:
+            for _, since_ms, _ in partition.open.values():
+                late = self.world.now_ms - since_ms > TIMEOUT_MS
+                assert not late or current.state in PREPARED, "a partition's last stable offset is stuck"
+
+
+TransactionMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestTransactionMachine = TransactionMachine.TestCase

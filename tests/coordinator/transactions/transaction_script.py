@@ -1,0 +1,172 @@
+"""The little language of `scripts/*.txt`: commands to one shard, and what it decided, in words.
+
+A producer remembers the producer id and epoch that it was last given, as real ones do; `pid=` and `epoch=` override.
+"""
+
+import shlex
+from dataclasses import dataclass
+
+from transaction_world import World
+
+from coordinator.transactions.add import Claim, Verdicts
+from coordinator.transactions.config import TransactionConfig
+from coordinator.transactions.init import NeedsProducerId
+from coordinator.transactions.records import decode_id, decode_transaction
+from wire.errors import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+CONFIG = {"transaction_remove_expired_transaction_cleanup_interval_ms": 10**9}
+
+
+@dataclass
+class Producer:
+    name: str
+    id: str = "t"
+    pid: int = -1
+    epoch: int = -1
+
+    def claim(self):
+        return Claim(self.id, self.pid, self.epoch)
+
+
+class Script:
+    """Runs one file's blocks, each command a method `do_...`."""
+
+    def __init__(self):
+        self.world = World(TransactionConfig(**CONFIG))
+        self.producers: dict[str, Producer] = {}
+        self.next_pid = 100
+
+    def run(self, commands):
+        lines = []
+        for command in commands:
+            words = shlex.split(command, comments=True)
+            if words:
+                names = [word for word in words[1:] if "=" not in word]
+                options = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+                lines += getattr(self, "do_" + words[0].replace("-", "_"))(names, options)
+        return lines or ["nothing"]
+
+    # Plumbing
+
+    def producer(self, name, options):
+        producer = self.producers.setdefault(name, Producer(name))
+        producer.id = options.get("id", producer.id)
+        producer.pid = int(options.get("pid", producer.pid))
+        producer.epoch = int(options.get("epoch", producer.epoch))
+        return producer
+
+    def call(self, asker, operation, *arguments):
+        outcome = operation(*arguments, self.world.token(), self.world.now_ms)
+        records, (reply,) = self.world.apply(outcome)
+        return [*map(show_record, records), f"{asker} <- {show(reply.value)}"], reply.value
+
+    def later(self, steps):
+        return [f"at {self.world.now_ms}: {show_record(record)}" for records, _ in steps for record in records]
+
+    # Commands
+
+    def do_config(self, _, options):
+        self.world = World(TransactionConfig(**CONFIG | {key: int(value) for key, value in options.items()}))
+        return ["ok"]
+
+    def do_init(self, names, options):
+        producer = self.producer(names[0], options)
+        claimed = "claim" in names
+        request = InitProducerIdRequest(
+            transactional_id=producer.id,
+            transaction_timeout_ms=int(options.get("timeout", 60_000)),
+            producer_id=producer.pid if claimed else -1,
+            producer_epoch=producer.epoch if claimed else -1,
+        )
+        lines, reply = self.call(producer.name, self.world.shard.init_producer_id, request, None)
+        if isinstance(reply, NeedsProducerId):
+            self.next_pid += 1
+            more, reply = self.call(producer.name, self.world.shard.init_producer_id, request, self.next_pid)
+            lines += more
+        assert isinstance(reply, InitProducerIdResponse)
+        if not reply.error_code:
+            producer.pid, producer.epoch = reply.producer_id, reply.producer_epoch
+        return lines
+
+    def do_add(self, names, options):
+        producer = self.producer(names[0], options)
+        return self.call(producer.name, self.world.shard.add_partitions, producer.claim(), places(names[1:]))[0]
+
+    def do_verify(self, names, options):
+        producer = self.producer(names[0], options)
+        return self.call(producer.name, self.world.shard.verify, producer.claim(), places(names[1:]))[0]
+
+    def do_commit(self, names, options):
+        return self.end(names, options, True)
+
+    def do_abort(self, names, options):
+        return self.end(names, options, False)
+
+    def end(self, names, options, committed):
+        producer = self.producer(names[0], options)
+        return self.call(producer.name, self.world.shard.end_transaction, producer.claim(), committed)[0]
+
+    def do_finish(self, _, __):
+        return self.later(self.world.finish())
+
+    def do_advance(self, words, _):
+        return self.later(self.world.advance(int(words[0])))
+
+    def do_restart(self, _, __):
+        self.world.restart()
+        return ["restarted", *(f"to finish: {one.transactional_id} {one.state.label}" for one in self.world.decided)]
+
+    def do_epoch(self, words, _):
+        """Put an id's epoch where only tens of thousands of producers would bring it."""
+        from dataclasses import replace
+
+        from coordinator.shard import Outcome
+        from coordinator.transactions.records import transaction_record
+
+        held = self.world.shard._table.transactions[words[0]]
+        self.world.apply(Outcome([transaction_record(replace(held, producer_epoch=int(words[1])))]))
+        return ["ok"]
+
+    def do_describe(self, names, _):
+        return self.call("admin", self.world.shard.describe_transaction, names[0])[0]
+
+    def do_list(self, _, options):
+        request = ListTransactionsRequest(
+            state_filters=tuple(filter(None, options.get("states", "").split(","))),
+            producer_id_filters=tuple(map(int, filter(None, options.get("pids", "").split(",")))),
+            duration_filter=int(options.get("longer", -1)),
+        )
+        return self.call("admin", self.world.shard.list_transactions, request)[0]
+
+
+def places(words):
+    """`a:0+1 b:2` as topics and partitions."""
+    return {word.split(":")[0]: frozenset(map(int, word.split(":")[1].split("+"))) for word in words}
+
+
+def show_record(record):
+    name = decode_id(record.key)
+    if record.value is None:
+        return f"write {name} tombstone"
+    one = decode_transaction(name, record.value)
+    where = " ".join(f"{topic}:{'+'.join(map(str, sorted(indexes)))}" for topic, indexes in one.partitions.items())
+    head = f"write {name} {one.state.label} pid={one.producer_id} epoch={one.producer_epoch} timeout={one.timeout_ms}"
+    return f"{head} start={one.start_ms} updated={one.updated_ms} [{where}]"
+
+
+def show(value):
+    if isinstance(value, InitProducerIdResponse):
+        error = ErrorCode(value.error_code).name
+        return error if value.error_code else f"pid={value.producer_id} epoch={value.producer_epoch}"
+    if isinstance(value, Verdicts):
+        return " ".join(f"{topic}:{index}={error.name}" for (topic, index), error in value.errors.items())
+    if isinstance(value, ListTransactionsResponse):
+        listed = [
+            f"{one.transactional_id} {one.producer_id} {one.transaction_state}" for one in value.transaction_states
+        ]
+        return f"{listed} unknown={list(value.unknown_state_filters)}"
+    if isinstance(value, ErrorCode):
+        return value.name
+    return str(value)

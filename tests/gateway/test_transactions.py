@@ -1,0 +1,275 @@
+"""Transactions over sockets: raw requests against a broker in process, and librdkafka against one that is killed."""
+
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from gateway_brokers import ProcessBroker, ThreadBroker
+from gateway_client import RawClient, batch_of
+
+from wire.errors import ErrorCode
+from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from wire.messages.describe_transactions import DescribeTransactionsRequest
+from wire.messages.end_txn import EndTxnRequest
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+_names = count()
+
+
+class Transactional:
+    """A producer with a transactional id, one request at a time."""
+
+    def __init__(self, client: RawClient, name: str, timeout_ms: int = 60_000):
+        self.client, self.name, self.sequences = client, name, {}
+        client.call(FindCoordinatorRequest(coordinator_keys=(name,), key_type=1))
+        client.call(FindCoordinatorRequest(coordinator_keys=("g",)))
+        given = client.call(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms))
+        assert given.error_code == 0, given
+        self.pid, self.epoch = given.producer_id, given.producer_epoch
+
+    @property
+    def claim(self):
+        return {"transactional_id": self.name, "producer_id": self.pid, "producer_epoch": self.epoch}
+
+    def add(self, topic, *partitions):
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self.pid,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=(AddPartitionsToTxnTopic(name=topic, partitions=partitions),),
+        )
+        [answered] = self.client.call(request).results_by_topic_v3_and_below
+        return {one.partition_error_code for one in answered.results_by_partition}
+
+    def write(self, topic, value, partition=0):
+        sequence = self.sequences.get((topic, partition), 0)
+        batch = batch_of(
+            value, producer_id=self.pid, producer_epoch=self.epoch, base_sequence=sequence, transactional=True
+        )
+        parts = (PartitionProduceData(index=partition, records=memoryview(batch)),)
+        request = ProduceRequest(
+            transactional_id=self.name,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=(TopicProduceData(name=topic, partition_data=parts),),
+        )
+        error = self.client.call(request).responses[0].partition_responses[0].error_code
+        if not error:
+            self.sequences[topic, partition] = sequence + 1
+        return error
+
+    def add_offsets(self, group="g"):
+        return self.client.call(AddOffsetsToTxnRequest(**self.claim, group_id=group)).error_code
+
+    def commit_offset(self, topic, offset, group="g"):
+        part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        topics = (TxnOffsetCommitRequestTopic(name=topic, partitions=(part,)),)
+        answered = self.client.call(TxnOffsetCommitRequest(**self.claim, group_id=group, topics=topics))
+        return answered.topics[0].partitions[0].error_code
+
+    def end(self, committed):
+        error = self.client.call(EndTxnRequest(**self.claim, committed=committed)).error_code
+        self.settle()
+        return error
+
+    def settle(self):
+        """Return when no marker is on its way; asking again makes the broker's tasks run."""
+        while self.state().startswith("Prepare"):
+            pass
+
+    def state(self):
+        [found] = self.client.call(DescribeTransactionsRequest(transactional_ids=(self.name,))).transaction_states
+        return found.transaction_state
+
+
+def committed_offset(client, topic, group="g"):
+    """(error, offset) under require_stable."""
+    named = (OffsetFetchRequestTopics(name=topic, partition_indexes=(0,)),)
+    asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=named),), require_stable=True)
+    part = client.call(asked).groups[0].topics[0].partitions[0]
+    return part.error_code, part.committed_offset
+
+
+def stable_and_aborted(client, topic, partition=0):
+    part = client.fetch(topic, 0, partition, isolation_level=1)
+    return part.last_stable_offset, [one.first_offset for one in part.aborted_transactions]
+
+
+@pytest.fixture
+def producer(client):
+    return Transactional(client, f"id-{next(_names)}")
+
+
+def test_readers_see_a_transaction_when_it_is_committed(client, topic, producer):
+    assert producer.add(topic, 0) == {0}
+    assert producer.write(topic, b"one") == 0
+    assert stable_and_aborted(client, topic) == (0, [])
+    assert producer.end(True) == 0
+    assert stable_and_aborted(client, topic) == (2, [])
+    assert producer.add(topic, 0) == {0}
+    assert producer.write(topic, b"two") == 0
+    assert producer.end(False) == 0
+    assert stable_and_aborted(client, topic) == (4, [2])
+
+
+def test_a_partition_that_takes_no_part_refuses_the_batch(client, topic, producer):
+    assert producer.write(topic, b"hanging") == ErrorCode.TRANSACTION_ABORTABLE
+    assert producer.add(topic, 0) == {0}
+    assert producer.write(topic, b"known") == 0
+    assert producer.end(True) == 0
+    # Late: its transaction is over, and no marker would ever come.
+    assert producer.write(topic, b"late") == ErrorCode.TRANSACTION_ABORTABLE
+    assert stable_and_aborted(client, topic) == (2, [])
+
+
+def test_offsets_count_when_their_transaction_does(client, topic, producer):
+    group = f"{producer.name}-group"
+    assert producer.commit_offset(topic, 1, group) == ErrorCode.TRANSACTION_ABORTABLE
+    for offset, committed, after in ((5, False, -1), (7, True, 7), (9, False, 7)):
+        assert producer.add_offsets(group) == 0
+        assert producer.commit_offset(topic, offset, group) == 0
+        assert committed_offset(client, topic, group) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+        assert producer.end(committed) == 0
+        assert committed_offset(client, topic, group) == (0, after)
+
+
+def test_the_next_producer_aborts_what_its_predecessor_left(client, topic, producer):
+    assert producer.add(topic, 0) == {0}
+    assert producer.write(topic, b"left") == 0
+    successor = Transactional(client, producer.name)  # waits for the markers instead of being sent away
+    assert successor.pid == producer.pid
+    assert successor.epoch == producer.epoch + 2
+    assert stable_and_aborted(client, topic) == (2, [0])
+    assert producer.add(topic, 0) == {ErrorCode.PRODUCER_FENCED}
+    assert producer.end(True) == ErrorCode.PRODUCER_FENCED
+    assert producer.write(topic, b"zombie") == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(client, topic):
+    producer = Transactional(client, f"id-{next(_names)}", timeout_ms=50)
+    assert producer.add(topic, 0) == {0}
+    while producer.state() != "CompleteAbort":
+        pass
+    assert producer.end(True) == ErrorCode.PRODUCER_FENCED
+    assert stable_and_aborted(client, topic)[0] == 1
+
+
+def test_markers_of_a_deleted_topic_are_not_waited_for(client, producer):
+    from wire.messages.delete_topics import DeleteTopicsRequest
+
+    name = f"topic-{producer.name}"
+    client.create_topic(name)
+    assert producer.add(name, 0) == {0}
+    assert producer.write(name, b"gone") == 0
+    assert client.call(DeleteTopicsRequest(topic_names=(name,))).responses[0].error_code == 0
+    assert producer.end(True) == 0
+    assert producer.state() == "CompleteCommit"
+
+
+def test_a_decision_is_carried_out_after_a_crash(tmp_path):
+    """Killed right after the reply to EndTxn, many times: markers and offsets are all there when it is back."""
+    with ProcessBroker(tmp_path / "data") as broker:
+        with RawClient(broker.address) as client:
+            client.create_topic("t", 3)
+        for turn in range(3):
+            with RawClient(broker.address) as client:
+                producer = Transactional(client, "id")
+                assert producer.add("t", 0, 1, 2) == {0}
+                assert producer.add_offsets() == 0
+                assert [producer.write("t", b"%d" % turn, partition) for partition in range(3)] == [0, 0, 0]
+                assert producer.commit_offset("t", turn) == 0
+                assert client.call(EndTxnRequest(**producer.claim, committed=True)).error_code == 0
+            broker.kill()
+            broker.start()
+            with RawClient(broker.address) as client:
+                wait_until_coordinated(client, "id")
+                for partition in range(3):
+                    assert stable_and_aborted(client, "t", partition) == (2 * (turn + 1), [])
+                assert committed_offset(client, "t") == (0, turn)
+
+
+def wait_until_coordinated(client, name):
+    """Until the coordinator has loaded the id, and its markers are written."""
+    while True:
+        [found] = client.call(DescribeTransactionsRequest(transactional_ids=(name,))).transaction_states
+        if found.transaction_state in {"CompleteCommit", "CompleteAbort"}:
+            return
+
+
+def read_committed(bootstrap: str, partition: int) -> list[int]:
+    settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
+    reader = Consumer(settings | {"enable.partition.eof": True, "log_level": 0, "auto.offset.reset": "earliest"})
+    reader.assign([TopicPartition("out", partition, 0)])
+    found: list[int] = []
+    while True:
+        message = reader.poll(30)
+        assert message is not None, "no end of the partition in 30 s"
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF
+            reader.close()
+            return found
+        found.append(int(message.value()))
+
+
+def run_pipeline(bootstrap: str, total: int) -> "subprocess.Popen[str]":
+    script = Path(__file__).with_name("transaction_pipeline.py")
+    return subprocess.Popen([sys.executable, str(script), bootstrap, str(total)], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.timeout(180)
+def test_exactly_once_under_kill_9(tmp_path):
+    """Every number is in each partition once and in order, whatever was aborted, retried or cut short by a crash."""
+    with ProcessBroker(tmp_path / "data") as broker:
+        with RawClient(broker.address) as client:
+            client.create_topic("in")
+            client.create_topic("out", 2)
+        bootstrap, kills, committed, finished = f"127.0.0.1:{broker.port}", 4, 0, False
+        while not finished:
+            with run_pipeline(bootstrap, 400) as pipeline:
+                assert pipeline.stdout is not None
+                for _ in pipeline.stdout:
+                    committed += 1
+                    if kills and committed % 6 == 0:
+                        kills -= 1
+                        broker.kill()
+                        broker.start()
+                finished = pipeline.wait() == 0
+        for partition in range(2):
+            assert read_committed(bootstrap, partition) == list(range(400))
+
+
+def test_the_state_topic_can_be_read_as_kafka_writes_it(client, topic, producer):
+    """Records of every state, in Kafka's format, in the partition that Kafka would choose."""
+    from coordinator.groups.partitioner import partition_for
+    from coordinator.transactions.records import decode_id, decode_transaction
+
+    assert producer.add(topic, 0) == {0}
+    assert producer.end(True) == 0
+    partition = partition_for(producer.name, 50)
+    records = [record for _, batch in client.fetch_all("__transaction_state", partition) for record in batch]
+    mine = [record for record in records if decode_id(record.key) == producer.name]
+    states = [decode_transaction(producer.name, record.value).state.label for record in mine]
+    assert states == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+
+
+def test_deleting_the_state_topic_forgets_all_transactions(topic):
+    from wire.messages.delete_topics import DeleteTopicsRequest
+
+    with ThreadBroker() as broker, RawClient(broker.address) as client:
+        client.create_topic("t")
+        producer = Transactional(client, "id")
+        client.call(DeleteTopicsRequest(topic_names=("__transaction_state",)))
+        assert producer.add("t", 0) == {ErrorCode.NOT_COORDINATOR}
+        assert Transactional(client, "id").epoch == 0
