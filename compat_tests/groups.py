@@ -19,8 +19,8 @@ SESSION_MS = 3000
 class Members:
     """The members of one group, over any number of worker processes, and everything they said."""
 
-    def __init__(self, client: str, bootstrap: str, group: str, topic: str) -> None:
-        self._arguments = [client, bootstrap, group, topic, str(SESSION_MS)]
+    def __init__(self, client: str, bootstrap: str, group: str, topic: str, session_ms: int = SESSION_MS) -> None:
+        self._arguments = [client, bootstrap, group, topic, str(session_ms)]
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._guards: list[Guard] = []
         self._where: dict[str, str] = {}
@@ -29,7 +29,7 @@ class Members:
         self.assigned: dict[str, list[int]] = {}
         self.records: list[tuple[str, list[Any]]] = []
         self.troubles: list[str] = []
-        self.logs: list[str] = []
+        self.logs: list[tuple[str, str]] = []  # by worker: client threads don't say for which member they speak
         self.closed: set[str] = set()
 
     def __enter__(self) -> Members:
@@ -73,7 +73,7 @@ class Members:
             for member in [m for m, w in self._where.items() if w == worker]:
                 self.assigned.pop(member, None)
 
-    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 45.0) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
         """Return when the condition holds; it is looked at whenever a member said something."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
@@ -105,7 +105,7 @@ class Members:
         )
         self._processes[worker] = process
         self._guards.append(Guard(f"kill -9 {process.pid}"))
-        reader = threading.Thread(target=self._read, args=(process,), name=worker, daemon=True)
+        reader = threading.Thread(target=self._read, args=(process, worker), name=worker, daemon=True)
         self._readers.append(reader)
         reader.start()
 
@@ -115,13 +115,13 @@ class Members:
         pipe.write(command + "\n")
         pipe.flush()
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
+    def _read(self, process: subprocess.Popen[str], worker: str) -> None:
         assert process.stdout is not None
         for line in process.stdout:
             with suppress(json.JSONDecodeError):  # the last line of a killed worker may be cut
-                self._note(json.loads(line))
+                self._note(json.loads(line), worker)
 
-    def _note(self, said: dict[str, Any]) -> None:
+    def _note(self, said: dict[str, Any], worker: str) -> None:
         member = said.get("member", "")
         with self._changed:
             if "assigned" in said:
@@ -131,7 +131,7 @@ class Members:
             elif "trouble" in said:
                 self.troubles.append(said["trouble"])
             elif "log" in said:
-                self.logs.append(said["log"])
+                self.logs.append((worker, said["log"]))
             elif "closed" in said:
                 self.closed.add(member)
             self._changed.notify_all()

@@ -1,1 +1,1 @@
-"""Odradek."""
+"""PySpark jobs between topics and tables; there are none yet."""

@@ -1,1 +1,1 @@
-"""Odradek."""
+"""Stores for logs behind one interface, reached by URL through `opener`."""

@@ -20,10 +20,12 @@ A client module has these functions, all blocking:
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 EPOCH_MS = 1_700_000_000_000
+HEARTBEAT_MS = 300  # of the members of groups
 DEADLINE_S = 40.0
 
 
@@ -60,3 +62,10 @@ class Deadline:
         """Raises TimeoutError when the time is over."""
         if time.monotonic() > self._end:
             raise TimeoutError(f"gave up waiting for {self._what} ({so_far})")
+
+
+def once(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Return when the condition holds, or after some seconds: Kafka's answers follow its own changes a little later."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        pass

@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from compat_tests.clients import Deadline, Record, in_order, seen
+from compat_tests.clients import HEARTBEAT_MS, Deadline, Record, in_order, seen
 from compat_tests.error_names import error_name
 
 
@@ -221,6 +221,9 @@ def configs(bootstrap: str, topic: str) -> dict[str, Any]:
             change = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "777777"})
             first = await described()
             (altered,) = await admin.alter_configs([change])
+            deadline = Deadline("the altered config", 15)
+            while (await described())["entries"]["retention.ms"][0] != "777777":
+                deadline.check()
             return {"at first": first, "alter": error_name(altered.resources[0][0]), "after": await described()}
         finally:
             await admin.close()
@@ -255,7 +258,7 @@ def run_member(
             enable_auto_commit=True,
             auto_commit_interval_ms=200,
             session_timeout_ms=session_ms,
-            heartbeat_interval_ms=session_ms // 10,
+            heartbeat_interval_ms=HEARTBEAT_MS,
         )
         consumer.subscribe([topic], listener=_Listener(emit))
         await consumer.start()

@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from compat_tests.clients import Deadline, Record, in_order, seen
+from compat_tests.clients import HEARTBEAT_MS, Deadline, Record, in_order, once, seen
 
 # kafka-python 3.0.12 loses its assignment, and polls in vain from then on, when the answer to SyncGroup comes just
 # after a poll has timed out. So polls are long; they return as soon as there are records.
@@ -204,15 +204,19 @@ def configs(bootstrap: str, topic: str) -> dict[str, Any]:
         change = ConfigResource(ConfigResourceType.TOPIC, topic, {k.replace("_", "."): v for k, v in settings.items()})
         return _outcome(lambda: admin.alter_configs([change]))
 
+    def settled(retention: str) -> dict[str, Any]:
+        once(lambda: described()["retention.ms"]["value"] == retention)
+        return described()
+
     try:
         return {
             "at first": described(),
             "set": alter(retention_ms=("SET", "123456"), cleanup_policy=("APPEND", "compact")),
-            "after set": described(),
+            "after set": settled("123456"),
             "bad value": alter(retention_ms=("SET", "soon")),
             "unknown name": alter(no_such_config=("SET", "1")),
             "delete": alter(retention_ms=("DELETE", None), cleanup_policy=("SUBTRACT", "compact")),
-            "after delete": {k: v for k, v in described().items() if k in {"retention.ms", "cleanup.policy"}},
+            "after delete": {k: v for k, v in settled("-1").items() if k in {"retention.ms", "cleanup.policy"}},
         }
     finally:
         admin.close()
@@ -236,7 +240,7 @@ def run_member(
         enable_auto_commit=True,
         auto_commit_interval_ms=200,
         session_timeout_ms=session_ms,
-        heartbeat_interval_ms=session_ms // 10,
+        heartbeat_interval_ms=HEARTBEAT_MS,
     )
     consumer.subscribe([topic])
     last: list[int] | None = None

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from compat_tests.clients import Deadline, Record, in_order, seen
+from compat_tests.clients import HEARTBEAT_MS, Deadline, Record, in_order, once, seen
 
 
 def _name(error: Any) -> str:
@@ -234,18 +234,18 @@ def configs(bootstrap: str, topic: str) -> dict[str, Any]:
         (future,) = admin.incremental_alter_configs([resource]).values()
         return _outcome(future.result)
 
-    def some(*names: str) -> dict[str, Any]:
-        found = described(ResourceType.TOPIC, topic)
-        return {name: found[name] for name in names}
+    def settled(segment_bytes: str) -> dict[str, Any]:
+        once(lambda: described(ResourceType.TOPIC, topic)["segment.bytes"][0] == segment_bytes)
+        return described(ResourceType.TOPIC, topic)["segment.bytes"]
 
     return {
         "at first": described(ResourceType.TOPIC, topic),
         "set": alter("segment.bytes", "2000000", AlterConfigOpType.SET),
-        "after set": some("segment.bytes"),
+        "after set": settled("2000000"),
         "bad value": alter("cleanup.policy", "shred", AlterConfigOpType.SET),
         "unknown name": alter("no.such.config", "1", AlterConfigOpType.SET),
         "delete": alter("segment.bytes", None, AlterConfigOpType.DELETE),
-        "after delete": some("segment.bytes"),
+        "after delete": settled("1073741824"),
         "describe missing": _outcome(lambda: described(ResourceType.TOPIC, "no-such-topic")),
     }
 
@@ -268,7 +268,7 @@ def run_member(
         enable_auto_commit=True,
         auto_commit_interval_ms=200,
         session_timeout_ms=session_ms,
-        heartbeat_interval_ms=session_ms // 10,
+        heartbeat_interval_ms=HEARTBEAT_MS,
         error_cb=lambda error: emit({"trouble": error.name()}),
     )
     consumer.subscribe(

@@ -24,7 +24,7 @@ ODRADEK_DEFINITIONS: Final = (
     Definition(
         "odradek.commit.threads",
         INT,
-        "4",
+        "16",
         at_least(1),
         mode=READ_ONLY,
         doc="Threads that commit segments; so many segments commit at the same time.",

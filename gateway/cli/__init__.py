@@ -1,1 +1,1 @@
-"""Odradek."""
+"""The `odradek` command."""

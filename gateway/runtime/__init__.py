@@ -1,1 +1,1 @@
-"""Odradek."""
+"""Where pure logic meets stores: commit path, replicas, the runtime of coordinator shards."""

@@ -19,6 +19,7 @@ import trio
 
 from gateway.environment import Environment
 from gateway.runtime.ticker import Ticker
+from gateway.runtime.wakeup import Wakeup
 from storage_backends.interface import PartitionStore, StoreError
 from wire.log_values import LogWrite
 
@@ -159,6 +160,8 @@ class CommitQueue:
         self._pending: deque[_Group] = deque()
         self._inflight: Ticket | None = None
         self._busy = False
+        self._has_task = False
+        self._work = Wakeup()
         self._idle = trio.lowlevel.ParkingLot()
         self._failure: StoreError | None = None
 
@@ -181,7 +184,10 @@ class CommitQueue:
     def _be_busy(self) -> None:
         if not self._busy:
             self._busy = True
-            self._ticker.soon(self._begin)
+            if self._sync():
+                self._hand_over()
+            else:
+                self._ticker.soon(self._begin)
 
     async def exclusively(self, call: Callable[[], T]) -> T:
         """Run `call`, which writes to the store in its own way, between commits, where blocking is allowed.
@@ -215,11 +221,11 @@ class CommitQueue:
         self._failure = None
 
     def _begin(self) -> None:
-        """Commit what is cheaper done at once; the rest, and all that arrives meanwhile, in a task."""
+        """Commit what is cheaper done at once; the rest, and all that arrives meanwhile, in the log's own task."""
         sync = self._sync()
         while self._pending:
             if sync or self._pending[0].errand is not None or self._pending[0].size_bytes > INLINE_COMMIT_MAX_BYTES:
-                self._ticker.nursery.start_soon(self._drain)
+                self._hand_over()
                 return
             group = self._take()
             try:
@@ -234,10 +240,21 @@ class CommitQueue:
         self._busy = False
         self._idle.unpark_all()
 
+    def _hand_over(self) -> None:
+        """Let the log's own task commit what is pending; it is started once, for starting one costs as much again."""
+        if self._has_task:
+            self._work.wake()
+        else:
+            self._has_task = True
+            self._ticker.nursery.start_soon(self._drain)
+
     async def _drain(self) -> None:
         try:
-            while self._pending:
-                await self._commit(self._take())
+            while True:
+                while self._pending:
+                    await self._commit(self._take())
+                self._rest()
+                await self._work.sleep()
         finally:
             self._rest()
 

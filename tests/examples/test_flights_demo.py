@@ -1,6 +1,7 @@
 """The demo on a slice of its flights, and the parts that its exactness rests on."""
 
 import argparse
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -24,9 +25,13 @@ def test_the_demo_agrees_although_a_consumer_is_killed(tmp_path):
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "kill -9 consumer-2, which had partitions 2, 3" in done.stdout
-    assert "partition 2: consumer-2 → consumer-" in done.stdout
-    assert "partition 3: consumer-2 → consumer-" in done.stdout
+    # Which partitions it has is for the group to say; that they move to the others is for us.
+    killed = re.search(r"kill -9 (consumer-\d), which had partitions (\d(?:, \d)*)", done.stdout)
+    assert killed, done.stdout
+    for partition in killed[2].split(", "):
+        assert re.search(rf"partition {partition}: {killed[1]} → consumer-(?!{killed[1][-1]})", done.stdout), (
+            done.stdout
+        )
     assert "SPARK DID NOT RUN: --no-spark" in done.stdout
     assert "file, group agree on every carrier" in done.stdout
     chart = (tmp_path / "flights.html").read_text()
