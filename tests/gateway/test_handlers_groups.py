@@ -55,7 +55,7 @@ def test_trap_18_find_coordinator_from_4_is_a_batch(shared_broker, client, versi
     ]
 
 
-@pytest.mark.parametrize(("key_type", "error"), [(1, "COORDINATOR_NOT_AVAILABLE"), (9, "INVALID_REQUEST")])
+@pytest.mark.parametrize(("key_type", "error"), [(9, "INVALID_REQUEST")])
 def test_there_is_no_coordinator_of_other_kinds(client, key_type, error):
     answer = client.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=("x",)))
     assert answer.coordinators[0].error_code == ErrorCode[error]

@@ -192,6 +192,7 @@ def test_a_brokers_default_acts_at_once_on_topics_without_their_own(broker_log):
 
 
 def test_message_timestamp_type_acts_at_once(client, topic):
+    alter(client, "retention.ms", "-1", topic)  # the records are of 1970
     answer = client.produce(topic, batch_of(b"mine", timestamp_ms=1000))
     assert answer.log_append_time_ms == -1
     alter(client, "message.timestamp.type", "LogAppendTime", topic)
