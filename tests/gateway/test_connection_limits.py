@@ -11,6 +11,7 @@ import trio
 from gateway_brokers import ProcessBroker, ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 
+from gateway.handlers.fetch import TURN_EVERY
 from gateway.testing.simulation import World, run_virtually
 from gateway.testing.simulation.broker_host import BrokerHost
 from wire.headers import encode_request
@@ -271,18 +272,25 @@ def test_other_requests_wait_for_the_produces_before_them(broker_log):
         assert answered.partitions[0].high_watermark == 16
 
 
+class _Turns(trio.abc.Instrument):
+    """Counts the loop's passes while someone watches a replica: in each of them every connection has its turn."""
+
+    def __init__(self, replica):
+        self._replica = replica
+        self.count = 0
+
+    def before_io_wait(self, timeout):
+        self.count += bool(self._replica._watchers)
+
+
 def test_a_fetch_of_very_many_partitions_does_not_hold_up_the_others(broker_log):
-    with ThreadBroker() as broker, RawClient(broker.address) as client, RawClient(broker.address) as greedy:
-        client.create_topic("t")
-        replica = broker.broker.services.replicas.get("t", 0)
-        sent = greedy.send(fetch_request("t", [(0, 0)] * 50_000))
-        while not broker.in_trio(lambda: len(replica._watchers)):  # it has begun
-            ask(client)
-        for _ in range(20):
-            ask(client)
-        assert broker.in_trio(lambda: len(replica._watchers))  # and it has not ended
-        [answered] = greedy.receive(sent).responses
+    with ThreadBroker() as broker, RawClient(broker.address) as greedy:
+        greedy.create_topic("t")
+        turns = _Turns(broker.broker.services.replicas.get("t", 0))
+        broker.in_trio(lambda: trio.lowlevel.add_instrument(turns))
+        [answered] = greedy.call(fetch_request("t", [(0, 0)] * 50_000)).responses
         assert len(answered.partitions) == 50_000
+        assert turns.count >= 50_000 // TURN_EVERY - 1
 
 
 # Too many
