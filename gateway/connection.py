@@ -186,5 +186,4 @@ class Connection:
         parts = self._dispatcher.encode(call.ctx, response)
         self._stalled_since_ms = self._services.env.monotonic_ms()
         await self.transport.send_parts(parts)
-        self._stalled_since_ms = None
-        self.last_active_ms = self._services.env.monotonic_ms()
+        self.last_active_ms, self._stalled_since_ms = self._stalled_since_ms, None
