@@ -13,10 +13,10 @@ CONNECTIONS = 10
 
 
 def appends(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Requests a second over 1,000 partitions, how that compares with 10, and CPU seconds per 1,000 requests."""
-    few, _ = _rate(side, mode, effort, FEW)
+    """Requests a second over 1,000 partitions, how rate and CPU compare with 10, and CPU seconds per 1,000 requests."""
+    few, few_cpu = _rate(side, mode, effort, FEW)
     many, cpu = _rate(side, mode, effort, MANY)
-    return {"rate": many, "kept": many / few, CPU: cpu}
+    return {"rate": many, "kept": many / few, "cost": cpu / few_cpu, CPU: cpu}
 
 
 def _rate(side: Side, mode: Mode, effort: Effort, partitions: int) -> tuple[float, float]:
@@ -39,7 +39,11 @@ CASES = (
     Case(
         "partitions-1000",
         "10 connections, 100 B a request, 1,000 partitions",
-        (Figure("rate", "req/s"), Figure("kept", "times the rate with 10 partitions")),
+        (
+            Figure("rate", "req/s"),
+            Figure("kept", "times the rate with 10 partitions (limit 1)"),
+            Figure("cost", "times the CPU with 10 partitions", higher_is_better=False),
+        ),
         appends,
         quick_modes=(Mode.FSYNC,),
     ),
