@@ -20,6 +20,7 @@ from benchmarks import (
     groups,
     latency,
     many_partitions,
+    offsets,
     produce,
     small_requests,
     transactions,
@@ -30,7 +31,7 @@ from benchmarks.machine import description
 from benchmarks.runner import CaseResult, run_case, run_rounds, warm_up
 from benchmarks.table import Row, as_json, rows_of, show
 
-BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES)
+BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES, *offsets.CASES)
 """What is measured while neither side serves yet."""
 LOADS: tuple[Case, ...] = (
     *produce.CASES,
