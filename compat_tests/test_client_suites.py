@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from compat_tests.comparison import Comparison, is_missing
-from compat_tests.suites import franz_go
+from compat_tests.suites import franz_go, kafka_python
 from compat_tests.suites.results import Result, Skip, Status, judge, table
 from wire.api_keys import ADVERTISED
 
@@ -57,3 +57,15 @@ def test_franz_go_others(comparison: Comparison) -> None:
     tests = [t for t in franz_go.OTHERS if not any(skip.covers(t, ADVERTISED) for skip in franz_go.SKIPS)]
     ours = check(comparison, lambda at: franz_go.run(at, tests, records=RECORDS, timeout_s=LIMIT_S), franz_go.SKIPS)
     assert {"TestGroupSimple/classic", "TestConsumeRegex", "TestClient_Produce"} <= offered(ours)
+
+
+@pytest.mark.timeout(600)
+def test_kafka_python(comparison: Comparison) -> None:
+    needs("java")
+    kafka_python.source()  # once, not by both sides
+    ours = check(
+        comparison,
+        lambda at: kafka_python.run(at, only=kafka_python.BOUNDED, timeout_s=LIMIT_S * 2),
+        kafka_python.SKIPS,
+    )
+    assert {"test_group", "test_transactional_producer_messages", "test_delete_records"} <= offered(ours)

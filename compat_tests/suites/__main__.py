@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from compat_tests.brokers import Broker, Odradek
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import JvmKafka, start_real_kafka
-from compat_tests.suites import franz_go
+from compat_tests.suites import franz_go, kafka_python
 from compat_tests.suites.page import PAGE, Suite, page
 from compat_tests.suites.results import Result, Status, judge
 from wire.api_keys import ADVERTISED
@@ -56,7 +56,14 @@ def suites(options: argparse.Namespace) -> list[Suite]:
         limits = {"records": options.records, "timeout_s": options.timeout, "chaos": options.chaos}
         return franz_go.run(bootstrap, tests, **limits)
 
-    return [Suite("franz-go", franz_go.TITLE, franz_go.SKIPS, franz_go.ELSEWHERE, run_franz_go)]
+    def run_kafka_python(bootstrap: str) -> dict[str, Result]:
+        return kafka_python.run(bootstrap, tests=options.test, timeout_s=options.timeout)
+
+    elsewhere = {**kafka_python.ELSEWHERE, **kafka_python.AIOKAFKA}
+    return [
+        Suite("franz-go", franz_go.TITLE, franz_go.SKIPS, franz_go.ELSEWHERE, run_franz_go),
+        Suite("kafka-python", kafka_python.TITLE, kafka_python.SKIPS, elsewhere, run_kafka_python),
+    ]
 
 
 def _both(suite: Suite, kafka: Broker) -> tuple[dict[str, Result], dict[str, Result]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compat_tests.suites import franz_go
+from compat_tests.suites import franz_go, kafka_python
 from compat_tests.suites.results import Result, Skip, Status, judge, summary, table
 from wire.api_keys import ApiKey
 
@@ -84,3 +84,26 @@ def test_go_output_is_read_line_by_line():
 
 def test_no_output_is_no_result():
     assert franz_go.parse("PASS\n") == {}
+
+
+def test_a_listed_failure_counts_only_while_the_api_is_not_advertised():
+    listed = Skip("TestX", "needs it", ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, may_fail=True)
+    assert [v.word for v in judge({"TestX": PASSED}, {"TestX": FAILED}, [listed], {})] == ["listed"]
+    assert [v.word for v in judge({"TestX": PASSED}, {"TestX": FAILED}, [listed], OFFERED)] == ["WORSE"]
+
+
+JUNIT = """<testsuites><testsuite>
+<testcase classname="test.integration.test_a" name="test_one" time="0.5"/>
+<testcase name="test_two[gzip]" time="1"><failure message="assert 1 == 2&#10;more">trace</failure></testcase>
+<testcase name="test_three" time="0"><error message="no fixture">trace</error></testcase>
+<testcase name="test_four" time="0"><skipped message="too old"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_a_junit_report_is_read():
+    assert kafka_python.parse(JUNIT) == {
+        "test_one": Result(Status.PASSED, 0.5),
+        "test_two[gzip]": Result(Status.FAILED, 1.0, "assert 1 == 2"),
+        "test_three": Result(Status.FAILED, 0.0, "no fixture"),
+        "test_four": Result(Status.SKIPPED, 0.0, "too old"),
+    }
