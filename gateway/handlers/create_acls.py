@@ -7,10 +7,10 @@ from wire.errors import ErrorCode
 from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 REQUEST: Final = CreateAclsRequest
+NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."
 
 
 async def handle(_ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     """Say of each that security is off."""
-    error = ErrorCode.SECURITY_DISABLED
-    result = AclCreationResult(error_code=error, error_message=error.message)
+    result = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=(result,) * len(request.creations))

@@ -7,10 +7,10 @@ from wire.errors import ErrorCode
 from wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 REQUEST: Final = DeleteAclsRequest
+NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."
 
 
 async def handle(_ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Say of each filter that security is off."""
-    error = ErrorCode.SECURITY_DISABLED
-    result = DeleteAclsFilterResult(error_code=error, error_message=error.message)
+    result = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return DeleteAclsResponse(filter_results=(result,) * len(request.filters))

@@ -7,9 +7,9 @@ from wire.errors import ErrorCode
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 REQUEST: Final = DescribeAclsRequest
+NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."
 
 
 async def handle(_ctx: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Say that security is off."""
-    error = ErrorCode.SECURITY_DISABLED
-    return DescribeAclsResponse(error_code=error, error_message=error.message)
+    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
