@@ -22,6 +22,9 @@ USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
+MAX_CHANGES: Final = 10_000
+"""How much one request may change, as in Kafka."""
+
 _MAX_INT: Final = 2**31 - 1
 _MAX_LONG: Final = 2**63 - 1
 _CLIENT_QUOTAS: Final[Mapping[str, float]] = {
@@ -58,15 +61,17 @@ def alter_client_quotas(
         names = {part.entity_type: part.entity_name for part in entry.entity}
         asked.setdefault(tuple(sorted(names.items())), []).append(entry)
     records: list[Message] = []
-    answers: list[alter.AlterClientQuotasResponseEntryData] = []
+    errors: dict[QuotaEntity, RefusedError | None] = dict.fromkeys(asked)
     for entity, entries in asked.items():
-        error = None
         try:
             records += _changes(image, entity, entries)
         except RefusedError as refused:
-            error = refused
-        answers.append(_answer(entity, error))
-    return [] if request.validate_only else records, alter.AlterClientQuotasResponse(entries=tuple(answers))
+            errors[entity] = refused
+    if len(records) > MAX_CHANGES:
+        errors = dict.fromkeys(asked, RefusedError(ErrorCode.POLICY_VIOLATION, f"At most {MAX_CHANGES} at a time."))
+        records.clear()
+    answers = tuple(_answer(entity, error) for entity, error in errors.items())
+    return [] if request.validate_only else records, alter.AlterClientQuotasResponse(entries=answers)
 
 
 def _answer(entity: QuotaEntity, error: RefusedError | None) -> alter.AlterClientQuotasResponseEntryData:

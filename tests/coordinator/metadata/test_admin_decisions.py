@@ -117,6 +117,12 @@ class TestQuotas:
         assert [each.error_code for each in answers] == [ErrorCode.INVALID_REQUEST]
         assert shard.image.quotas == {}
 
+    def test_too_much_at_once_is_refused(self, shard):
+        many = [entry((("user", f"{number}"),), producer_byte_rate=1.0) for number in range(10_001)]
+        assert {each.error_code for each in set_quotas(shard, *many)} == {ErrorCode.POLICY_VIOLATION}
+        assert shard.image.quotas == {}
+        assert {each.error_code for each in set_quotas(shard, *many[1:])} == {0}
+
     @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), 1e30, 1.5, float("inf")])
     def test_rates_of_bytes_are_positive_whole_numbers(self, shard, value):
         assert set_quotas(shard, entry(USER, producer_byte_rate=value))[0].error_code == ErrorCode.INVALID_REQUEST
