@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.context import RequestContext
 from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH
+from gateway.runtime.replica import ReplicaOfflineError
 from wire.errors import ErrorCode
 from wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -27,8 +28,12 @@ async def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> Describ
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(METADATA_KEY.topic, METADATA_KEY.index)]:
         return _unknown(request)
+    try:
+        topic = DescribeQuorumResponseTopicData(topic_name=METADATA_KEY.topic, partitions=(_described(ctx),))
+    except ReplicaOfflineError:  # its disk failed; it is loaded again before long, and clients ask again
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return DescribeQuorumResponse(error_code=error, error_message=error.message)
     host, port = ctx.services.advertised[ctx.listener]
-    topic = DescribeQuorumResponseTopicData(topic_name=METADATA_KEY.topic, partitions=(_described(ctx),))
     node = Node(node_id=ctx.services.config.node_id, listeners=(Listener(name=ctx.listener, host=host, port=port),))
     return DescribeQuorumResponse(topics=(topic,), nodes=(node,) if ctx.api_version >= NODES_SINCE else ())
 

@@ -207,17 +207,32 @@ def test_features_in_force_are_shown_with_an_epoch_that_grows(client):
     assert shown()[1] == before
 
 
-def test_the_quorum_is_this_broker(shared_broker, client):
+def quorum_request():
     part = DescribeQuorumRequestPartitionData(partition_index=0)
     asked = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=(part,))
-    answer = client.call(DescribeQuorumRequest(topics=(asked,)))
+    return DescribeQuorumRequest(topics=(asked,))
+
+
+def test_the_quorum_has_no_leader_while_its_log_does_not_serve(broker_log):
+    with ThreadBroker() as broker, RawClient(broker.address) as client:
+        broker.env.faults.write_full = broker.env.faults.read_error = 1.0
+        assert set_quota(client) == ErrorCode.KAFKA_STORAGE_ERROR
+        answer = client.call(quorum_request())
+        assert (answer.error_code, answer.topics) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, ())
+        broker.env.faults.write_full = broker.env.faults.read_error = 0
+        assert set_quota(client) == 0
+        assert client.call(quorum_request()).error_code == 0
+
+
+def test_the_quorum_is_this_broker(shared_broker, client):
+    answer = client.call(quorum_request())
     (found,) = answer.topics[0].partitions
     (voter,) = found.current_voters
     assert (found.leader_id, voter.replica_id, voter.log_end_offset) == (1, 1, found.high_watermark)
     (node,) = answer.nodes
     assert (node.listeners[0].host, node.listeners[0].port) == shared_broker.address
     set_quota(client, 77.0)
-    (later,) = client.call(DescribeQuorumRequest(topics=(asked,))).topics[0].partitions
+    (later,) = client.call(quorum_request()).topics[0].partitions
     assert later.high_watermark > found.high_watermark
 
 
