@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from compat_tests.every_version import Stage, comparable, script
+from coordinator.metadata.image import SUPPORTED_FEATURES
 from wire.api_keys import ApiKey
 from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from wire.messages.alter_client_quotas import (
@@ -319,18 +321,34 @@ def _update_features(stage: Stage, version: int) -> Iterator[Any]:
         for dry in (True, False) if version >= 1 else (False,):
             request = UpdateFeaturesRequest(feature_updates=update, validate_only=dry)
             yield told(stage.wire.call(ApiKey.UPDATE_FEATURES, version, request))
-    yield _level(stage)
-    if version >= 1:
-        lower = UpdateFeaturesRequest(
-            feature_updates=(
-                FeatureUpdateKey(
-                    feature="metadata.version", max_version_level=NEWEST_METADATA - 1, upgrade_type=SAFE_DOWNGRADE
-                ),
-            ),
-            validate_only=True,
-        )
-        yield told(stage.wire.call(ApiKey.UPDATE_FEATURES, version, lower))
-        yield _level(stage)
+    yield _level(stage, "metadata.version")
+    for name, (lowest, highest) in sorted(SUPPORTED_FEATURES.items()):
+        if version >= 1:
+            for level, kind in itertools.product(
+                (lowest - 1, lowest, highest - 1, highest, highest + 1), (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)
+            ):
+                yield name, level, kind, _update(stage, version, name, level, kind, dry=True)
+            yield _level(stage, name)
+
+
+def levels_there_and_back(stage: Stage) -> Iterator[Any]:
+    """Every feature that can be switched off goes down, in both ways, and up again to where it was."""
+    for name in sorted(name for name, (lowest, _) in SUPPORTED_FEATURES.items() if lowest == 0):
+        ((_, highest),) = _level(stage, name)
+        for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+            try:
+                for level in range(highest - 1, -1, -1):
+                    yield name, level, _update(stage, 2, name, level, kind)
+                    yield _level(stage, name)
+            finally:
+                _update(stage, 2, name, highest, UPGRADE)
+            yield _level(stage, name)
+
+
+def _update(stage: Stage, version: int, name: str, level: int, kind: int, *, dry: bool = False) -> Any:
+    update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+    request = UpdateFeaturesRequest(feature_updates=(update,), validate_only=dry)
+    return told(stage.wire.call(ApiKey.UPDATE_FEATURES, version, request))
 
 
 def feature_updates(version: int) -> list[tuple[FeatureUpdateKey, ...]]:
@@ -368,13 +386,14 @@ def feature_updates(version: int) -> list[tuple[FeatureUpdateKey, ...]]:
     return updates
 
 
-def _level(stage: Stage) -> Any:
+def _level(stage: Stage, name: str) -> Any:
+    settle(stage)
     request = ApiVersionsRequest(client_software_name="every-version", client_software_version="1.0")
     answer = stage.wire.call(ApiKey.API_VERSIONS, 4, request)
     return [
         (feature.min_version_level, feature.max_version_level)
         for feature in answer.finalized_features
-        if feature.name == "metadata.version"
+        if feature.name == name
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from compat_tests import every_version_security  # noqa: F401 - it registers scripts
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import SCRIPTS, Stage, Wire, advertised, comparable
-from compat_tests.every_version_admin import config_resources_other_than_topics
+from compat_tests.every_version_admin import config_resources_other_than_topics, levels_there_and_back
 from compat_tests.every_version_transactions import refused_batches
 from wire.api_keys import ADVERTISED, ApiKey
 
@@ -59,13 +60,14 @@ def test_batches_outside_of_transactions_are_refused_as_kafka_refuses_them(
     assert found == {}, "each path with (Kafka's, ours)"
 
 
-def test_configs_of_groups_and_client_metrics_are_kafkas(comparison: Comparison) -> None:
+@pytest.mark.parametrize("play", [config_resources_other_than_topics, levels_there_and_back])
+def test_administration_step_by_step_is_kafkas(comparison: Comparison, play: Callable[[Stage], Iterator[Any]]) -> None:
     assert comparison.kafka is not None, "no real Kafka to compare with"
-    name = f"configured-{secrets.token_hex(3)}"
+    name = f"played-{secrets.token_hex(3)}"
     observed: list[list[Any]] = []
     for broker in (comparison.kafka, comparison.odradek):
         with Wire(broker.bootstrap) as wire:
-            observed.append([comparable(each) for each in config_resources_other_than_topics(Stage(wire, name, "1"))])
+            observed.append([comparable(each) for each in play(Stage(wire, name, "1"))])
     assert dict(differences(*observed)) == {}, "each path with (Kafka's, ours)"
 
 
