@@ -40,6 +40,7 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
 
 
 async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    await ctx.take_turns()
     try:
         return await ctx.services.groups.call(
             group.group_id,

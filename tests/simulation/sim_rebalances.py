@@ -205,6 +205,7 @@ def simulate(seed: int) -> tuple[Book, str]:
                         await trio.sleep(chance.uniform(0, 3))
                     if chance.random() < 0.2:
                         stand_still(chance.uniform(0, SESSION_MS / 1000 - HEARTBEAT_S - 2))
+                        await trio.sleep(3)  # stood still again at once, the members would have been silent for longer
 
     async def _all_are_gone() -> None:
         client = SimClient(world, "admin", BROKER)
