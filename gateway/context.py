@@ -12,7 +12,6 @@ from gateway.services import Services
 from partitions.results import Isolation
 from wire.api_keys import ApiKey
 
-
 TURN_EVERY: Final = 500
 """How many of the things that a client listed are handled before others get a turn; it takes some milliseconds."""
 
