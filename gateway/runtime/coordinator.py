@@ -27,6 +27,12 @@ S = TypeVar("S", bound=Shard)
 RELOAD_RETRY_MS: Final = 1000
 """How soon a shard that had to be discarded is loaded again when nobody asks for it."""
 
+LAST_WORD_TURNS: Final = 8
+"""How many turns of the scheduler connections get to read what has come, before anybody is given up for silence.
+
+One is enough for a request on an open connection, some more for a connection that was only just accepted.
+"""
+
 
 class Coordinator(Generic[S]):
     """All shards of one kind on this broker. `make` builds an empty one, `publish` is as `ShardRuntime` wants it."""
@@ -114,6 +120,7 @@ class Coordinator(Generic[S]):
             self._all_known = True
         while True:
             await self._sleep_until_due()
+            await self._let_members_speak()
             for runtime in list(self._shards.values()):
                 if runtime.discarded:
                     await self._load(runtime)
@@ -136,6 +143,15 @@ class Coordinator(Generic[S]):
         with trio.move_on_after(max(self._wake_at_ms - now_ms, 0) / 1000):
             await self._earlier.wait()
         self._wake_at_ms = 0
+
+    async def _let_members_speak(self) -> None:
+        """Wait until what lies unread in the connections is handled.
+
+        When this process stood still (a busy machine, a suspended container), deadlines have passed whose heartbeats
+        came in time. Sockets and timers wake in any order then: whoever did speak must be heard first.
+        """
+        for _ in range(LAST_WORD_TURNS):
+            await trio.lowlevel.checkpoint()
 
     def stop(self) -> None:
         """Tell everyone who waits that this is no longer their coordinator."""
