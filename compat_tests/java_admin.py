@@ -118,7 +118,7 @@ def reassignments(side: Side) -> Any:
 def looking_around(side: Side) -> Any:
     """What the other tools say: of security that there is none, of the quorum that it is one."""
     quorum = shown(side, "kafka-metadata-quorum", "describe", "--status")[1]
-    kept = ("LeaderId", "LeaderEpoch", "MaxFollowerLag:", "CurrentObservers")
+    kept = ("LeaderId", "MaxFollowerLag:", "CurrentObservers")
     versions = run_tool("kafka-broker-api-versions", side.bootstrap).stdout
     supported = {int(key) for key in re.findall(r"\((\d+)\): \d", versions)}
     with properties_file() as config:

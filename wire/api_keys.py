@@ -229,7 +229,8 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_GROUPS: (0, 6),
     ApiKey.LIST_GROUPS: (0, 5),
     ApiKey.SASL_HANDSHAKE: (0, 1),
-    # Trap 5: 5 asks the broker to check the cluster and node ids that the client expects (KIP-1242).
+    # Trap 5: 5 asks the broker to check the cluster and node ids that the client expects (KIP-1242). Kafka 4.3 serves
+    # 4 as well.
     ApiKey.API_VERSIONS: (0, 4),
     ApiKey.CREATE_TOPICS: (2, 7),
     # 6 names topics by id.
