@@ -16,7 +16,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from random import Random
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.messages.leave_group import LeaveGroupRequest
+from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from wire.messages.offset_commit import OffsetCommitRequest
 from wire.messages.offset_delete import OffsetDeleteRequest
 from wire.messages.offset_fetch import (
@@ -131,7 +132,7 @@ class ShardChannel:
 
     def _operate(self, request: Any, caller: Caller, token: Token) -> list[Outcome]:
         shard = self._shard
-        if isinstance(request, DescribeGroupsRequest | OffsetFetchRequest):
+        if isinstance(request, DescribeGroupsRequest | OffsetFetchRequest | ListGroupsRequest):
             self._answers[self._waiting.pop(token)] = None
             return []
         if isinstance(request, DeleteGroupsRequest):
@@ -332,6 +333,9 @@ class Play:
             except OSError as error:
                 return {f"consumer {consumer}": f"no answer: {error!r}"}
         for consumer, answer in answers.items():
+            if isinstance(answer, ListGroupsResponse):
+                ours = tuple(each for each in answer.groups if each.group_id == self._group)
+                answers[consumer] = replace(answer, groups=ours)
             side.hear(consumer, answer)
         waiting = [number for number, belief in enumerate(side.beliefs) if belief.waits_for is not None]
         unasked = side.channel.spoke_unasked([each for each in waiting if each not in lost])

@@ -15,6 +15,7 @@ from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.list_groups import ListGroupsRequest
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from wire.messages.offset_fetch import (
@@ -40,6 +41,7 @@ VERSIONS: Final[Mapping[str, Mapping[ApiKey, int]]] = {
         ApiKey.OFFSET_FETCH: 1,
         ApiKey.DESCRIBE_GROUPS: 1,
         ApiKey.DELETE_GROUPS: 0,
+        ApiKey.LIST_GROUPS: 2,
         ApiKey.OFFSET_DELETE: 0,
     },
     "middle": {
@@ -51,6 +53,7 @@ VERSIONS: Final[Mapping[str, Mapping[ApiKey, int]]] = {
         ApiKey.OFFSET_FETCH: 7,
         ApiKey.DESCRIBE_GROUPS: 4,
         ApiKey.DELETE_GROUPS: 1,
+        ApiKey.LIST_GROUPS: 3,
         ApiKey.OFFSET_DELETE: 0,
     },
     "new": {
@@ -62,11 +65,14 @@ VERSIONS: Final[Mapping[str, Mapping[ApiKey, int]]] = {
         ApiKey.OFFSET_FETCH: 9,
         ApiKey.DESCRIBE_GROUPS: 6,
         ApiKey.DELETE_GROUPS: 2,
+        ApiKey.LIST_GROUPS: 5,
         ApiKey.OFFSET_DELETE: 0,
     },
 }
 NOTES: Final = ("", "note", "x" * 4096, "x" * 4097)
 """What stands beside an offset; the last is too long."""
+STATES: Final = ("Stable", "empty", "PreparingRebalance", "Asleep")
+TYPES: Final = ("classic", "Consumer", "share", "none")
 PROTOCOLS: Final = (("range",), ("range",), ("range", "sticky"), ("sticky",))
 
 
@@ -149,6 +155,7 @@ class Author:
             self._describe: 2,
             self._delete_offsets: 1,
             self._delete_group: 1,
+            self._list: 1,
         }
         [kind] = self._chance.choices(list(kinds), list(kinds.values()))
         return kind(consumer, belief)
@@ -283,6 +290,13 @@ class Author:
     def _describe(self, consumer: Consumer, _: Belief) -> Step:
         request = DescribeGroupsRequest(groups=(self._group, f"{self._group}-unknown"))
         return Step("describes", consumer.number, ApiKey.DESCRIBE_GROUPS, lambda _: request)
+
+    def _list(self, consumer: Consumer, _: Belief) -> Step:
+        states = tuple(self._chance.sample(STATES, self._chance.randrange(3)))
+        types = tuple(self._chance.sample(TYPES, self._chance.randrange(3)))
+        newest = consumer.version(ApiKey.LIST_GROUPS) >= 5
+        request = ListGroupsRequest(states_filter=states, types_filter=types) if newest else ListGroupsRequest()
+        return Step(f"lists {request}", consumer.number, ApiKey.LIST_GROUPS, lambda _: request)
 
     def _delete_group(self, consumer: Consumer, _: Belief) -> Step:
         request = DeleteGroupsRequest(groups_names=(self._group,))

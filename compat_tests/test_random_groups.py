@@ -19,7 +19,7 @@ from compat_tests.random_groups import PARTITIONS
 from compat_tests.raw_groups import find_coordinator
 
 CONSUMERS = 4
-SCRIPTS = 12
+SCRIPTS = 8
 """For each seed, so many groups, one after the other."""
 STEPS = 60
 

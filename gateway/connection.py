@@ -137,7 +137,10 @@ class Connection:
             raise PeerError(str(error)) from error
 
     async def _handle(self, frame: memoryview) -> None:
-        call = await self._open(frame)
+        if self._dispatcher.is_large(frame):
+            call = await self._services.env.run_blocking(lambda: self._open(frame))
+        else:
+            call = self._open(frame)
         if call.pipelined:
             await self._begin(call, len(frame))
             return
@@ -148,11 +151,7 @@ class Connection:
         finally:
             call.ctx.finish()
 
-    async def _open(self, frame: memoryview) -> Call:
-        if self._dispatcher.is_large(frame):
-            return await self._services.env.run_blocking(
-                lambda: self._dispatcher.open(frame, self.transport, self._listener)
-            )
+    def _open(self, frame: memoryview) -> Call:
         return self._dispatcher.open(frame, self.transport, self._listener)
 
     async def _begin(self, call: Call, size_bytes: int) -> None:

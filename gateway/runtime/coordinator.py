@@ -113,18 +113,21 @@ class Coordinator(Generic[S]):
             self._earlier.set()
 
     async def run(self) -> None:
-        """Load the shards that have a log, then call shards when something in them is due; until cancelled."""
+        """Load the shards that have a log, and call shards when something in them is due; until cancelled.
+
+        A shard that loads slowly holds up no other.
+        """
         async with trio.open_nursery() as nursery:
             for partition in await self._replicas.stored(self.topic):
                 nursery.start_soon(self._load, self._shard(partition))
             self._all_known = True
-        while True:
-            await self._sleep_until_due()
-            await self._let_members_speak()
-            for runtime in list(self._shards.values()):
-                if runtime.discarded:
-                    await self._load(runtime)
-                runtime.on_time()
+            while True:
+                await self._sleep_until_due()
+                await self._let_members_speak()
+                for runtime in list(self._shards.values()):
+                    if runtime.discarded:
+                        nursery.start_soon(self._load, runtime)
+                    runtime.on_time()
 
     async def _load(self, runtime: ShardRuntime[S]) -> None:
         if runtime.state is not ShardState.NEW:

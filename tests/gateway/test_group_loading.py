@@ -1,10 +1,16 @@
 """Group shards that load, or cannot: what their clients are told."""
 
+import threading
+
 import pytest
+import trio
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient
-from gateway_groups import commit_error, committed, described, find, join_request
+from gateway_groups import commit_error, committed, described, find, join_request, joined
 
+from coordinator.groups.partitioner import partition_for
+from gateway.runtime.groups import OFFSETS_TOPIC
+from gateway.runtime.shards import ShardRuntime
 from wire.errors import ErrorCode
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
@@ -60,3 +66,29 @@ def test_a_shard_that_cannot_be_read_sends_fetchers_of_offsets_to_look_elsewhere
             "partition": answer.topics[0].partitions[0].error_code if answer.topics else 0,
         }
         assert codes == {**dict.fromkeys(codes, 0), where: ErrorCode.NOT_COORDINATOR}
+
+
+def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monkeypatch):
+    slow, quick = "g", next(name for name in "abcdef" if partition_for(name, 2) != partition_for("g", 2))
+    may_load, replay_log = threading.Event(), ShardRuntime._replay_log
+
+    async def held(runtime, shard):
+        key = runtime.replica.key
+        if key.topic == OFFSETS_TOPIC and key.index == partition_for(slow, 2):
+            assert await trio.to_thread.run_sync(may_load.wait, 60)
+        await replay_log(runtime, shard)
+
+    with ThreadBroker(f"lmdb://{tmp_path}/data", offsets_topic_num_partitions=2) as broker:
+        with RawClient(broker.address) as client:
+            client.create_topic("t")
+            assert find(client, slow) == 0
+            assert [commit_error(client, name, 5) for name in (slow, quick)] == [0, 0]
+        broker.stop()
+        monkeypatch.setattr(ShardRuntime, "_replay_log", held)
+        broker.start()
+        with RawClient(broker.address) as client:
+            assert committed(client, quick) == {("t", 0): 5}
+            assert joined(client, quick).generation_id == 1  # which a timer ends
+            assert described(client, slow).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            may_load.set()
+            assert committed(client, slow) == {("t", 0): 5}
