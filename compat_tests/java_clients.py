@@ -79,20 +79,24 @@ class JavaVm:
 
     def seconds(self, count: int) -> Any:
         """A Duration."""
-        return self._gateway.jvm.java.time.Duration.ofSeconds(count)  # type: ignore[union-attr]
+        return self.millis(1000 * count)
+
+    def millis(self, count: int) -> Any:
+        """A Duration."""
+        return self._gateway.jvm.java.time.Duration.ofMillis(count)  # type: ignore[union-attr]
 
 
 class JavaProducer:
-    """A transactional KafkaProducer. Every method raises JavaError."""
+    """A KafkaProducer, transactional if it has an id for that. Every method raises JavaError."""
 
-    def __init__(self, java: JavaVm, bootstrap: str, transactional_id: str, **settings: str) -> None:
+    def __init__(self, java: JavaVm, bootstrap: str, transactional_id: str | None, **settings: str) -> None:
         told = {key.replace("_", "."): value for key, value in settings.items()}
+        told["bootstrap.servers"] = bootstrap
+        if transactional_id is not None:
+            told["transactional.id"] = transactional_id
         with _translated():
             self._java = java
-            self._producer = java.new(
-                f"{_CLIENTS}.producer.KafkaProducer",
-                java.properties({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, **told}),
-            )
+            self._producer = java.new(f"{_CLIENTS}.producer.KafkaProducer", java.properties(told))
 
     def init(self) -> None:
         """Take the id up, and fence whoever had it."""
@@ -145,7 +149,7 @@ class JavaProducer:
 
 
 class JavaConsumer:
-    """A KafkaConsumer of one partition, or one that only asks for a group's offsets."""
+    """A KafkaConsumer of partitions that it is told, or one that only asks for a group's offsets."""
 
     def __init__(self, java: JavaVm, bootstrap: str, **settings: str) -> None:
         told = {key.replace("_", "."): value for key, value in settings.items()}
@@ -177,10 +181,28 @@ class JavaConsumer:
                 deadline.check(found)
         return found
 
-    def _places(self, place: Any) -> Any:
-        places = self._java.new("java.util.HashSet")
-        places.add(place)
-        return places
+    def assign_from_beginning(self, topic: str, partitions: int) -> None:
+        """Read all partitions of a topic."""
+        places = self._places(*[self._java.partition(topic, index) for index in range(partitions)])
+        with _translated():
+            self._consumer.assign(places)
+            self._consumer.seekToBeginning(places)
+
+    def poll(self) -> list[tuple[int, int, str]]:
+        """(partition, offset, value) of what comes within a moment."""
+        with _translated():
+            records = self._consumer.poll(self._java.millis(200)).iterator()
+            found: list[tuple[int, int, str]] = []
+            while records.hasNext():
+                each = records.next()
+                found.append((each.partition(), each.offset(), each.value()))
+        return found
+
+    def _places(self, *places: Any) -> Any:
+        found = self._java.new("java.util.HashSet")
+        for place in places:
+            found.add(place)
+        return found
 
     def close(self) -> None:
         with _translated():
