@@ -114,3 +114,15 @@ def committed_offset(client, topic, group="g"):
 def stable_and_aborted(client, topic, partition=0):
     part = client.fetch(topic, 0, partition, isolation_level=1)
     return part.last_stable_offset, [one.first_offset for one in part.aborted_transactions]
+
+
+def settled(client, topic, partition=0):
+    """The committed values of a partition in which nothing is open. A marker may be there twice after a crash."""
+    part = client.fetch(topic, 0, partition, isolation_level=1)
+    assert (part.last_stable_offset, part.aborted_transactions) == (part.high_watermark, ())
+    return [
+        record.value
+        for header, batch in client.fetch_all(topic, partition)
+        if not header.is_control
+        for record in batch
+    ]

@@ -114,3 +114,7 @@ def test_find_hanging(bootstrap, topic, opened):
         assert find_hanging(target, forgetful, [(topic, (1,))], 2**60) == []
         assert find_hanging(target, forgetful, [(topic, ())], 0) == []
         assert find_hanging(target, admin, [(topic, ())], 2**60) == []
+
+
+def test_a_pattern_needs_a_newer_broker(odradek):
+    assert "ListTransactions v2" in odradek("transactions", "list", "--pattern", "pay.*", code=1).stderr
