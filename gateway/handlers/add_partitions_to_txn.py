@@ -53,7 +53,7 @@ async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Add
 
 async def _codes(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, version: int) -> _Codes:
     places = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    codes: _Codes = {place: _existence(ctx, *place) for place in places}
+    codes: _Codes = {place: await _existence(ctx, *place) for place in places}
     if any(codes.values()):
         return {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
     try:
@@ -62,7 +62,8 @@ async def _codes(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, vers
         return dict.fromkeys(places, unavailable.error)
 
 
-def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
+async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
+    await ctx.take_turns()
     image = ctx.services.metadata.image.topic(topic)
     exists = image is not None and 0 <= index < len(image.partitions)
     return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
