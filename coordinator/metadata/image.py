@@ -23,7 +23,7 @@ ScramKey = tuple[str, int]
 NO_LEADER: Final = -1
 _NO_CONFIGS: Final[Mapping[str, str]] = {}
 
-SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {"metadata.version": (7, 30)}
+SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {"metadata.version": (7, 30), "transaction.version": (0, 2)}
 """Feature levels that this broker can serve (KIP-584): 30 is what Kafka calls 4.3-IV0."""
 
 
