@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import compat_tests.every_version_consumer_groups  # noqa: F401 - its scripts join the others
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import SCRIPTS, Stage, Wire, advertised, comparable
 from compat_tests.every_version_transactions import refused_batches

@@ -3,10 +3,14 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from coordinator.groups.consumer.member import ConsumerMember, Held, Partitions
 from coordinator.groups.consumer.member_state import ConsumerGroupState
+
+FIRST_EPOCH: Final = 1
+"""Of a group that nothing is known of yet, and of its target: the first real ones are 2."""
 
 Owners = dict[tuple[UUID, int], str]
 
@@ -39,7 +43,7 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         """Of the topics subscribed to, as they were when the epoch was last raised."""
         self.has_partition_metadata = False
@@ -51,7 +55,7 @@ class ConsumerGroup:
         """Who holds a partition, as assigned or as revoking."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.target: dict[str, Partitions] = {}
-        self.target_epoch = 0
+        self.target_epoch = FIRST_EPOCH
         self.target_timestamp_ms = 0
 
     def copy(self) -> "ConsumerGroup":

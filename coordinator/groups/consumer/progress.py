@@ -31,9 +31,8 @@ def progress(
     table: ConsumerTable, draft: Draft, member_id: str, owned: Owned, change: SubscriptionChange
 ) -> ConsumerMember:
     """Raise the group epoch if need be, update the target, and move the member one step; returns it as it is then."""
-    forced = draft.group.epoch == 0 or change.reassign
-    if forced or has_new_metadata(table, draft.group_id):
-        raise_epoch(table, draft, forced=forced)
+    if change.reassign or has_new_metadata(table, draft.group_id):
+        raise_epoch(table, draft, forced=change.reassign)
     update_target(table, draft)
     group = draft.group
     member = group.members[member_id]
