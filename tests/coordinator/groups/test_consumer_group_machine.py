@@ -1,7 +1,7 @@
 """Members of a consumer group join, heartbeat at odd times, lose answers, crash, leave and commit; topics come and go.
 
-After each step the world compares the state with its replay; here stands what clients rely on: a partition has one owner
-at most, epochs never go back, a stale epoch commits nothing, and all is assigned once everybody goes on for a while.
+After each step the world compares the state with its replay; here stands what clients rely on: a partition has one
+owner at most, epochs never go back, a stale epoch commits nothing, and all is assigned once everybody goes on.
 """
 
 from dataclasses import dataclass, field

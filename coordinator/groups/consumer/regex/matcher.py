@@ -4,7 +4,7 @@ The tree becomes instructions (Thompson's construction). A state is the set of i
 kind of the last character; the step from a state by a character is computed once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from coordinator.groups.consumer.regex.classes import WORD
@@ -19,10 +19,10 @@ from coordinator.groups.consumer.regex.syntax import (
     Sequence,
 )
 
-MAX_INSTRUCTIONS: Final = 2_000
-"""How large a machine may be. What is refused so has counts of counts."""
-MAX_REMEMBERED: Final = 10_000
-"""How many steps are remembered."""
+MAX_INSTRUCTIONS: Final = 5_000
+"""How large a machine may be. What is refused so has counts of counts; RE2 takes more."""
+MAX_STATES: Final = 1_000
+"""How many states are remembered, with the steps between them."""
 
 
 @dataclass(slots=True)
@@ -34,8 +34,13 @@ class Instruction:
     then: tuple[int, ...] = ()
 
 
-State = tuple[frozenset[int], str]
-"""Instructions to go on from, and the last character ("" at the start)."""
+@dataclass(slots=True, eq=False)
+class State:
+    """Instructions to go on from, what the last character was ("" at the start), and the steps known from here."""
+
+    instructions: frozenset[int]
+    last: str
+    steps: dict[str, "State"] = field(default_factory=dict[str, "State"])
 
 
 class Matcher:
@@ -45,42 +50,45 @@ class Matcher:
         self._program: list[Instruction] = []
         self._accept = self._add(Instruction())
         first = self._compile(Parser(text).parse(), self._accept)
-        self._start: State = (frozenset((first,)), "")
-        self._steps: dict[tuple[State, str], State] = {}
+        self._start = State(frozenset((first,)), "")
+        self._states: dict[tuple[frozenset[int], str], State] = {}
 
     def matches(self, name: str) -> bool:
         """Whether the expression matches `name` as a whole."""
         state = self._start
         for char in name:
-            step = self._steps.get((state, char))
+            step = state.steps.get(char)
             if step is None:
-                step = self._remember(state, char)
-            if not step[0]:
+                step = self._step(state, char)
+            if not step.instructions:
                 return False
             state = step
         return self._accept in self._reachable(state, "")
 
-    def _remember(self, state: State, char: str) -> State:
-        if len(self._steps) >= MAX_REMEMBERED:
-            self._steps.clear()
+    def _step(self, state: State, char: str) -> State:
+        if len(self._states) >= MAX_STATES:
+            self._states.clear()
+            self._start.steps.clear()
         found = (self._program[at] for at in self._reachable(state, char))
         nexts = frozenset(to for each in found if each.chars is not None and char in each.chars for to in each.then)
-        kind = "w" if char in WORD else "-"
-        step = self._steps[state, char] = (nexts, kind)
+        key = (nexts, "w" if char in WORD else "-")
+        step = self._states.get(key)
+        if step is None:
+            step = self._states[key] = State(*key)
+        state.steps[char] = step
         return step
 
     def _reachable(self, state: State, char: str) -> set[int]:
         """Every instruction that can be come to without reading, before `char` ("" at the end)."""
-        starts, last = state
         seen: set[int] = set()
-        todo = list(starts)
+        todo = list(state.instructions)
         while todo:
             at = todo.pop()
             if at in seen:
                 continue
             seen.add(at)
             each = self._program[at]
-            if each.chars is None and _holds(each.assertion, last, char):
+            if each.chars is None and _holds(each.assertion, state.last, char):
                 todo += each.then
         return seen
 

@@ -1,6 +1,7 @@
 """From the text of a regular expression to a tree, by RE2's rules (https://github.com/google/re2/wiki/Syntax)."""
 
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeAlias
@@ -14,6 +15,7 @@ MAX_DEPTH: Final = 100
 MAX_BYTES: Final = 4096
 """How long an expression may be."""
 
+_OPERATORS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _UNICODE_END: Final = 0x110000
 _ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
@@ -117,12 +119,11 @@ class Parser:
 
     def _repetition(self) -> tuple[int, int | None] | None:
         """A repetition operator, lazy or not, if there is one: as a whole both match alike."""
-        bounds: tuple[int, int | None] | None = None
-        for operator, found in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
-            if self._take(operator):
-                bounds = found
+        bounds = _OPERATORS.get(self._peek())
         if bounds is None:
             bounds = self._counts()
+        else:
+            self._at += 1
         if bounds is not None:
             self._take("?")
         return bounds
@@ -343,4 +344,5 @@ class Parser:
 
 
 def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 4
+    """Whether it is a count: no leading zero, and not so long that nobody means it."""
+    return text.isascii() and text.isdecimal() and len(text) <= 4 and (text == "0" or text[0] != "0")
