@@ -22,6 +22,8 @@ from coordinator.shard import Token
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
+_NOTHING_SAID = (None, None, None, None)
+
 OWN_MEMBER_ID_VERSION = 1
 """From this version a member brings its id with its first heartbeat (KIP-1082)."""
 
@@ -117,6 +119,9 @@ def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, cal
     """The member with everything that the request says about it; what is null has not changed."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
+    said = (names, regex, request.rack_id, request.server_assignor)
+    if said == _NOTHING_SAID and timeout_ms == -1 and _comes_from(member, request, caller):
+        return member
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -129,6 +134,12 @@ def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, cal
         client_host=caller.client_host,
         classic=None,
     )
+
+
+def _comes_from(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
+    """Whether it is the same client as before, by what it says of itself and what its connection says."""
+    who = (request.instance_id, caller.client_id, caller.client_host, None)
+    return who == (member.instance_id, member.client_id, member.client_host, member.classic)
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

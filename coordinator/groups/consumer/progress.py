@@ -23,7 +23,7 @@ class SubscriptionChange:
 
 def save_member(draft: Draft, before: ConsumerMember, member: ConsumerMember) -> None:
     """Write who the member is, if that is news."""
-    if member != before or member.member_id not in draft.group.members:
+    if (member is not before and member != before) or member.member_id not in draft.group.members:
         draft.write(records.member_record(draft.group_id, member))
 
 
@@ -36,6 +36,8 @@ def progress(
     update_target(table, draft)
     group = draft.group
     member = group.members[member_id]
+    if member.is_at(group.target_epoch) and not change.changed:
+        return member  # as with most heartbeats
     ids = topic_ids(group, member, table.image())
     step = Step(group, ids, owned, target_of(group, member_id), group.target_epoch)
     moved = reconcile(member, step, subscription_changed=change.changed)

@@ -25,8 +25,6 @@ class Step:
 
 def reconcile(member: ConsumerMember, step: Step, *, subscription_changed: bool) -> ConsumerMember:
     """The member after this step: the same one when it cannot move, or need not."""
-    if not subscription_changed and member.is_at(step.target_epoch):
-        return member
     waits = member.state is MemberState.UNREVOKED_PARTITIONS and still_owns(step.owned, member.revoking)
     settled = member.is_at(step.target_epoch)
     if not waits and not settled:

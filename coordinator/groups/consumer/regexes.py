@@ -37,7 +37,8 @@ def update_regex(
         if member.regex and draft.group.regex_users(member.regex) == 1:
             check_regex(member.regex)
             resolved = False
-    if _is_due(table, draft.group, draft.now_ms):
+    concerned = member.regex or draft.group.regexes  # most groups are not, and their members beat often
+    if concerned and _is_due(table, draft.group, draft.now_ms):
         table.arm(TimerKind.CONSUMER_REGEX, draft.group_id, "", draft.now_ms)
     return changed, resolved
 
