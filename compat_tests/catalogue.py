@@ -26,6 +26,7 @@ CASES = {
     "configs": "create with, describe, alter and delete configs",
     "consumer-protocol": "KIP-848 groups: take-over, kill -9 of the broker, regular expressions, changing the protocol",
     "concurrent-rebalances": "members join and leave at once; no live member is forgotten",
+    "administration": "log dirs, quotas, users, features, leaders, reassignments, ACLs, tokens, the quorum",
     "tools": "performance tools, API versions, listing and deleting topics",
     "bad-frames": "unknown keys and versions, impossible lengths, half frames: Kafka's answer or a close",
 }
@@ -47,7 +48,12 @@ NOT_APPLICABLE: dict[tuple[str, str], str] = {
         for client in CLIENTS
         if client != "raw-frames"
     },
-    **{(client, "tools"): "these are Java tools" for client in CLIENTS if client != "java-tools"},
+    **{
+        (client, row): "these are Java tools"
+        for client in CLIENTS
+        for row in ("tools", "administration")
+        if client != "java-tools"
+    },
     ("kcat", "configs"): _NO_ADMIN,
     ("kafka-python", "consumer-protocol"): _NOT_SPOKEN,
     ("aiokafka", "consumer-protocol"): _NOT_SPOKEN,

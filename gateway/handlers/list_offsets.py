@@ -44,6 +44,7 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
 async def _partition(
     ctx: RequestContext, topic: str, part: ListOffsetsPartition, isolation: Isolation
 ) -> ListOffsetsPartitionResponse:
+    await ctx.take_turns()
     replica = ctx.services.replicas.get(topic, part.partition_index)
     if replica is None:
         return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

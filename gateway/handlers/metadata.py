@@ -34,7 +34,7 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
     """Describe the topics asked for: all of them for null, and in version 0 for an empty list too."""
     everything = request.topics is None or (ctx.api_version == 0 and not request.topics)
     if everything:
-        found = [_describe(topic, request) for topic in ctx.services.metadata.image.topics_by_name.values()]
+        found = await _all(ctx, request)
     else:
         found = await _named(ctx, request, request.topics or ())
     image = ctx.services.metadata.image
@@ -51,6 +51,14 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
     )
 
 
+async def _all(ctx: RequestContext, request: MetadataRequest) -> list[MetadataResponseTopic]:
+    found: list[MetadataResponseTopic] = []
+    for topic in tuple(ctx.services.metadata.image.topics_by_name.values()):
+        await ctx.take_turns()
+        found.append(_describe(topic, request))
+    return found
+
+
 async def _named(
     ctx: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...]
 ) -> list[MetadataResponseTopic]:
@@ -59,7 +67,7 @@ async def _named(
     refused: Mapping[str, RefusedError | None] = {}
     if missing and request.allow_auto_topic_creation and ctx.services.config.auto_create_topics_enable:
         refused = await _create(ctx, missing)
-    return [_one(ctx, request, topic, refused) for topic in topics]
+    return [await _one(ctx, request, topic, refused) for topic in topics]
 
 
 async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, RefusedError | None]:
@@ -69,12 +77,13 @@ async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, Refused
         return dict.fromkeys(names, RefusedError(ErrorCode.LEADER_NOT_AVAILABLE, None))
 
 
-def _one(
+async def _one(
     ctx: RequestContext,
     request: MetadataRequest,
     asked: MetadataRequestTopic,
     refused: Mapping[str, RefusedError | None],
 ) -> MetadataResponseTopic:
+    await ctx.take_turns()
     image = ctx.services.metadata.image
     if asked.name is None:
         found = image.topic_by_id(asked.topic_id)

@@ -23,7 +23,7 @@ REQUEST: Final = OffsetCommitRequest
 
 async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Commit what exists; answer in the order asked."""
-    known = tuple([_known(ctx, topic) for topic in request.topics])
+    known = [await _known(ctx, topic) for topic in request.topics]
     accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     if request.topics and not accepted.topics:
         return _answer(request, {})
@@ -43,7 +43,8 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
 _Codes = dict[tuple[str, int], int]
 
 
-def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
+async def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
+    await ctx.take_turns()
     image = ctx.services.metadata.image.topic(topic.name)
     if image is None:
         return replace(topic, partitions=())

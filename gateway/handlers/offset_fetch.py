@@ -33,12 +33,14 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
             OffsetFetchResponse,
         )
     except CoordinatorError as error:
+        told = _as_told(error.error)
         if ctx.api_version >= GROUP_ERROR_SINCE:
-            return OffsetFetchResponse(error_code=error.error)
-        return _in_every_partition(request, error.error)
+            return OffsetFetchResponse(error_code=told)
+        return _in_every_partition(request, told)
 
 
 async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    await ctx.take_turns()
     try:
         return await ctx.services.groups.call(
             group.group_id,
@@ -46,7 +48,12 @@ async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_st
             OffsetFetchResponseGroup,
         )
     except CoordinatorError as error:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error)
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_as_told(error.error))
+
+
+def _as_told(error: ErrorCode) -> ErrorCode:
+    """As Kafka: consumers before 3.9 take COORDINATOR_NOT_AVAILABLE for fatal here, and look elsewhere at this one."""
+    return ErrorCode.NOT_COORDINATOR if error is ErrorCode.COORDINATOR_NOT_AVAILABLE else error
 
 
 def _in_every_partition(request: OffsetFetchRequest, error: ErrorCode) -> OffsetFetchResponse:
