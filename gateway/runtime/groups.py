@@ -32,7 +32,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         env: Environment,
         config: GroupConfig,
     ) -> None:
-        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: GroupShard(config))
+        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: GroupShard(config, lambda: metadata.image))
 
     async def call_in_transaction(
         self,
