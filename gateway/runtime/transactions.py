@@ -152,8 +152,17 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         return {place: _to_producer(error) for place, error in (await self.look_up(claim, partitions)).items()}
 
     async def enroll(self, claim: Claim, partitions: Partitions) -> Mapping[tuple[str, int], ErrorCode]:
-        """Let partitions take part because the producer writes there (KIP-890); answers as `verify` does."""
-        error = _to_producer(await self.add_partitions(claim, partitions, EPOCH_PER_TRANSACTION))
+        """Let partitions take part because the producer writes there (KIP-890); answers as `verify` does.
+
+        It does not wait for the markers of the transaction before, as `add_partitions` does: they would delete the
+        guard that brackets this question, and the batch would be refused for good instead of tried again.
+        """
+        error = await self.call(
+            claim.transactional_id,
+            lambda shard, token, now_ms: shard.add_partitions(claim, partitions, EPOCH_PER_TRANSACTION, token, now_ms),
+            ErrorCode,
+        )
+        error = _to_producer(error)
         return {(topic, index): error for topic, indexes in partitions.items() for index in indexes}
 
     async def _patiently(
