@@ -13,16 +13,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cold, consume, footprint, latency, produce, small_requests
+from benchmarks import (
+    cold,
+    consume,
+    footprint,
+    groups,
+    latency,
+    many_partitions,
+    offsets,
+    produce,
+    small_requests,
+    transactions,
+)
 from benchmarks.brokers import Side, both_sides
 from benchmarks.cases import Case, Effort
 from benchmarks.machine import description
 from benchmarks.runner import CaseResult, run_case, run_rounds, warm_up
 from benchmarks.table import Row, as_json, rows_of, show
 
-BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES)
+BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES, *offsets.CASES)
 """What is measured while neither side serves yet."""
-LOADS: tuple[Case, ...] = (*produce.CASES, *consume.CASES, *latency.CASES, *small_requests.CASES)
+LOADS: tuple[Case, ...] = (
+    *produce.CASES,
+    *consume.CASES,
+    *latency.CASES,
+    *small_requests.CASES,
+    *many_partitions.CASES,
+    *transactions.CASES,
+    *groups.CASES,
+)
 AFTER: tuple[Case, ...] = (footprint.MEMORY,)
 
 FULL = Effort(rounds=5, duration_s=2.0, scale=1.0, budget_s=360)

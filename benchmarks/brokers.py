@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,15 +50,25 @@ class RunningBroker:
     def __init__(self, name: str, bootstrap: str, command: list[str], log: Path) -> None:
         self.name = name
         self.bootstrap = bootstrap
-        started = time.perf_counter()
-        self._daemon = Daemon(command, log=log)
+        self.home = log.parent
+        self._command, self._log = command, log
         self._admin: AdminClient | None = None
+        self._start()
+
+    def _start(self) -> None:
+        started = time.perf_counter()
+        self._daemon = Daemon(self._command, log=self._log)
         try:
             self._await_metadata(started + START_TIMEOUT_S)
         except BaseException:
             self._daemon.kill()
             raise
         self.start_s = time.perf_counter() - started
+
+    def restart(self) -> None:
+        """End it as an operator does, and start it again on the same data. Raises NotMeasuredError."""
+        self._daemon.terminate()
+        self._start()
 
     @property
     def pid(self) -> int:
@@ -130,9 +140,9 @@ class RunningBroker:
 
 
 class Side:
-    """One of the two; `start(home)` gives a fresh broker with its data in `home`. Raises NotMeasuredError."""
+    """One of the two; `start(home, settings)` gives a fresh broker with its data there. Raises NotMeasuredError."""
 
-    def __init__(self, name: str, start: Callable[[Path], RunningBroker], root: Path) -> None:
+    def __init__(self, name: str, start: Callable[[Path, Mapping[str, str]], RunningBroker], root: Path) -> None:
         self.name = name
         self._start = start
         self._root = root
@@ -152,11 +162,11 @@ class Side:
                 raise
         return self._broker
 
-    def fresh(self) -> RunningBroker:
-        """Another one with an empty directory; the caller stops it. Raises NotMeasuredError."""
+    def fresh(self, settings: Mapping[str, str] | None = None) -> RunningBroker:
+        """Another one with an empty directory, and settings; the caller stops it. Raises NotMeasuredError."""
         home = self._root / f"{self.name.lower()}-{next(_numbers)}"
         home.mkdir()
-        return self._start(home)
+        return self._start(home, settings or {})
 
     def stop(self) -> None:
         """Stop the one that serves the run."""
@@ -169,14 +179,18 @@ def both_sides(root: Path) -> dict[str, Side]:
     return {ODRADEK: Side(ODRADEK, start_odradek, root), KAFKA: Side(KAFKA, start_kafka, root)}
 
 
-def start_odradek(home: Path) -> RunningBroker:
+def start_odradek(home: Path, settings: Mapping[str, str]) -> RunningBroker:
     """`odradek serve` as a user starts it, over LMDB. Raises NotMeasuredError."""
     bootstrap = f"127.0.0.1:{free_port()}"
     where = ["--listen", bootstrap, "--data", str(home / "data")]
+    if settings:
+        config = home / "server.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        where += ["--config", str(config)]
     return RunningBroker(ODRADEK, bootstrap, [sys.executable, "-m", "gateway", "serve", *where], home / "serve.log")
 
 
-def start_kafka(home: Path) -> RunningBroker:
+def start_kafka(home: Path, more: Mapping[str, str]) -> RunningBroker:
     """Kafka, KRaft, one node. Formatting its directory is not part of the start. Raises NotMeasuredError."""
     libs = jars_folder() / "kafka"
     try:
@@ -186,7 +200,7 @@ def start_kafka(home: Path) -> RunningBroker:
     if not libs.is_dir():
         raise NotMeasuredError("no Kafka jars: run scripts/fetch_jars.sh kafka")
     port = free_port()
-    settings = kafka_settings(port, free_port(), host="127.0.0.1") | {"log.dirs": str(home / "data")}
+    settings = {**kafka_settings(port, free_port(), host="127.0.0.1"), "log.dirs": str(home / "data"), **more}
     config = home / "server.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     base = [java, "-cp", f"{libs}/*"]

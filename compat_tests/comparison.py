@@ -18,6 +18,7 @@ from compat_tests.brokers import Broker
 from compat_tests.catalogue import CASES, CLIENTS, NOT_APPLICABLE
 from compat_tests.differences import KNOWN, Difference
 from compat_tests.frames import create_topic
+from wire.api_keys import ApiKey
 
 Observation = Any  # dicts, lists, strings, numbers, None: what JSON can say
 
@@ -127,6 +128,8 @@ class Comparison:
     def __init__(self, kafka: Broker | None, odradek: Broker, resources: Resources) -> None:
         self.kafka, self.odradek, self.resources = kafka, odradek, resources
         self.outcomes: list[Outcome] = []
+        self.driven: set[tuple[ApiKey, int]] = set()
+        """Versions of APIs whose answers were compared and found equal."""
 
     def check(self, case: Case) -> None:
         """Run the case on both sides; fails with the differences that nobody has explained."""

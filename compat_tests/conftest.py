@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat_tests import matrix
+from compat_tests import api_table, matrix
 from compat_tests.brokers import Broker, Odradek
 from compat_tests.comparison import Comparison, Resources, is_missing
 from compat_tests.processes import ROOT
@@ -22,6 +22,11 @@ _KEY = pytest.StashKey[Comparison]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-matrix", action="store_true", help="write docs/compat_matrix.md from this run")
+    parser.addoption(
+        "--write-apis",
+        action="store_true",
+        help=f"write {api_table.DRIVEN} and README.md's table of APIs from this run; --write-matrix does it, too",
+    )
 
 
 def pytest_configure() -> None:
@@ -107,6 +112,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         page = ROOT / "docs" / "compat_matrix.md"
         page.write_text(matrix.markdown(both.outcomes, served, both.odradek.provider))
         terminalreporter.write_line(f"wrote {page.relative_to(ROOT)}")
+    if config.getoption("--write-matrix") or config.getoption("--write-apis"):
+        api_table.write_driven(both.driven)
+        api_table.write_readme()
+        terminalreporter.write_line(f"wrote {api_table.DRIVEN} and the table of APIs in README.md")
 
 
 def _slowest(both: Comparison) -> list[str]:

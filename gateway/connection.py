@@ -227,5 +227,4 @@ class Connection:
     async def _send_parts(self, parts: Sequence[Buffer]) -> None:
         self._stalled_since_ms = self._services.env.monotonic_ms()
         await self.transport.send_parts(parts)
-        self._stalled_since_ms = None
-        self.last_active_ms = self._services.env.monotonic_ms()
+        self.last_active_ms, self._stalled_since_ms = self._stalled_since_ms, None

@@ -57,9 +57,10 @@ class RequestContext:
         if not self._handled % TURN_EVERY:
             await self.let_others_go_on()
 
-    def caller(self) -> Caller:
-        """Who asks, as a coordinator wants to know it, with a fresh member id to give away."""
-        return Caller(self.api_version, self.client_id or "", self.client_host, str(self.services.env.uuid()))
+    def caller(self, *, joins: bool = True) -> Caller:
+        """Who asks, as a coordinator wants to know it, with a fresh member id to give away to one that `joins`."""
+        new_member_id = str(self.services.env.uuid()) if joins else ""
+        return Caller(self.api_version, self.client_id or "", self.client_host, new_member_id)
 
     def finish(self) -> None:
         """Give back what the reply borrowed."""

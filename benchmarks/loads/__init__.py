@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,25 @@ class Load:
     def __init__(self, module: str, kind: str, arguments: Mapping[str, Any]) -> None:
         self._name = f"{module}.{kind}"
         command = [sys.executable, "-m", f"benchmarks.loads.{module}", kind, json.dumps(arguments)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._process = subprocess.Popen(command, **pipes, text=True)
+
+    def await_line(self, line: str, timeout_s: float) -> None:
+        """Wait until it says `line` on its standard output. Raises NotMeasuredError."""
+        assert self._process.stdout is not None
+        watchdog = threading.Timer(timeout_s, self._process.kill)
+        watchdog.start()
+        said = self._process.stdout.readline().strip()
+        watchdog.cancel()
+        if said != line:
+            self.result(timeout_s)
+            raise NotMeasuredError(f"the load {self._name} said {said!r} instead of {line!r}")
+
+    def go_on(self) -> None:
+        """Let a load go on that waits for a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
 
     def result(self, timeout_s: float) -> dict[str, float]:
         """Wait for its end; what it printed. Raises NotMeasuredError."""

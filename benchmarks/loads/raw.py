@@ -12,6 +12,7 @@ import selectors
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.stats import percentile
@@ -46,11 +47,11 @@ class Client:
         # length, correlation id, tags; then the array of one topic: its count, the name, the count of partitions, index
         self._error_at = 4 + 4 + 1 + 1 + (1 + len(topic.encode())) + 1 + 4
         self.sent_at = 0.0
-        self._await_leader()
+        self.await_leader()
 
-    def _await_leader(self) -> None:
+    def await_leader(self, within_s: float = 10) -> None:
         """Send until the broker has taken up the partition: a topic just created may not have a leader yet."""
-        deadline = time.perf_counter() + 10
+        deadline = time.perf_counter() + within_s
         while (error := self._call()) in NOT_YET:
             if time.perf_counter() > deadline:
                 break
@@ -90,9 +91,9 @@ class Client:
 def sync(bootstrap: str, topic: str, connections: int, size_bytes: int, duration_s: float) -> dict[str, float]:
     """One record a request on each of several connections, each with a partition of its own."""
     clients = [Client(bootstrap, topic, index, records=1, size_bytes=size_bytes) for index in range(connections)]
-    warm_up = _run(clients, duration_s * WARM_UP_SHARE)
+    warm_up = run_clients(clients, duration_s * WARM_UP_SHARE)
     started = time.perf_counter()
-    took = _run(clients, duration_s)
+    took = run_clients(clients, duration_s)
     seconds = time.perf_counter() - started
     took.sort()
     return {
@@ -110,7 +111,7 @@ def flood(
     """Large batches, one in flight on each connection, each with a partition of its own."""
     clients = [Client(bootstrap, topic, index, records=records, size_bytes=size_bytes) for index in range(connections)]
     started = time.perf_counter()
-    took = _run(clients, duration_s)
+    took = run_clients(clients, duration_s)
     seconds = time.perf_counter() - started
     return {"bytes": len(took) * clients[0].frame_bytes, "seconds": seconds}
 
@@ -124,7 +125,7 @@ def fill(bootstrap: str, topic: str, batches: int, records: int, size_bytes: int
     return {"records": batches * records}
 
 
-def _run(clients: list[Client], duration_s: float) -> list[float]:
+def run_clients(clients: Sequence[Client], duration_s: float) -> list[float]:
     """Keep every client busy for a time, then take the last answers; the times they took, in seconds."""
     took: list[float] = []
     with selectors.DefaultSelector() as selector:

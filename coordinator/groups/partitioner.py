@@ -1,5 +1,7 @@
 """Which partition of `__consumer_offsets` owns a group."""
 
+from functools import lru_cache
+
 _HASH_MODULUS = 1 << 32
 _SIGN_BIT = 1 << 31
 
@@ -13,6 +15,8 @@ def java_string_hash(text: str) -> int:
     return hashed - _HASH_MODULUS if hashed & _SIGN_BIT else hashed
 
 
+# Asked for every request of every group: ten thousand names are about a megabyte.
+@lru_cache(maxsize=10_000)
 def partition_for(group_id: str, count: int) -> int:
     """The partition, of `count`, that coordinates `group_id`; every broker and client tool agrees on it.
 

@@ -225,7 +225,10 @@ class ShardRuntime(Generic[S]):
         if outcome.records and not self._write(shard, outcome, now_ms):
             return
         if outcome.replies:
-            self._when_durable(partial(self._release, outcome.replies))
+            if self.replica.last_ticket() is None:  # most of all: a heartbeat waits for nothing
+                self._release(outcome.replies)
+            else:
+                self._when_durable(partial(self._release, outcome.replies))
         self._on_deadline(shard.next_deadline_ms())
 
     def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:

@@ -1,0 +1,148 @@
+"""README.md's table of APIs: what is advertised, what Kafka has, and which versions were compared with a real Kafka.
+
+`pytest compat_tests/test_every_version.py --write-apis` (and `--write-matrix`) notes in `docs/driven_apis.json` what
+was driven, and writes the table; `python -m compat_tests.api_table` writes the table again from the note.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+
+from compat_tests.processes import ROOT
+from wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey
+
+DRIVEN = "docs/driven_apis.json"
+BEGIN = "<!-- APIs: written by `python -m compat_tests.api_table` -->"
+END = "<!-- APIs: end -->"
+REFUSED = {(ApiKey.PRODUCE, version) for version in range(3)}
+"""Advertised and refused, as Kafka does it (KAFKA-18659)."""
+BROKERS_ONLY = frozenset(
+    {
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ApiKey.UNREGISTER_CONTROLLER,
+    }
+)
+"""What brokers and controllers ask each other."""
+
+Driven = Mapping[ApiKey, list[int]]
+
+
+def write_driven(driven: Iterable[tuple[ApiKey, int]]) -> None:
+    """Note what a run has compared; what only earlier runs did, and is advertised still, is kept."""
+    versions: dict[str, set[int]] = {key.name: set(found) for key, found in read_driven().items()}
+    for key, version in driven:
+        versions.setdefault(key.name, set()).add(version)
+    kept = {key: sorted(v for v in versions.get(key.name, ()) if _is_served(key, v)) for key in sorted(ADVERTISED)}
+    (ROOT / DRIVEN).write_text(_one_line_each({key.name: found for key, found in kept.items() if found}))
+
+
+def _one_line_each(versions: Mapping[str, list[int]]) -> str:
+    return "{\n" + ",\n".join(f'  "{name}": {json.dumps(found)}' for name, found in versions.items()) + "\n}\n"
+
+
+def read_driven() -> Driven:
+    """What has been compared, by API."""
+    path = ROOT / DRIVEN
+    noted = json.loads(path.read_text()) if path.exists() else {}
+    return {ApiKey[name]: versions for name, versions in noted.items()}
+
+
+def _is_served(key: ApiKey, version: int) -> bool:
+    first, last = ADVERTISED.get(key, (0, -1))
+    return first <= version <= last and (key, version) not in REFUSED
+
+
+def not_driven(driven: Driven) -> list[tuple[str, int]]:
+    """What is advertised and served, but has never been compared."""
+    return [
+        (key.name, version)
+        for key, (first, last) in ADVERTISED.items()
+        for version in range(first, last + 1)
+        if _is_served(key, version) and version not in driven.get(key, ())
+    ]
+
+
+def section(driven: Driven) -> str:
+    """The part of README.md between the two marks, with them."""
+    advertised = sorted(ADVERTISED)
+    versions = sum(last - first + 1 for first, last in ADVERTISED.values())
+    compared = sum(len(found) for found in driven.values())
+    absent = [name_of(key) for key in KAFKA_VERSIONS if key not in ADVERTISED and key not in BROKERS_ONLY]
+    lines = [
+        BEGIN,
+        f"{len(advertised)} APIs in {versions} versions are advertised; {compared} of the versions were sent to Odradek"
+        " and to a real Kafka 4.3.1 by [one test](compat_tests/test_every_version.py), and the answers compared.",
+        "",
+        "| key | API | Odradek | Kafka 4.4 | compared |",
+        "|---|---|---|---|---|",
+        *(_row(key, driven.get(key, [])) for key in advertised),
+        "",
+        f"Of what Kafka 4.4 offers to clients, not there yet: {', '.join(absent) or 'nothing'}.",
+        END,
+    ]
+    return "\n".join(lines)
+
+
+def _row(key: ApiKey, compared: list[int]) -> str:
+    theirs = KAFKA_VERSIONS[key]
+    ours = _range(*ADVERTISED[key])
+    return f"| {int(key)} | {name_of(key)} | {ours} | {_range(theirs.first, theirs.last)} | {_ranges(compared)} |"
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _ranges(versions: list[int]) -> str:
+    """Versions as ranges: [0, 1, 2, 5] is "0-2, 5"."""
+    runs: list[list[int]] = []
+    for version in sorted(versions):
+        if runs and version == runs[-1][1] + 1:
+            runs[-1][1] = version
+        else:
+            runs.append([version, version])
+    return ", ".join(_range(*run) for run in runs) or "none"
+
+
+def name_of(key: ApiKey) -> str:
+    """An API's name as Kafka writes it."""
+    return key.name.title().replace("_", "")
+
+
+def in_readme(readme: str) -> str:
+    """The section as a README has it. Raises ValueError when the marks are not there."""
+    start, end = readme.index(BEGIN), readme.index(END)
+    return readme[start : end + len(END)]
+
+
+def write_readme() -> None:
+    """Put the section in its place."""
+    path = ROOT / "README.md"
+    readme = path.read_text()
+    path.write_text(readme.replace(in_readme(readme), section(read_driven())))
+
+
+if __name__ == "__main__":
+    write_readme()
+    missing = not_driven(read_driven())
+    print(f"advertised and not compared yet: {missing}" if missing else "README.md is up to date")
+    sys.exit(bool(missing))

@@ -1,0 +1,1 @@
+"""Integration tests that client libraries publish, run as they are; `python -m compat_tests.suites`."""

@@ -1,0 +1,21 @@
+"""The load of idle groups: what counts as an answer, and a steady rate without a broker's help."""
+
+import pytest
+
+from benchmarks.loads.groups import HEARTBEAT_BYTES, _check
+
+
+def answer(error: int = 0) -> bytes:
+    return bytes(13) + error.to_bytes(2, "big") + bytes(1)
+
+
+def test_answers_to_heartbeats_are_counted():
+    assert len(answer()) == HEARTBEAT_BYTES
+    assert _check(answer()) == 1
+    assert _check(answer() * 3) == 3
+
+
+@pytest.mark.parametrize("data", [b"", answer()[:-1], answer() + b"x", answer(27), answer() + answer(25)])
+def test_anything_else_ends_the_measurement(data):
+    with pytest.raises(SystemExit):
+        _check(data)
