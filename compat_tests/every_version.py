@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
@@ -246,51 +246,6 @@ def _produce(stage: Stage, version: int) -> Iterator[Any]:
     yield stage.produce(topic, version, acks=1)
     yield stage.produce(topic, version, acks=7)
     yield stage.produce("not-there", version)
-
-
-@script(ApiKey.FETCH)
-def _fetch(stage: Stage, version: int) -> Iterator[Any]:
-    topic = stage.filled()
-    for partition, offset in ((0, 0), (0, 3), (0, 99), (1, 0)):
-        part = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-        for isolation in (0, 1):
-            yield stage.wire.call(
-                ApiKey.FETCH,
-                version,
-                FetchRequest(
-                    max_wait_ms=10,
-                    min_bytes=1,
-                    isolation_level=isolation,
-                    topics=(FetchTopic(topic=topic, topic_id=stage.id_of(topic), partitions=(part,)),),
-                ),
-            )
-    if version >= 7:
-        yield from _fetch_in_a_session(stage, version, topic)
-
-
-def _fetch_in_a_session(stage: Stage, version: int, topic: str) -> Iterator[Any]:
-    """Begun with one partition that is there and one that is not, used, used wrongly, and closed."""
-
-    def fetch(session_id: int, epoch: int, *wanted: tuple[str, int]) -> Any:
-        part = FetchPartition(partition=0, partition_max_bytes=1 << 20)
-        topics = [
-            FetchTopic(topic=name, topic_id=stage.id_of(name), partitions=(replace(part, fetch_offset=offset),))
-            for name, offset in wanted
-        ]
-        session = {"session_id": session_id, "session_epoch": epoch}
-        return stage.wire.call(
-            ApiKey.FETCH, version, FetchRequest(max_wait_ms=10, min_bytes=1, topics=tuple(topics), **session)
-        )
-
-    begun = fetch(0, 0, (topic, 0), ("not-there", 0))
-    assert begun.session_id > 0
-    yield begun
-    yield fetch(begun.session_id, 1, (topic, 3))
-    stage.produce(topic, 9)
-    yield fetch(begun.session_id, 2)
-    yield fetch(begun.session_id, 2)
-    yield fetch(begun.session_id, -1, (topic, 3)).responses
-    yield fetch(begun.session_id, 3)
 
 
 @script(ApiKey.LIST_OFFSETS)

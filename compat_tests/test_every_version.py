@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compat_tests import every_version_fetch  # noqa: F401 - it registers its script
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import SCRIPTS, Stage, Wire, advertised, comparable
 from compat_tests.every_version_transactions import refused_batches

@@ -203,6 +203,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def __contains__(self, session_id: int) -> bool:
+        return session_id in self._sessions
+
     def open(self, request: FetchRequest, api_version: int, name_of: Names, now_ms: int) -> Fetch:
         """Take in a request. The caller reads `wanted` and has `answer` make the response."""
         by_id = api_version >= TOPIC_IDS_SINCE

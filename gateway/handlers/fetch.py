@@ -13,11 +13,10 @@ Gaps: follower fetches.
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
-from uuid import UUID
 
 from gateway.context import RequestContext
 from gateway.leader_hints import fetch_with_leaders
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
 from gateway.runtime.watch import Watcher
 from partitions.fetch import FetchBudget
 from partitions.fetch_sessions import Fetch, Wanted
@@ -53,7 +52,7 @@ async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     reading = _Reading(ctx, request, isolation, found)
     answers = await reading.read_until(now_ms + max(request.max_wait_ms, 0))
     answers += missing
-    response = fetch.answer(answers, services.env.monotonic_ms())
+    response = fetch.answer(answers, now_ms)
     if not reading.failed:
         return response
     return fetch_with_leaders(response, ctx.api_version, services.metadata.image, ctx.listener)
@@ -75,13 +74,11 @@ async def _look_up(ctx: RequestContext, fetch: Fetch) -> tuple[list[_Found], lis
         replica = replicas.get(topic, wanted.asked.partition)
         if replica is None:
             missing.append((wanted, _missing(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+        elif wanted.topic_id is ZERO_UUID or wanted.topic_id == replica.key.topic_id:
+            found.append((wanted, replica))
         else:
-            found.append((wanted, replica if _is_same(wanted.topic_id, replica) else None))
+            found.append((wanted, None))
     return found, nameless + missing
-
-
-def _is_same(topic_id: UUID, replica: Replica) -> bool:
-    return topic_id is ZERO_UUID or topic_id in (replica.key.topic_id, ZERO_UUID)
 
 
 def _missing(wanted: Wanted, error: ErrorCode) -> PartitionData:
@@ -114,13 +111,16 @@ class _Reading:
         try:
             while True:
                 answers = await self._look()
+                if self._is_enough or services.stopping:
+                    break
                 left_ms = deadline_ms - services.env.monotonic_ms()
-                if self._is_enough or left_ms <= 0 or services.stopping:
-                    self._ctx.on_sent.extend(self._give_back)
-                    return answers
+                if left_ms <= 0:
+                    break
                 self._undo()
                 await self._watcher.wait(left_ms)
                 self._begin()
+            self._ctx.on_sent.extend(self._give_back)
+            return answers
         finally:
             for replica in self._watched or ():
                 replica.unwatch(self._watcher)
@@ -155,11 +155,21 @@ class _Reading:
         if replica is None:
             return self._error(asked.partition, ErrorCode.INCONSISTENT_TOPIC_ID)
         try:
-            await replica.ensure_open()
+            if replica.state is not ReplicaState.OPEN:
+                await replica.ensure_open()
             if watched is not None:
                 replica.watch(self._watcher)
                 watched.append(replica)
-            return await self._read(replica, asked)
+            plan = replica.log.fetch(
+                asked.fetch_offset,
+                max_bytes=asked.partition_max_bytes,
+                isolation=self._isolation,
+                current_leader_epoch=asked.current_leader_epoch,
+            )
+            if isinstance(plan, Rejected):
+                return self._error(asked.partition, plan.error)
+            lease = None if plan.is_empty else await self._lease(replica, plan)
+            return _data(asked.partition, replica, plan, lease)
         except ReplicaOfflineError:
             return self._error(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         except ReplicaGoneError:
@@ -170,18 +180,6 @@ class _Reading:
         return PartitionData(
             partition_index=index, error_code=error, high_watermark=-1, aborted_transactions=None, records=()
         )
-
-    async def _read(self, replica: Replica, part: FetchPartition) -> PartitionData:
-        plan = replica.log.fetch(
-            part.fetch_offset,
-            max_bytes=part.partition_max_bytes,
-            isolation=self._isolation,
-            current_leader_epoch=part.current_leader_epoch,
-        )
-        if isinstance(plan, Rejected):
-            return self._error(part.partition, plan.error)
-        lease = None if plan.is_empty else await self._lease(replica, plan)
-        return _data(part.partition, replica, plan, lease)
 
     async def _lease(self, replica: Replica, plan: FetchPlan) -> ReadLease | None:
         """Borrow within the bounds; only the answer's first batch may exceed them, or a reader could never go on."""
