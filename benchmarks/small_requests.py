@@ -10,6 +10,7 @@ from benchmarks.cases import CPU, Case, Effort, Figure, Mode
 from benchmarks.loads import run_load
 
 CONNECTIONS = 16
+MANY_CONNECTIONS = 100
 
 
 def synchronous(side: Side, mode: Mode, effort: Effort, *, connections: int, size_bytes: int) -> Mapping[str, float]:
@@ -40,6 +41,13 @@ CASES = (
         _RATE,
         partial(synchronous, connections=CONNECTIONS, size_bytes=100),
         as_shipped=True,
+    ),
+    Case(
+        "sync-100x100b",
+        "100 connections, 100 B a request",
+        _RATE,
+        partial(synchronous, connections=MANY_CONNECTIONS, size_bytes=100),
+        quick_modes=(Mode.PAGE_CACHE,),
     ),
     Case(
         "sync-16x16k",

@@ -9,12 +9,14 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import outcome
 import trio
 
 T = TypeVar("T")
+_Deliver = Callable[[outcome.Outcome[Any]], object]
 
 IDLE_S: Final = 10.0
 """A thread that had nothing to do for so long ends."""
@@ -28,8 +30,8 @@ class BlockingPool:
 
     def __init__(self, threads: int) -> None:
         self._limit = threads
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], trio.lowlevel.Task]] = queue.SimpleQueue()
-        self._done: deque[tuple[trio.lowlevel.Task, outcome.Outcome[Any]]] = deque()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], _Deliver]] = queue.SimpleQueue()
+        self._done: deque[tuple[_Deliver, outcome.Outcome[Any]]] = deque()
         self._is_delivery_due = False
         self._unfinished = 0  # calls that were handed in and not yet delivered; the Trio thread's
         self._threads = 0
@@ -39,27 +41,34 @@ class BlockingPool:
     async def run(self, call: Callable[[], T]) -> T:
         """Run `call` in a thread. A checkpoint; once handed in, the call is waited for whatever is cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
+        self.start(call, partial(trio.lowlevel.reschedule, trio.lowlevel.current_task()))
+        return cast("T", await trio.lowlevel.wait_task_rescheduled(_never_abort))
+
+    def start(self, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]) -> None:
+        """Run `call` in a thread and then `deliver` with what came of it on the Trio thread, unless the run has ended.
+
+        `deliver` must not raise: no task is there to take it.
+        """
         if self._token is None:
             self._token = trio.lowlevel.current_trio_token()
         self._unfinished += 1
         with self._mutex:  # a thread that finds nothing to do ends under it: none ends past a job
-            self._jobs.put((call, trio.lowlevel.current_task()))
+            self._jobs.put((call, deliver))
             is_short_of_threads = self._threads < min(self._unfinished, self._limit)
             self._threads += is_short_of_threads
         if is_short_of_threads:
             threading.Thread(target=self._work, name="odradek-blocking", daemon=True).start()
-        return cast("T", await trio.lowlevel.wait_task_rescheduled(_never_abort))
 
     def _work(self) -> None:
         while True:
             try:
-                call, task = self._jobs.get(timeout=IDLE_S)
+                call, deliver = self._jobs.get(timeout=IDLE_S)
             except queue.Empty:
                 if self._may_end():
                     return
                 continue
-            self._done.append((task, outcome.capture(call)))
-            del call, task
+            self._done.append((deliver, outcome.capture(call)))
+            del call, deliver
             # Set before the loop is told and cleared before it takes results: none is left lying.
             if not self._is_delivery_due:
                 self._is_delivery_due = True
@@ -84,9 +93,9 @@ class BlockingPool:
     def _deliver(self) -> None:
         self._is_delivery_due = False
         while self._done:
-            task, result = self._done.popleft()
+            deliver, result = self._done.popleft()
             self._unfinished -= 1
-            trio.lowlevel.reschedule(task, result)
+            deliver(result)
 
 
 def _never_abort(_raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:

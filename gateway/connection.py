@@ -5,18 +5,22 @@ in speed: while produces wait for the disk, the next produce of the same connect
 first waits until all earlier replies are out.
 
     receive ──► split into frames ──► decode ──► handle ──────────────────────► send
-                                              └► produce: begin ──► replies ──► send   (a second task, in order)
+                                              └► produce: begin ──► replies ──► send   (in order, when it is on disk)
+
+A produce's reply goes out from the very call that says that it is on disk; a second task sends what the network does
+not take at once.
 """
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import trio
 
 from gateway.dispatch import Call, Dispatcher, PendingResponse
 from gateway.errors import PeerError, first_error
-from gateway.network import Transport
+from gateway.network import Buffer, Transport
 from gateway.runtime.wakeup import Wakeup
 from gateway.services import Services
 from wire.errors import ProtocolError
@@ -49,7 +53,9 @@ class Connection:
         self._replies: deque[tuple[Call, PendingResponse, int]] = deque()
         self._in_flight_bytes = 0
         self._replied = Wakeup()
-        self._ready = Wakeup()
+        self._unsent: Sequence[Buffer] = ()
+        self._failure: Exception | None = None
+        self._has_work = Wakeup()
         self._handling = False
         self._draining = False
 
@@ -96,7 +102,7 @@ class Connection:
 
     async def _run(self) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._reply_in_order)
+            nursery.start_soon(self._finish_replies)
             try:
                 await self._serve()
             except PeerError:
@@ -155,35 +161,60 @@ class Connection:
         self._replies.append((call, pending, size_bytes))
         self._in_flight_bytes += size_bytes
         if pending.is_ready:
-            self._wake_replies()
+            self._reply_ready()
         else:
-            pending.on_ready(self._wake_replies)
+            pending.on_ready(self._reply_ready)
 
-    def _wake_replies(self) -> None:
-        if self._replies and self._replies[0][1].is_ready:
-            self._ready.wake()
+    def _reply_ready(self) -> None:
+        """Reply whatever is due; the task goes on where the network is slow, and raises what went wrong here."""
+        if self._unsent or self._failure is not None:
+            return
+        try:
+            self._reply_in_order()
+        except Exception as error:  # noqa: BLE001 - raised by `_finish_replies`
+            self._failure = error
+        if self._unsent or self._failure is not None:
+            self._has_work.wake()
 
-    async def _reply_in_order(self) -> None:
+    def _reply_in_order(self) -> None:
+        while self._replies and self._replies[0][1].is_ready:
+            call, pending, _ = self._replies[0]
+            response = pending.response()
+            if response is not None:
+                self._unsent = self.transport.send_now(self._dispatcher.encode(call.ctx, response))
+                if self._unsent:
+                    return
+            self._note_replied()
+
+    def _note_replied(self) -> None:
+        call, _, size_bytes = self._replies.popleft()
+        call.ctx.finish()
+        self._in_flight_bytes -= size_bytes
+        self.last_active_ms = self._services.env.monotonic_ms()
+        self._replied.wake()
+        if self._draining and not self.busy:
+            self.transport.close()
+
+    async def _finish_replies(self) -> None:
         while True:
-            while self._replies and self._replies[0][1].is_ready:
-                call, pending, size_bytes = self._replies[0]
-                response = pending.response()
-                if response is not None:
-                    await self._send(call, response)
-                call.ctx.finish()
-                self._replies.popleft()
-                self._in_flight_bytes -= size_bytes
-                self._replied.wake()
-            if self._draining and not self.busy:
-                self.transport.close()
-            await self._ready.sleep()
+            if self._failure is not None:
+                raise self._failure
+            if self._unsent:
+                await self._send_parts(self._unsent)
+                self._unsent = ()
+                self._note_replied()
+                self._reply_ready()
+            else:
+                await self._has_work.sleep()
 
     async def _all_replied(self) -> None:
         while self._replies:
             await self._replied.sleep()
 
     async def _send(self, call: Call, response: Message) -> None:
-        parts = self._dispatcher.encode(call.ctx, response)
+        await self._send_parts(self._dispatcher.encode(call.ctx, response))
+
+    async def _send_parts(self, parts: Sequence[Buffer]) -> None:
         self._stalled_since_ms = self._services.env.monotonic_ms()
         await self.transport.send_parts(parts)
         self._stalled_since_ms = None

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+import outcome
 import trio
 
 from gateway.blocking import BlockingPool
@@ -45,6 +46,15 @@ class Environment(Protocol):
         """Run a call that may block (store commits, cold reads) without holding up the Trio thread.
 
         Cancellation: once started the call is always waited for, for what it does to a store cannot be called back.
+        """
+        ...
+
+    def start_blocking(
+        self, nursery: trio.Nursery, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]
+    ) -> None:
+        """Begin a call that may block; `deliver` what came of it on the Trio thread, unless the run has ended by then.
+
+        `nursery` is for environments that need a task for it. `deliver` must not raise.
         """
         ...
 
@@ -87,6 +97,13 @@ class ProductionEnvironment:
     async def run_blocking(self, call: Callable[[], T]) -> T:
         """Run `call` in a worker thread."""
         return await self._pool.run(call)
+
+    def start_blocking(
+        self, nursery: trio.Nursery, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]
+    ) -> None:
+        """Run `call` in a worker thread. No task is woken for the result, which is a large part of a small commit."""
+        del nursery
+        self._pool.start(call, deliver)
 
     async def listen(self, host: str, port: int) -> Sequence[Listener]:
         """Listen on TCP."""

@@ -46,6 +46,13 @@ class Transport(Protocol):
         """Send all parts in order. Raises OSError. After cancellation the connection is unusable: part may be sent."""
         ...
 
+    def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Send what the network takes at once and return the rest, for `send_parts`; nothing left is an empty sequence.
+
+        Raises OSError. Not while another send is under way.
+        """
+        ...
+
     def close(self) -> None:
         """Close now; receives and sends under way fail. Idempotent."""
         ...
@@ -127,6 +134,16 @@ class TcpTransport:
             left -= sent
             if left:
                 parts = _after(parts, sent)
+
+    def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Send with one sendmsg."""
+        some = parts[:MAX_IOVEC]
+        try:
+            sent = self._open().sendmsg(some)
+        except BlockingIOError:
+            return parts
+        self.sent_bytes += sent
+        return [*_after(some, sent), *parts[MAX_IOVEC:]]
 
     def _open(self) -> socket.socket:
         if self._sock.fileno() < 0:

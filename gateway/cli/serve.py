@@ -13,6 +13,7 @@ import click
 
 from gateway.cli.errors import CliError
 from gateway.cli.options import Assignment
+from gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
     from gateway.broker import Running
@@ -140,10 +141,11 @@ def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
 
 
 def _run(config: "BrokerConfig") -> None:
-    from gateway.broker import run_broker
-    from gateway.errors import StartError
-    from storage_backends.interface import StoreError
-    from storage_backends.opener import StoreUrlError
+    with collector_paused():
+        from gateway.broker import run_broker
+        from gateway.errors import StartError
+        from storage_backends.interface import StoreError
+        from storage_backends.opener import StoreUrlError
 
     ready = False
 

@@ -13,13 +13,14 @@ further writes until its owner has reloaded the log from the store and calls `re
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
+import outcome
 import trio
 
 from gateway.environment import Environment
 from gateway.runtime.ticker import Ticker
-from gateway.runtime.wakeup import Wakeup
 from storage_backends.interface import PartitionStore, StoreError
 from wire.log_values import LogWrite
 
@@ -160,8 +161,6 @@ class CommitQueue:
         self._pending: deque[_Group] = deque()
         self._inflight: Ticket | None = None
         self._busy = False
-        self._has_task = False
-        self._work = Wakeup()
         self._idle = trio.lowlevel.ParkingLot()
         self._failure: StoreError | None = None
 
@@ -184,10 +183,7 @@ class CommitQueue:
     def _be_busy(self) -> None:
         if not self._busy:
             self._busy = True
-            if self._sync():
-                self._hand_over()
-            else:
-                self._ticker.soon(self._begin)
+            self._ticker.soon(self._begin)
 
     async def exclusively(self, call: Callable[[], T]) -> T:
         """Run `call`, which writes to the store in its own way, between commits, where blocking is allowed.
@@ -197,13 +193,13 @@ class CommitQueue:
         """
         if self._failure is not None:
             raise self._failure
-        outcome = Outcome(call)
-        group = _Group(outcome.run)
+        errand = Outcome(call)
+        group = _Group(errand.run)
         self._pending.append(group)
         self._be_busy()
         with trio.CancelScope(shield=True):
             await group.ticket.wait()
-        return outcome.value()
+        return errand.value()
 
     def last_ticket(self) -> Ticket | None:
         """The ticket of the newest write that is not settled, None when everything is on disk."""
@@ -221,72 +217,36 @@ class CommitQueue:
         self._failure = None
 
     def _begin(self) -> None:
-        """Commit what is cheaper done at once; the rest, and all that arrives meanwhile, in the log's own task."""
-        sync = self._sync()
+        """Commit what is cheaper done at once; a thread gets the rest, and then all that arrived meanwhile."""
         while self._pending:
-            if sync or self._pending[0].errand is not None or self._pending[0].size_bytes > INLINE_COMMIT_MAX_BYTES:
-                self._hand_over()
+            group = self._pending.popleft()
+            self._inflight = group.ticket
+            sync = self._sync()
+            if sync or group.errand is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
+                call = group.errand or partial(self._store.commit, group.writes, sync=sync)
+                self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
                 return
-            group = self._take()
-            try:
-                self._store.commit(group.writes, sync=False)
-            except StoreError as error:
-                self._fail(group, error)
-            else:
-                self._succeed(group)
-        self._rest()
-
-    def _rest(self) -> None:
+            self._settle(group, outcome.capture(self._store.commit, group.writes, sync=False))
         self._busy = False
         self._idle.unpark_all()
 
-    def _hand_over(self) -> None:
-        """Let the log's own task commit what is pending; it is started once, for starting one costs as much again."""
-        if self._has_task:
-            self._work.wake()
-        else:
-            self._has_task = True
-            self._ticker.nursery.start_soon(self._drain)
+    def _finished(self, group: _Group, result: outcome.Outcome[None]) -> None:
+        self._settle(group, result)
+        self._begin()
 
-    async def _drain(self) -> None:
+    def _settle(self, group: _Group, result: outcome.Outcome[None]) -> None:
         try:
-            while True:
-                while self._pending:
-                    await self._commit(self._take())
-                self._rest()
-                await self._work.sleep()
-        finally:
-            self._rest()
-
-    def _take(self) -> _Group:
-        group = self._pending.popleft()
-        self._inflight = group.ticket
-        return group
-
-    async def _commit(self, group: _Group) -> None:
-        if group.errand is not None:
-            with trio.CancelScope(shield=True):
-                await self._env.run_blocking(group.errand)
-            self._inflight = None
-            group.ticket.settle(None)
-            return
-        try:
-            # What is being committed must be settled, whoever gives up waiting: a store's work cannot be called back.
-            with trio.CancelScope(shield=True):
-                await self._store_writes(group)
+            result.unwrap()
         except StoreError as error:
             self._fail(group, error)
         else:
             self._succeed(group)
 
-    async def _store_writes(self, group: _Group) -> None:
-        sync = self._sync()
-        await self._env.run_blocking(lambda: self._store.commit(group.writes, sync=sync))
-
     def _succeed(self, group: _Group) -> None:
         self._inflight = None
-        self._backlog.remove(group.size_bytes)
-        self._on_durable(group.end_offset)
+        if group.errand is None:
+            self._backlog.remove(group.size_bytes)
+            self._on_durable(group.end_offset)
         group.ticket.settle(None)
 
     def _fail(self, failed: _Group, error: StoreError) -> None:

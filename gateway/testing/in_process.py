@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import sniffio
 
+from gateway.quick_import import collector_paused
+
 if TYPE_CHECKING:
     from gateway.broker import Running
     from gateway.config import BrokerConfig
@@ -82,7 +84,8 @@ class TestBroker:
         self.start()
 
     def _run(self) -> None:
-        from gateway.broker import run_broker
+        with collector_paused():
+            from gateway.broker import run_broker
 
         try:
             run_broker(self._settings(), self._on_ready, signals=False)

@@ -1,9 +1,11 @@
 """The pool of threads for blocking calls: results come back, limits and cancellation hold, nothing is lost."""
 
 import threading
+from functools import partial
 
 import pytest
 import trio
+from outcome import Outcome, Value
 from trio.testing import wait_all_tasks_blocked
 
 from gateway import blocking
@@ -87,3 +89,18 @@ async def test_threads_that_ended_are_replaced(monkeypatch: pytest.MonkeyPatch) 
     pool = BlockingPool(2)
     for number in range(100):
         assert await pool.run(lambda: number) == number  # noqa: B023 - called before the next round
+
+
+async def test_started_calls_are_delivered_on_the_loop_with_what_came_of_them() -> None:
+    pool = BlockingPool(2)
+    here, delivered, all_there = threading.get_ident(), [], trio.Event()
+
+    def deliver(number: int, result: Outcome[int]) -> None:
+        delivered.append((number, isinstance(result, Value), threading.get_ident()))
+        if len(delivered) == 20:
+            all_there.set()
+
+    for number in range(20):
+        pool.start(partial(lambda number: 1 // (number % 2), number), partial(deliver, number))
+    await all_there.wait()
+    assert sorted(delivered) == [(number, bool(number % 2), here) for number in range(20)]

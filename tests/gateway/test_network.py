@@ -113,6 +113,27 @@ async def test_nothing_to_send_is_no_error(network):
         assert await receive_exactly(there, 1) == b"!"
 
 
+async def test_what_is_not_taken_at_once_is_left_over(network):
+    data = random.Random(2).randbytes(20_000_000)
+    async with connected(network) as (here, there), trio.open_nursery() as nursery:
+        for number in range(200):
+            left = here.send_now([b"%03d" % number, b"", memoryview(b"x")])
+            assert b"".join(left) in {b"", b"%03dx" % number}
+            await here.send_parts(left)
+            assert await receive_exactly(there, 4) == b"%03dx" % number
+        left = here.send_now([data[:7], data[7:]])
+        assert 0 < sum(map(len, left)) <= len(data)
+        nursery.start_soon(here.send_parts, left)
+        assert await receive_exactly(there, len(data)) == data
+
+
+async def test_sending_now_is_refused_after_close(network):
+    async with connected(network) as (here, _):
+        here.close()
+        with pytest.raises(OSError):  # noqa: PT011
+            here.send_now([b"x"])
+
+
 async def test_a_big_send_arrives_whole_while_it_is_read(network):
     data = random.Random(1).randbytes(3_000_000)
     async with connected(network) as (here, there), trio.open_nursery() as nursery:

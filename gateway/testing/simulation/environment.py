@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+import outcome
 import trio
 
 from gateway.network import Listener, Transport
@@ -101,6 +102,15 @@ class SimEnvironment:
         result = call()
         await self._pass_time(after_s)
         return result
+
+    def start_blocking(
+        self, nursery: trio.Nursery, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]
+    ) -> None:
+        """See `Environment.start_blocking`."""
+        nursery.start_soon(self._run_and_deliver, call, deliver)
+
+    async def _run_and_deliver(self, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]) -> None:
+        deliver(await outcome.acapture(self.run_blocking, call))
 
     async def _pass_time(self, seconds: float) -> None:
         with trio.CancelScope(shield=True):

@@ -18,6 +18,7 @@ from gateway.testing.simulation.pipe import End, Pipe, Reader
 
 FIRST_EPHEMERAL_PORT: Final = 49152
 CONNECT_TIMEOUT_S: Final = 3.0
+TAKEN_AT_ONCE: Final = 0.5
 
 Record = Callable[[str, str], None]
 
@@ -85,6 +86,17 @@ class MemoryTransport:
             self._break()
         else:
             await self._send(data)
+
+    def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
+        """See `Transport.send_now`: chance decides whether this network takes all of a message, or nothing yet."""
+        self._check()
+        data = memoryview(b"".join(parts))
+        if not self._network.takes_at_once(len(data)) or self._is_swallowed() or len(data) > self._outgoing.room_bytes:
+            return parts
+        if data:
+            self._outgoing.write(data, self._network.delay_s())
+            self.sent_bytes += len(data)
+        return []
 
     async def _send(self, data: memoryview) -> None:
         while data and not self._is_swallowed():
@@ -293,6 +305,10 @@ class MemoryNetwork:
         if self.faults.partial and size > 1 and self._chance.random() < self.faults.partial:
             return self._chance.randint(1, size - 1)
         return size
+
+    def takes_at_once(self, size: int) -> bool:
+        """Whether `size` bytes go out without waiting; never when they would break the connection."""
+        return self.fate(size) is None and self._chance.random() < TAKEN_AT_ONCE
 
     def fate(self, size: int) -> int | None:
         """After how many of `size` bytes the connection breaks; None when all goes well."""

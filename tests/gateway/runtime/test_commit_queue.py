@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 import trio
+from outcome import Outcome, acapture
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.environment import ProductionEnvironment
@@ -42,6 +43,12 @@ class GatedEnvironment(ProductionEnvironment):
     async def run_blocking(self, call: Callable[[], T]) -> T:
         await self.permits.acquire()
         return call()
+
+    def start_blocking(self, nursery: trio.Nursery, call: Callable[[], T], deliver: Callable[[Outcome[T]], object]):
+        async def run() -> None:
+            deliver(await acapture(self.run_blocking, call))
+
+        nursery.start_soon(run)
 
 
 class Bench:
