@@ -25,6 +25,7 @@ CASES = {
     "transactions": "commit, abort, offsets in a transaction, a fenced producer, what read_committed sees",
     "configs": "create with, describe, alter and delete configs",
     "concurrent-rebalances": "members join and leave at once; no live member is forgotten",
+    "administration": "log dirs, quotas, users, features, leaders, reassignments, ACLs, tokens, the quorum",
     "tools": "performance tools, API versions, listing and deleting topics",
     "bad-frames": "unknown keys and versions, impossible lengths, half frames: Kafka's answer or a close",
 }
@@ -45,7 +46,12 @@ NOT_APPLICABLE: dict[tuple[str, str], str] = {
         for client in CLIENTS
         if client != "raw-frames"
     },
-    **{(client, "tools"): "these are Java tools" for client in CLIENTS if client != "java-tools"},
+    **{
+        (client, row): "these are Java tools"
+        for client in CLIENTS
+        for row in ("tools", "administration")
+        if client != "java-tools"
+    },
     ("kcat", "configs"): _NO_ADMIN,
     ("kcat", "concurrent-rebalances"): "its rebalances are librdkafka's, covered there",
     ("java-tools", "concurrent-rebalances"): "a JVM for each member would take minutes; raw frames cover the protocol",

@@ -506,6 +506,12 @@ def _incremental_alter_configs(stage: Stage, version: int) -> Iterator[Any]:
 @script(ApiKey.DESCRIBE_CLUSTER)
 def _describe_cluster(stage: Stage, version: int) -> Iterator[Any]:
     yield stage.wire.call(ApiKey.DESCRIBE_CLUSTER, version, DescribeClusterRequest())
+    if version >= 1:
+        controllers = DescribeClusterRequest(endpoint_type=2)
+        yield stage.wire.call(ApiKey.DESCRIBE_CLUSTER, version, controllers).error_code
+    if version >= 2:
+        fenced = DescribeClusterRequest(include_fenced_brokers=True)
+        yield stage.wire.call(ApiKey.DESCRIBE_CLUSTER, version, fenced)
 
 
 @script(ApiKey.DESCRIBE_TOPIC_PARTITIONS)

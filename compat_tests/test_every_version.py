@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from compat_tests import every_version_fetch  # noqa: F401 - it registers its script
+from compat_tests import (
+    every_version_fetch,  # noqa: F401 - they register scripts
+    every_version_security,  # noqa: F401
+)
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import SCRIPTS, Stage, Wire, advertised, comparable
+from compat_tests.every_version_admin import config_resources_other_than_topics, levels_there_and_back
 from compat_tests.every_version_transactions import refused_batches
 from wire.api_keys import ADVERTISED, ApiKey
 
 DURABLE = "a record is acknowledged only once it is on disk: flush.messages is 1 (docs/differences.md)"
 NO_ELR = "Kafka keeps min.insync.replicas at the cluster level since eligible leader replicas are on (KIP-966)"
 OUR_WORDS = "messages of errors are in our own words"
+NO_CONTROLLER = "there is no listener for controllers: the quorum is reached where clients are"
 KNOWN_DIFFERENCES: list[tuple[ApiKey, str, str]] = [
     (ApiKey.CREATE_TOPICS, r".*configs\[7\]\.value", DURABLE),
     (ApiKey.CREATE_TOPICS, r".*configs\[21\]\.config_source", NO_ELR),
     (ApiKey.DESCRIBE_CONFIGS, r"\[0\]\[1\]\[20\]\.(config_source|synonyms.*)", NO_ELR),
     (ApiKey.DELETE_TOPICS, r".*error_message", OUR_WORDS),
+    (ApiKey.DESCRIBE_QUORUM, r"\[0\]\.nodes\[0\]", NO_CONTROLLER),
 ]
 """API, the paths in its answers as a regular expression, and why they differ."""
 
@@ -54,6 +61,17 @@ def test_batches_outside_of_transactions_are_refused_as_kafka_refuses_them(
     kafkas, ours = observed
     found = {path: values for path, values in differences(kafkas, ours) if not path.endswith("error_message")}
     assert found == {}, "each path with (Kafka's, ours)"
+
+
+@pytest.mark.parametrize("play", [config_resources_other_than_topics, levels_there_and_back])
+def test_administration_step_by_step_is_kafkas(comparison: Comparison, play: Callable[[Stage], Iterator[Any]]) -> None:
+    assert comparison.kafka is not None, "no real Kafka to compare with"
+    name = f"played-{secrets.token_hex(3)}"
+    observed: list[list[Any]] = []
+    for broker in (comparison.kafka, comparison.odradek):
+        with Wire(broker.bootstrap) as wire:
+            observed.append([comparable(each) for each in play(Stage(wire, name, "1"))])
+    assert dict(differences(*observed)) == {}, "each path with (Kafka's, ours)"
 
 
 def _is_known(key: ApiKey, path: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from compat_tests.clients import EPOCH_MS, Record, kafka_python
 from compat_tests.comparison import Case, CaseBook, Comparison, Side
 from compat_tests.frames import RawConnection, batch_headers, fetch
+from compat_tests.java_admin import add_admin_cases
 from compat_tests.java_tools import ToolResult, run_tool, running_tool
 from compat_tests.raw_groups import await_group, wait_for
 
@@ -281,6 +282,9 @@ def tools(side: Side) -> Any:
         "listed": topic in topics,
         "deleted": deleted.code,
     }
+
+
+add_admin_cases(BOOK)
 
 
 @pytest.mark.parametrize("case", BOOK.params())

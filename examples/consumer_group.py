@@ -9,6 +9,8 @@ with warnings.catch_warnings():
 import gateway.testing
 
 TOPIC, GROUP, PARTITIONS = "jobs", "workers", 4
+POLL_MS = 2000
+"""kafka-python 3.0.12 can lose an assignment that comes just after a short poll; a long one ends when records come."""
 
 
 def member(bootstrap: str, name: str) -> KafkaConsumer:
@@ -36,7 +38,7 @@ def work(members: dict[str, KafkaConsumer], count: int) -> dict[str, list[int]]:
     done: dict[str, list[int]] = {name: [] for name in members}
     while sum(map(len, done.values())) < count:
         for name, consumer in members.items():
-            for records in consumer.poll(timeout_ms=50).values():
+            for records in consumer.poll(timeout_ms=POLL_MS).values():
                 done[name] += [int(record.value) for record in records]
     return done
 
@@ -45,7 +47,7 @@ def share_out(members: dict[str, KafkaConsumer]) -> None:
     """Poll until every member has partitions and all partitions are taken; there are no jobs yet to be lost."""
     while True:
         for consumer in members.values():
-            consumer.poll(timeout_ms=50)
+            consumer.poll(timeout_ms=POLL_MS)
         shares = [len(consumer.assignment()) for consumer in members.values()]
         if all(shares) and sum(shares) == PARTITIONS:
             return

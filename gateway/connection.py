@@ -137,7 +137,10 @@ class Connection:
             raise PeerError(str(error)) from error
 
     async def _handle(self, frame: memoryview) -> None:
-        call = self._dispatcher.open(frame, self.transport, self._listener)
+        if self._dispatcher.is_large(frame):
+            call = await self._services.env.run_blocking(lambda: self._open(frame))
+        else:
+            call = self._open(frame)
         if call.pipelined:
             await self._begin(call, len(frame))
             return
@@ -147,6 +150,9 @@ class Connection:
             await self._send(call, response)
         finally:
             call.ctx.finish()
+
+    def _open(self, frame: memoryview) -> Call:
+        return self._dispatcher.open(frame, self.transport, self._listener)
 
     async def _begin(self, call: Call, size_bytes: int) -> None:
         """Give a pipelined request its place, as soon as fewer than the allowed requests and bytes are in flight."""
@@ -212,7 +218,11 @@ class Connection:
             await self._replied.sleep()
 
     async def _send(self, call: Call, response: Message) -> None:
-        await self._send_parts(self._dispatcher.encode(call.ctx, response))
+        if call.large:
+            parts = await self._services.env.run_blocking(lambda: self._dispatcher.encode(call.ctx, response))
+        else:
+            parts = self._dispatcher.encode(call.ctx, response)
+        await self._send_parts(parts)
 
     async def _send_parts(self, parts: Sequence[Buffer]) -> None:
         self._stalled_since_ms = self._services.env.monotonic_ms()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import trio
 
@@ -10,6 +11,9 @@ from gateway.errors import RequestRefusedError
 from gateway.services import Services
 from partitions.results import Isolation
 from wire.api_keys import ApiKey
+
+TURN_EVERY: Final = 500
+"""How many of the things that a client listed are handled before others get a turn; it takes some milliseconds."""
 
 LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
 """The isolation levels that a client may ask for, by number."""
@@ -31,6 +35,7 @@ class RequestContext:
     listener: str
     services: Services
     on_sent: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    _handled: int = 0
 
     @property
     def client_host(self) -> str:
@@ -48,6 +53,12 @@ class RequestContext:
     async def let_others_go_on() -> None:
         """Give every other connection a turn: for loops over what a client may have listed a million times."""
         await trio.lowlevel.checkpoint()
+
+    async def take_turns(self) -> None:
+        """Called for each thing that a client listed: gives others a turn now and then."""
+        self._handled += 1
+        if not self._handled % TURN_EVERY:
+            await self.let_others_go_on()
 
     def caller(self) -> Caller:
         """Who asks, as a coordinator wants to know it, with a fresh member id to give away."""

@@ -29,6 +29,9 @@ Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 PIPELINED: Final = frozenset({ApiKey.PRODUCE})
 """Requests whose successors on the same connection may begin while they wait for the disk."""
 
+LARGE_FRAME_BYTES: Final = 128 * 1024
+"""A longer request, unless it is of record batches, lists so much that decoding it would hold up everyone else."""
+
 
 class PendingResponse(Protocol):
     """What a pipelined handler returns."""
@@ -55,6 +58,7 @@ class Call:
     request: Any
     handler: Handler | None
     canned: Any = None
+    large: bool = False
 
     @property
     def pipelined(self) -> bool:
@@ -93,7 +97,12 @@ class Dispatcher:
             request, _ = decode(request_type, header.api_version, frame, body_at)
         except ProtocolError as error:
             raise PeerError(f"malformed {header.api_key.name} v{header.api_version}: {error}") from error
-        return Call(ctx, request, handler)
+        return Call(ctx, request, handler, large=self.is_large(frame))
+
+    @staticmethod
+    def is_large(frame: memoryview) -> bool:
+        """Whether decoding the frame, and encoding its answer, belongs into a worker thread."""
+        return len(frame) > LARGE_FRAME_BYTES and int.from_bytes(frame[:2], "big") not in PIPELINED
 
     def _handler(self, api_key: ApiKey) -> tuple[type[Message], Handler]:
         found = self._handlers.get(api_key)

@@ -23,6 +23,7 @@ from storage_backends.interface import (
     Store,
     StoreError,
     StoreFullError,
+    StoreSpace,
 )
 from storage_backends.memory import MemoryMedium, MemoryStore
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
@@ -224,6 +225,11 @@ class FaultyStore:
         self.check_alive()
         self.plan.before_write(f"deleting {key}")
         self._inner.delete(key)
+
+    def space(self) -> StoreSpace:
+        """See `Store.space`."""
+        self.check_alive()
+        return self._inner.space()
 
     def properties(self) -> Mapping[str, str]:
         """See `Store.properties`."""

@@ -28,6 +28,7 @@ __all__ = [
     "StoreFormatError",
     "StoreFullError",
     "StoreLockedError",
+    "StoreSpace",
 ]
 
 
@@ -67,6 +68,15 @@ class LogPolicy:
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 60 * 60 * 1000
     durable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpace:
+    """Where a store keeps its logs, and how much room its medium has, and has left for us; None: nobody can say."""
+
+    location: str
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
 
 
 class ReadLease(Protocol):
@@ -244,6 +254,10 @@ class Store(Protocol):
 
         No error when there is none. Raises StoreError, also while a handle is open.
         """
+        ...
+
+    def space(self) -> StoreSpace:
+        """Where the logs are, and the room there is. Raises StoreError."""
         ...
 
     def properties(self) -> Mapping[str, str]:

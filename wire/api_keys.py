@@ -226,7 +226,9 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.SYNC_GROUP: (0, 5),
     ApiKey.DESCRIBE_GROUPS: (0, 6),
     ApiKey.LIST_GROUPS: (0, 5),
-    # Trap 5: 5 asks the broker to check the cluster and node ids that the client expects (KIP-1242).
+    ApiKey.SASL_HANDSHAKE: (0, 1),
+    # Trap 5: 5 asks the broker to check the cluster and node ids that the client expects (KIP-1242). Kafka 4.3 serves
+    # 4 as well.
     ApiKey.API_VERSIONS: (0, 4),
     ApiKey.CREATE_TOPICS: (2, 7),
     ApiKey.DELETE_TOPICS: (1, 6),
@@ -240,20 +242,42 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # 5 of these two is transaction.version 2 (KIP-890's second part).
     ApiKey.END_TXN: (0, 4),
     ApiKey.TXN_OFFSET_COMMIT: (0, 4),
+    ApiKey.DESCRIBE_ACLS: (1, 3),
+    ApiKey.CREATE_ACLS: (1, 3),
+    ApiKey.DELETE_ACLS: (1, 3),
     ApiKey.DESCRIBE_CONFIGS: (1, 4),
     ApiKey.ALTER_CONFIGS: (0, 2),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: (1, 5),
+    ApiKey.SASL_AUTHENTICATE: (0, 2),
     ApiKey.CREATE_PARTITIONS: (0, 3),
+    ApiKey.CREATE_DELEGATION_TOKEN: (1, 3),
+    ApiKey.RENEW_DELEGATION_TOKEN: (1, 2),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (1, 2),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (1, 3),
     # 3 adds an error message to each result.
     ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.ELECT_LEADERS: (0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
     ApiKey.OFFSET_DELETE: (0, 0),
-    # 2 can tell fenced brokers apart.
-    ApiKey.DESCRIBE_CLUSTER: (0, 1),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: (0, 1),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
+    ApiKey.DESCRIBE_QUORUM: (0, 2),
+    ApiKey.UPDATE_FEATURES: (0, 2),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0),
+    ApiKey.UNREGISTER_BROKER: (0, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
     # 2 brings a regular expression of the client's (KIP-1152).
     ApiKey.LIST_TRANSACTIONS: (0, 1),
+    ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+    ApiKey.ADD_RAFT_VOTER: (0, 1),
+    ApiKey.REMOVE_RAFT_VOTER: (0, 0),
 }
 """The lowest and highest version of each API that the broker offers in ApiVersions."""
 

@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers about one topic, broker or group: values, sources, synonyms, types."""
+"""What DescribeConfigs answers about one topic, broker, group or subscription: values, sources, synonyms, types."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from coordinator.configs.definition import ConfigSource, ConfigType, Definition,
 from coordinator.configs.layers import BrokerLayers, topic_config_values
 from coordinator.configs.tables import (
     BROKER_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
     TOPIC_CONFIGS,
     TOPIC_SYNONYMS,
@@ -93,14 +94,30 @@ def _group_entry(
     if name in overrides:
         value = definition.parse(overrides[name])
         chain.append((name, format_value(value), ConfigSource.GROUP_CONFIG))
-    elif broker_name in BROKER_CONFIGS:
-        value = layers.values[broker_name]
     else:
-        value = definition.parse_default()
-        chain.append((name, definition.default, ConfigSource.DEFAULT_CONFIG))
+        value = layers.values[broker_name] if broker_name in BROKER_CONFIGS else definition.parse_default()
     if broker_name in BROKER_CONFIGS:
         chain += layers.chain(broker_name, broker_synonyms(broker_name))
+    else:
+        chain.append((name, definition.default, ConfigSource.DEFAULT_CONFIG))
     return _entry(name, definition, format_value(value), chain, options)
+
+
+def describe_client_metrics(
+    overrides: Mapping[str, str], options: DescribeOptions
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    """Every config of a client metrics subscription; one that nobody made has the defaults."""
+    return tuple(_client_metrics_entry(name, overrides, options) for name in _asked(CLIENT_METRICS_CONFIGS, options))
+
+
+def _client_metrics_entry(
+    name: str, overrides: Mapping[str, str], options: DescribeOptions
+) -> DescribeConfigsResourceResult:
+    definition = CLIENT_METRICS_CONFIGS[name]
+    if name not in overrides:
+        return _entry(name, definition, definition.default, (), options)
+    text = format_value(definition.parse(overrides[name]))
+    return _entry(name, definition, text, [(name, text, ConfigSource.CLIENT_METRICS_CONFIG)], options)
 
 
 def _asked(names: Iterable[str], options: DescribeOptions) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.configs.broker_defs import BROKER_DEFINITIONS
+from coordinator.configs.client_metrics_defs import CLIENT_METRICS_DEFINITIONS
 from coordinator.configs.definition import ConfigType, Definition, UpdateMode
 from coordinator.configs.differences import DELIBERATE_DIFFERENCES
 from coordinator.configs.group_defs import GROUP_DEFINITIONS
@@ -27,6 +28,7 @@ def _table(definitions: Iterable[Definition], scope: str) -> Mapping[str, Defini
 BROKER_CONFIGS: Final = _table((*BROKER_DEFINITIONS, *ODRADEK_DEFINITIONS), "broker")
 TOPIC_CONFIGS: Final = _table(TOPIC_DEFINITIONS, "topic")
 GROUP_CONFIGS: Final = _table(GROUP_DEFINITIONS, "group")
+CLIENT_METRICS_CONFIGS: Final = _table(CLIENT_METRICS_DEFINITIONS, "client-metrics")
 
 BROKER_DEFAULTS: Final = {name: text for name, d in BROKER_CONFIGS.items() if (text := d.default) is not None}
 """The text of every broker default there is."""

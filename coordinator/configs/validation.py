@@ -1,12 +1,15 @@
 """Which configs a request may set. All raise ConfigRefusedError with Kafka's error code and message."""
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from coordinator.configs.definition import ConfigValue, UpdateMode
 from coordinator.configs.errors import ConfigRefusedError
 from coordinator.configs.layers import BrokerLayers, topic_config_values
 from coordinator.configs.tables import (
     BROKER_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
     CLUSTER_LEVEL_LISTENER,
     GROUP_CONFIGS,
     LISTENER_ONLY,
@@ -15,6 +18,17 @@ from coordinator.configs.tables import (
     without_listener,
 )
 from wire.errors import ErrorCode
+
+_PUSH_INTERVAL_MS: Final = (100, 3_600_000)
+_CLIENT_PROPERTIES: Final = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+"""What the `match` of a client metrics subscription may look at (KIP-714)."""
 
 
 def validate_topic_configs(overrides: Mapping[str, str], layers: BrokerLayers) -> None:
@@ -89,8 +103,11 @@ def validate_group_configs(texts: Mapping[str, str], layers: BrokerLayers) -> No
     for name in texts:
         if name not in GROUP_CONFIGS:
             raise ConfigRefusedError(f"Unknown group config name: {name}")
-    for name, text in texts.items():
-        _check_group_bounds(name, GROUP_CONFIGS[name].parse(text), layers)
+    values = {name: GROUP_CONFIGS[name].parse(text) for name, text in texts.items()}
+    for name, value in values.items():
+        _check_group_bounds(name, value, layers)
+    for family in ("consumer", "share", "streams"):
+        _check_group_timing(family, values, layers)
 
 
 def _check_group_bounds(name: str, value: ConfigValue, layers: BrokerLayers) -> None:
@@ -98,7 +115,44 @@ def _check_group_bounds(name: str, value: ConfigValue, layers: BrokerLayers) -> 
     if isinstance(value, bool) or not isinstance(value, int):
         return
     for bound, word, sign in (("min", "greater", 1), ("max", "less", -1)):
-        limit_name = f"group.{family}.{bound}.{rest}"
+        limit_name = f"group.{family}.{bound}.{rest.removeprefix('num.')}"
         limit = layers.values.get(limit_name)
         if isinstance(limit, int) and (value - limit) * sign < 0:
             raise ConfigRefusedError(f"{name} must be {word} than or equal to {limit_name}")
+
+
+def _check_group_timing(family: str, values: Mapping[str, ConfigValue], layers: BrokerLayers) -> None:
+    """A session must outlast a heartbeat; what the group does not set is the broker's."""
+    session, heartbeat = f"{family}.session.timeout.ms", f"{family}.heartbeat.interval.ms"
+    session_ms, heartbeat_ms = (values.get(name, layers.values[f"group.{name}"]) for name in (session, heartbeat))
+    assert isinstance(session_ms, int)
+    assert isinstance(heartbeat_ms, int)
+    if {session, heartbeat} & set(values) and session_ms <= heartbeat_ms:
+        raise ConfigRefusedError(f"{session} must be greater than {heartbeat}")
+
+
+def validate_client_metrics_configs(texts: Mapping[str, str]) -> None:
+    """Check all configs that a client metrics subscription will have: names, values, interval, match patterns."""
+    for name in texts:
+        if name not in CLIENT_METRICS_CONFIGS:
+            raise ConfigRefusedError(f"There is no client metrics config {name}", ErrorCode.INVALID_REQUEST)
+    values = {name: CLIENT_METRICS_CONFIGS[name].parse(text) for name, text in texts.items()}
+    interval_ms, (shortest, longest) = values.get("interval.ms"), _PUSH_INTERVAL_MS
+    if isinstance(interval_ms, int) and not shortest <= interval_ms <= longest:
+        raise ConfigRefusedError(
+            f"interval.ms must be {shortest} to {longest}, not {interval_ms}", ErrorCode.INVALID_REQUEST
+        )
+    patterns = values.get("match", ())
+    for pattern in patterns if isinstance(patterns, tuple) else ():
+        _check_client_pattern(pattern)
+
+
+def _check_client_pattern(text: str) -> None:
+    """`property=regular expression`."""
+    parts = text.rstrip("=").split("=")
+    try:
+        if len(parts) == 2 and parts[0].strip() in _CLIENT_PROPERTIES and re.compile(parts[1].strip()):
+            return
+    except re.error as error:
+        raise ConfigRefusedError(f"The client match pattern {text} is no regular expression: {error}") from error
+    raise ConfigRefusedError(f"The client match pattern {text} is not PROPERTY=PATTERN")

@@ -1,4 +1,5 @@
-"""AlterConfigs and IncrementalAlterConfigs: changes of the configs of topics, brokers and groups.
+"""AlterConfigs and IncrementalAlterConfigs: changes of the configs of topics, brokers, groups and
+client metrics subscriptions.
 
 AlterConfigs gives a resource all its configs anew; the incremental form (KIP-339) changes single ones. Each resource
 stands for itself. Records for brokers are written even where nothing changes, for they make brokers read files again
@@ -12,7 +13,12 @@ from typing import Final, TypeVar
 from coordinator.configs.definition import ResourceType
 from coordinator.configs.errors import RefusedError
 from coordinator.configs.operations import AlterOperation, apply_operation
-from coordinator.configs.validation import validate_broker_configs, validate_group_configs, validate_topic_configs
+from coordinator.configs.validation import (
+    validate_broker_configs,
+    validate_client_metrics_configs,
+    validate_group_configs,
+    validate_topic_configs,
+)
 from coordinator.metadata.names import check_topic_name
 from coordinator.metadata.settings import Basis
 from wire.errors import ErrorCode
@@ -22,11 +28,12 @@ from wire.schema import Message
 from wire.stored.metadata_records import ConfigRecord
 
 Resource = TypeVar("Resource", legacy.AlterConfigsResource, incremental.AlterConfigsResource)
+Result = TypeVar("Result", legacy.AlterConfigsResourceResponse, incremental.AlterConfigsResourceResponse)
 
 LOGGERS_REFUSED: Final = (
     "The levels of loggers cannot be changed at run time; start the broker again with another --log-level."
 )
-CLIENT_METRICS_REFUSED: Final = "Client metrics subscriptions (KIP-714) are not supported."
+_ALTERABLE: Final = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS)
 
 
 def alter_configs(
@@ -34,15 +41,7 @@ def alter_configs(
 ) -> tuple[list[Message], legacy.AlterConfigsResponse]:
     """Decide about all resources of a request. Nothing is recorded for validate_only."""
     records, errors = _decide_each(basis, request.resources, _replaced)
-    responses = tuple(
-        legacy.AlterConfigsResourceResponse(
-            error_code=ErrorCode.NONE if error is None else error.code,
-            error_message=None if error is None else error.message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        for resource, error in zip(request.resources, errors, strict=True)
-    )
+    responses = results_of(legacy.AlterConfigsResourceResponse, request.resources, errors)
     return [] if request.validate_only else records, legacy.AlterConfigsResponse(responses=responses)
 
 
@@ -51,16 +50,25 @@ def incremental_alter_configs(
 ) -> tuple[list[Message], incremental.IncrementalAlterConfigsResponse]:
     """Decide about all resources of a request. Nothing is recorded for validate_only."""
     records, errors = _decide_each(basis, request.resources, _changed)
-    responses = tuple(
-        incremental.AlterConfigsResourceResponse(
+    responses = results_of(incremental.AlterConfigsResourceResponse, request.resources, errors)
+    return [] if request.validate_only else records, incremental.IncrementalAlterConfigsResponse(responses=responses)
+
+
+def results_of(
+    result: type[Result],
+    resources: Iterable[legacy.AlterConfigsResource | incremental.AlterConfigsResource],
+    errors: Iterable[RefusedError | None],
+) -> tuple[Result, ...]:
+    """The results of either request: of each resource why it is refused, or that it is not."""
+    return tuple(
+        result(
             error_code=ErrorCode.NONE if error is None else error.code,
             error_message=None if error is None else error.message,
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
-        for resource, error in zip(request.resources, errors, strict=True)
+        for resource, error in zip(resources, errors, strict=False)  # errors may be endless
     )
-    return [] if request.validate_only else records, incremental.IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _decide_each(
@@ -111,9 +119,7 @@ def _kind(resource: Resource) -> ResourceType:
     incremental_form = isinstance(resource, incremental.AlterConfigsResource)
     if resource.resource_type == ResourceType.BROKER_LOGGER and incremental_form:
         raise _invalid(LOGGERS_REFUSED)
-    if resource.resource_type == ResourceType.CLIENT_METRICS:
-        raise _invalid(CLIENT_METRICS_REFUSED)
-    if resource.resource_type not in (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP):
+    if resource.resource_type not in _ALTERABLE:
         raise _invalid(f"Unknown resource type {resource.resource_type}")
     return ResourceType(resource.resource_type)
 
@@ -170,6 +176,10 @@ def _validate(basis: Basis, kind: ResourceType, name: str, texts: Mapping[str, s
         if not name:
             raise _invalid("Default group resources are not allowed.")
         validate_group_configs(texts, basis.layers)
+    elif kind is ResourceType.CLIENT_METRICS:
+        if not name:
+            raise _invalid("The name of a client metrics subscription must not be empty.")
+        validate_client_metrics_configs(texts)
     else:
         if not name:
             raise _invalid("Default topic resources are not allowed.")

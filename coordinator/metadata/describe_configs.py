@@ -8,6 +8,7 @@ from coordinator.configs.describe import (
     DescribeOptions,
     describe_broker,
     describe_broker_default,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
@@ -72,6 +73,10 @@ def _entries(
             if not name:
                 raise _invalid("Group name must not be empty")
             return describe_group(basis.image.configs_of(ResourceType.GROUP, name), basis.layers, options)
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise _invalid("The name of a client metrics subscription must not be empty")
+            return describe_client_metrics(basis.image.configs_of(ResourceType.CLIENT_METRICS, name), options)
         case _:
             raise _invalid(f"Unsupported resource type {resource.resource_type}")
 

@@ -14,6 +14,12 @@ from wire.types import ZERO_UUID
 ConfigKey = tuple[int, str]
 """A resource type (`coordinator.configs.definition.ResourceType`) and the name of the resource."""
 
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for: pairs of type and name in the order of the types; None is the default of its type."""
+
+ScramKey = tuple[str, int]
+"""A user's name, and the number of a SCRAM mechanism (1 SHA-256, 2 SHA-512)."""
+
 NO_LEADER: Final = -1
 _NO_CONFIGS: Final[Mapping[str, str]] = {}
 
@@ -86,6 +92,16 @@ class FeaturesImage:
 
 
 @dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What is kept of a password (RFC 5802): enough to recognise it, not to learn it."""
+
+    iterations: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataImage:
     """All metadata after `record_count` records. `cluster_id` is empty until the cluster was given one.
 
@@ -98,6 +114,8 @@ class MetadataImage:
     topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict[str, TopicImage])
     topics_by_id: Mapping[UUID, TopicImage] = field(default_factory=dict[UUID, TopicImage])
     configs: Mapping[ConfigKey, Mapping[str, str]] = field(default_factory=dict[ConfigKey, Mapping[str, str]])
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict[QuotaEntity, Mapping[str, float]])
+    scram: Mapping[ScramKey, ScramCredential] = field(default_factory=dict[ScramKey, ScramCredential])
     features: FeaturesImage = field(default_factory=FeaturesImage)
     colliding: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     next_producer_id: int = 0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from coordinator.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from coordinator.metadata.image import BrokerImage, MetadataImage, PartitionImage, QuotaEntity, TopicImage
 from coordinator.metadata.replay import CLUSTER_ID, CLUSTER_RESOURCE
 from coordinator.shard import ShardRecord
 from wire.schema import Message
@@ -11,13 +11,16 @@ from wire.stored.framing import decode_metadata_record, encode_metadata_record
 from wire.stored.metadata_records import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    EntityData,
     FeatureLevelRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 
 NO_KEY: Final = b""
@@ -59,8 +62,30 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
     for (resource_type, resource_name), texts in image.configs.items():
         for name, text in texts.items():
             yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=text)
+    yield from _security_records(image)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+
+
+def _security_records(image: MetadataImage) -> Iterator[Message]:
+    for entity, quotas in image.quotas.items():
+        for key, value in quotas.items():
+            yield quota_record(entity, key, value)
+    for (name, mechanism), credential in image.scram.items():
+        yield UserScramCredentialRecord(
+            name=name,
+            mechanism=mechanism,
+            salt=credential.salt,
+            stored_key=credential.stored_key,
+            server_key=credential.server_key,
+            iterations=credential.iterations,
+        )
+
+
+def quota_record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:
+    """The record that sets a quota, or with None removes it."""
+    parts = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity)
+    return ClientQuotaRecord(entity=parts, key=key, value=value or 0.0, remove=value is None)
 
 
 def cluster_id_record(cluster_id: str) -> ConfigRecord:

@@ -17,12 +17,16 @@ from coordinator.metadata.image import (
     ListenerImage,
     MetadataImage,
     PartitionImage,
+    QuotaEntity,
+    ScramCredential,
+    ScramKey,
     TopicImage,
 )
 from coordinator.metadata.names import INTERNAL_TOPICS, collision_key
 from wire.schema import Message
 from wire.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -31,9 +35,11 @@ from wire.stored.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 CLUSTER_RESOURCE: Final = 127
@@ -55,6 +61,8 @@ class ImageBuilder:
         self._by_name: dict[str, TopicImage] = {}
         self._colliding: dict[str, tuple[str, ...]] = {}
         self._configs: dict[ConfigKey, Mapping[str, str]] | None = None
+        self._quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
+        self._scram: dict[ScramKey, ScramCredential] | None = None
         self._open: dict[UUID, dict[int, PartitionImage]] = {}
         self._record_count = self._image.record_count
         self._dirty = False
@@ -92,10 +100,12 @@ class ImageBuilder:
             topics_by_name=before.topics_by_name if self._by_id is None else self._by_name,
             colliding=before.colliding if self._by_id is None else self._colliding,
             configs=before.configs if self._configs is None else self._configs,
+            quotas=before.quotas if self._quotas is None else self._quotas,
+            scram=before.scram if self._scram is None else self._scram,
             partition_count=partition_count,
             record_count=self._record_count,
         )
-        self._brokers = self._by_id = self._configs = None
+        self._brokers = self._by_id = self._configs = self._quotas = self._scram = None
         self._dirty = False
 
     def _close_topics(self) -> None:
@@ -129,6 +139,16 @@ class ImageBuilder:
         if self._configs is None:
             self._configs = dict(self._image.configs)
         return self._configs
+
+    def _set_quotas(self) -> dict[QuotaEntity, Mapping[str, float]]:
+        if self._quotas is None:
+            self._quotas = dict(self._image.quotas)
+        return self._quotas
+
+    def _credentials(self) -> dict[ScramKey, ScramCredential]:
+        if self._scram is None:
+            self._scram = dict(self._image.scram)
+        return self._scram
 
     # Records
 
@@ -207,6 +227,25 @@ class ImageBuilder:
         if not texts:
             del configs[key]
 
+    def client_quota(self, record: ClientQuotaRecord) -> None:
+        """A quota is set, or removed."""
+        quotas = self._set_quotas()
+        entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
+        left = {key: value for key, value in quotas.get(entity, {}).items() if key != record.key}
+        quotas[entity] = left if record.remove else {**left, record.key: record.value}
+        if not quotas[entity]:
+            del quotas[entity]
+
+    def scram_credential(self, record: UserScramCredentialRecord) -> None:
+        """A user's password for a mechanism is new, or another."""
+        self._credentials()[record.name, record.mechanism] = ScramCredential(
+            record.iterations, bytes(record.salt), bytes(record.stored_key), bytes(record.server_key)
+        )
+
+    def remove_scram_credential(self, record: RemoveUserScramCredentialRecord) -> None:
+        """A user can no longer log in with a mechanism."""
+        self._credentials().pop((record.name, record.mechanism), None)
+
     def feature(self, record: FeatureLevelRecord) -> None:
         """A feature's level is in force from now on; level 0 takes it away."""
         finalized = {**self._image.features.finalized, record.name: record.feature_level}
@@ -268,6 +307,9 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[ImageBuilder, Any], None]]] = 
     PartitionChangeRecord: ImageBuilder.partition_change,
     RemoveTopicRecord: ImageBuilder.remove_topic,
     ConfigRecord: ImageBuilder.config,
+    ClientQuotaRecord: ImageBuilder.client_quota,
+    UserScramCredentialRecord: ImageBuilder.scram_credential,
+    RemoveUserScramCredentialRecord: ImageBuilder.remove_scram_credential,
     FeatureLevelRecord: ImageBuilder.feature,
     ProducerIdsRecord: ImageBuilder.producer_ids,
     RegisterBrokerRecord: ImageBuilder.register_broker,

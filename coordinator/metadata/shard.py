@@ -13,22 +13,35 @@ from uuid import UUID
 from coordinator.configs.errors import RefusedError
 from coordinator.metadata import alter_configs as configs
 from coordinator.metadata.auto_create import auto_create_topics
-from coordinator.metadata.brokers import BrokerRegistration, Registered, found_cluster, register_broker
+from coordinator.metadata.brokers import (
+    BrokerRegistration,
+    Registered,
+    found_cluster,
+    register_broker,
+    unregister_broker,
+)
+from coordinator.metadata.client_quotas import alter_client_quotas
 from coordinator.metadata.create_partitions import create_partitions
 from coordinator.metadata.create_topics import create_topics
 from coordinator.metadata.delete_topics import delete_topics
 from coordinator.metadata.describe_configs import describe_configs
+from coordinator.metadata.features import update_features
 from coordinator.metadata.image import MetadataImage
 from coordinator.metadata.records import from_shard_record, to_shard_records
 from coordinator.metadata.replay import ImageBuilder
+from coordinator.metadata.scram import alter_user_scram_credentials
 from coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
 from coordinator.shard import Outcome, Reply, ShardRecord, Token
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.messages.alter_configs import AlterConfigsRequest
+from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.describe_configs import DescribeConfigsRequest
 from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+from wire.messages.update_features import UpdateFeaturesRequest
 from wire.schema import Message
 from wire.stored.metadata_records import ProducerIdsRecord
 
@@ -170,6 +183,24 @@ class MetadataShard:
     ) -> Outcome:
         """DescribeConfigs, all versions; `loggers` are this broker's log levels by logger."""
         return Outcome(replies=[Reply(token, describe_configs(self.basis(), request, loggers))])
+
+    def alter_client_quotas(self, request: AlterClientQuotasRequest, token: Token, now_ms: int) -> Outcome:
+        """AlterClientQuotas, all versions."""
+        return _outcome(*_reply(token, alter_client_quotas(self.image, request)))
+
+    def alter_user_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest, token: Token, now_ms: int
+    ) -> Outcome:
+        """AlterUserScramCredentials, all versions."""
+        return _outcome(*_reply(token, alter_user_scram_credentials(self.image, request)))
+
+    def update_features(self, request: UpdateFeaturesRequest, api_version: int, token: Token, now_ms: int) -> Outcome:
+        """UpdateFeatures, all versions."""
+        return _outcome(*_reply(token, update_features(self.image.features, request, api_version)))
+
+    def unregister_broker(self, request: UnregisterBrokerRequest, token: Token, now_ms: int) -> Outcome:
+        """UnregisterBroker, all versions."""
+        return _outcome(*_reply(token, unregister_broker(self.image, request, self._config.node_id)))
 
     def allocate_producer_ids(self, token: Token, now_ms: int, count: int = PRODUCER_ID_BLOCK) -> Outcome:
         """A block of producer ids for this broker."""

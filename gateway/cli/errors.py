@@ -19,6 +19,8 @@ READER_GONE = 141
 
 _CLIENT_ERROR = re.compile(r"\[Error (?P<code>-?\d+)\] \w+(?:: (?P<message>.*))?", re.DOTALL)
 
+_QUOTED_MESSAGE = re.compile(r"error_message=(?P<quote>['\"])(?P<message>.*?)(?P=quote)[,)]", re.DOTALL)
+
 
 class CliError(click.ClickException):
     """The command failed for a reason the user can act on; ends the process with exit code 1."""
@@ -55,6 +57,12 @@ def client_error_text(text: str) -> str:
     if match := _CLIENT_ERROR.fullmatch(text):
         return broker_error_text(int(match["code"]), match["message"])
     return broker_error_text(getattr(errors, text).errno) if hasattr(errors, text) else text
+
+
+def response_message(text: str) -> str | None:
+    """The broker's own message out of an error in which kafka-python quotes request and response whole."""
+    match = _QUOTED_MESSAGE.search(text)
+    return match["message"] if match else None
 
 
 def explained(error: Exception) -> CliError | None:

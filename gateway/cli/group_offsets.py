@@ -1,5 +1,6 @@
 """`odradek groups reset-offsets`: plan first, move only with --execute, as Kafka's own tool does."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -8,9 +9,10 @@ import click
 
 from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
 from gateway.cli.errors import CliError, broker_error_text
+from gateway.cli.offset_csv import OffsetFile, write_offsets
 from gateway.cli.offset_plan import Goal, Situation, Step, plan
 from gateway.cli.options import Duration, Moment, connection_options, json_option
-from gateway.cli.output import emit_json, note, table
+from gateway.cli.output import counted, emit_json, note, table
 from gateway.cli.topics import describe_existing, partition_bounds
 
 EPILOG = """\
@@ -23,6 +25,8 @@ Examples:
   odradek groups reset-offsets readers --topic hello:0,2 --to-datetime 2013-07-01T00:00:00Z --execute
   odradek groups reset-offsets readers --all-topics --by-duration PT1H --execute
   odradek groups reset-offsets readers --topic hello --shift-by -10 --execute
+  odradek groups reset-offsets readers --all-topics --to-current --export > offsets.csv
+  odradek groups reset-offsets readers --from-file offsets.csv --execute
 """
 
 
@@ -54,6 +58,8 @@ class TopicChoice(click.ParamType[tuple[str, tuple[int, ...]]]):
 @click.option("--to-datetime", type=Moment(), help="To the first record at or after this time.")
 @click.option("--by-duration", type=Duration(), help="To the first record of the last PT1H, P1D, ...")
 @click.option("--shift-by", type=int, help="By this many records, negative for back.")
+@click.option("--from-file", "to_offsets", type=OffsetFile(), help="To the TOPIC,PARTITION,OFFSET lines of a file.")
+@click.option("--export", is_flag=True, help="Print the plan as such lines.")
 @click.option("--execute", is_flag=True, help="Do it.")
 @click.option("--dry-run", is_flag=True, help="Only print the plan [the default].")
 @json_option
@@ -66,23 +72,34 @@ def reset_offsets(
     all_topics: bool,
     execute: bool,
     dry_run: bool,
+    export: bool,
     as_json: bool,
-    **goals: Any,  # noqa: ANN401 - seven options, of which one is given
+    **goals: Any,  # noqa: ANN401 - eight options, of which one is given
 ) -> None:
     """Move a group's committed offsets."""
-    if bool(choices) == all_topics:
-        raise click.UsageError("give either --topic or --all-topics")
+    if (goals["to_offsets"] is not None) + bool(choices) + all_topics != 1:
+        raise click.UsageError("give one of --topic, --all-topics and --from-file")
     if execute and dry_run:
         raise click.UsageError("--execute and --dry-run exclude each other")
     goal = _goal(goals)
     with open_admin(target) as admin:
         _require_inactive(target, admin, group)
-        steps = plan(goal, _situations(target, admin, group, choices, goal))
+        steps = plan(goal, _situations(target, admin, group, choices or _of_file(goal), goal))
         if execute:
             _execute(target, admin, group, steps)
-    _print(steps, as_json=as_json)
+    if export:
+        write_offsets(sys.stdout, [(step.partition, step.target) for step in steps])
+    else:
+        _print(steps, as_json=as_json)
     if not execute:
         note("dry run, nothing changed; add --execute to do it")
+
+
+def _of_file(goal: Goal) -> Sequence[tuple[str, tuple[int, ...]]]:
+    topics: dict[str, list[int]] = {}
+    for tp in goal.to_offsets or ():
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return [(topic, tuple(sorted(indexes))) for topic, indexes in topics.items()]
 
 
 def _goal(goals: Mapping[str, Any]) -> Goal:
@@ -101,7 +118,7 @@ def _require_inactive(target: Target, admin: Admin, group: str) -> None:
     description = retrying(target, lambda: admin.describe_groups([group]))[group]
     if description["members"]:
         raise CliError(
-            f"group {group!r} is {description['group_state']} with {len(description['members'])} members; "
+            f"group {group!r} is {description['group_state']} with {counted(len(description['members']), 'member')}; "
             "offsets can be reset only while no member runs"
         )
 

@@ -1,4 +1,4 @@
-"""`odradek groups`: list, describe and delete consumer groups of any Kafka, and reset their offsets."""
+"""`odradek groups`: list, describe and delete consumer groups of any Kafka, reset and delete their offsets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -7,9 +7,10 @@ import click
 
 from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
 from gateway.cli.errors import CliError, client_error_text
+from gateway.cli.group_delete_offsets import delete_offsets
 from gateway.cli.group_offsets import reset_offsets
 from gateway.cli.options import connection_options, json_option
-from gateway.cli.output import emit_json, heading, note, table
+from gateway.cli.output import counted, emit_json, heading, note, table
 
 
 @click.group(
@@ -21,19 +22,27 @@ def groups() -> None:
 
 
 groups.add_command(reset_offsets)
+groups.add_command(delete_offsets)
+
+PARTS = ("state", "members", "offsets")
+"""What `describe` tells of a group; all of it when no part is asked for."""
 
 
 @groups.command("list", epilog="\b\nExample:\n  odradek groups list --state Stable")
 @click.option("--state", "states", multiple=True, help="Only groups in this state, e.g. Stable or Empty. Repeatable.")
+@click.option("--type", "types", multiple=True, help="Only groups of this type: classic or consumer. Repeatable.")
 @json_option
 @connection_options
-def list_groups(target: Target, *, states: Sequence[str], as_json: bool) -> None:
+def list_groups(target: Target, *, states: Sequence[str], types: Sequence[str], as_json: bool) -> None:
     """Print all groups with type and state."""
     with open_admin(target) as admin:
         try:
-            found = retrying(target, lambda: admin.list_groups(states_filter=list(states) or None))
+            found = retrying(
+                target,
+                lambda: admin.list_groups(states_filter=list(states) or None, types_filter=list(types) or None),
+            )
         except (ValueError, KeyError) as error:
-            raise click.UsageError(f"unknown state: {error}") from error
+            raise click.UsageError(f"unknown state or type: {error}") from error
     found.sort(key=lambda group: group["group_id"])
     if as_json:
         emit_json(found)
@@ -43,27 +52,33 @@ def list_groups(target: Target, *, states: Sequence[str], as_json: bool) -> None
 
 
 @groups.command("describe", epilog="\b\nExample:\n  odradek groups describe readers --json")
-@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("names", metavar="GROUP...", nargs=-1)
+@click.option("--all-groups", is_flag=True, help="Every group there is.")
+@click.option("--state", "parts", flag_value="state", multiple=True, help="Only state and lag, in one line.")
+@click.option("--members", "parts", flag_value="members", multiple=True, help="Only the members.")
+@click.option("--offsets", "parts", flag_value="offsets", multiple=True, help="Only the offsets.")
 @json_option
 @connection_options
-def describe(target: Target, *, names: Sequence[str], as_json: bool) -> None:
+def describe(target: Target, *, names: Sequence[str], all_groups: bool, parts: Sequence[str], as_json: bool) -> None:
     """Show a group's state, its members, and how far each partition lags behind."""
     with open_admin(target) as admin:
-        descriptions = [_describe(target, admin, name) for name in names]
+        descriptions = [_describe(target, admin, name) for name in _chosen(target, admin, names, all_groups)]
     if as_json:
         emit_json(descriptions)
     else:
         for description in descriptions:
-            _show(description)
+            _show(description, parts or PARTS)
 
 
 @groups.command("delete", epilog="\b\nExample:\n  odradek groups delete readers")
-@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("names", metavar="GROUP...", nargs=-1)
+@click.option("--all-groups", is_flag=True, help="Every group there is.")
 @connection_options
-def delete(target: Target, *, names: Sequence[str]) -> None:
+def delete(target: Target, *, names: Sequence[str], all_groups: bool) -> None:
     """Delete groups without members, and their offsets."""
     with open_admin(target) as admin:
-        outcomes = retrying(target, lambda: admin.delete_groups(list(names)))
+        chosen = _chosen(target, admin, names, all_groups)
+        outcomes = retrying(target, lambda: admin.delete_groups(chosen)) if chosen else {}
     failures = [
         f"group {name!r}: {client_error_text(outcome)}" for name, outcome in sorted(outcomes.items()) if outcome != "OK"
     ]
@@ -72,6 +87,14 @@ def delete(target: Target, *, names: Sequence[str]) -> None:
             note(f"group {name!r} deleted")
     if failures:
         raise CliError("\nodradek: ".join(failures))
+
+
+def _chosen(target: Target, admin: Admin, names: Sequence[str], all_groups: bool) -> list[str]:
+    if bool(names) == all_groups:
+        raise click.UsageError("name groups, or give --all-groups")
+    if not all_groups:
+        return list(names)
+    return sorted(group["group_id"] for group in retrying(target, admin.list_groups))
 
 
 def _describe(target: Target, admin: Admin, name: str) -> dict[str, Any]:
@@ -133,16 +156,15 @@ def _lag(tp: TopicPartition, committed: int | None, end: int | None, owner: str 
     }
 
 
-def _show(description: Mapping[str, Any]) -> None:
+def _show(description: Mapping[str, Any], parts: Sequence[str]) -> None:
     members, offsets = description["members"], description["offsets"]
     lag = sum(offset["lag"] or 0 for offset in offsets)
     assignor = f", assignor {description['assignor']}" if description["assignor"] else ""
-    click.echo(
-        f"{heading(description['group'])}: {description['state']}{assignor}, {len(members)} members, lag {lag:,}"
-    )
-    if members:
-        rows = [(m["member"], m["client"], m["host"], ",".join(m["partitions"])) for m in members]
-        table(("MEMBER", "CLIENT", "HOST", "PARTITIONS"), rows)
-    if offsets:
+    state = f"{description['state']}{assignor}, {counted(len(members), 'member')}, lag {lag:,}"
+    click.echo(f"{heading(description['group'])}: {state}")
+    if members and "members" in parts:
+        rows = [(m["member"], m["instance"], m["client"], m["host"], ",".join(m["partitions"])) for m in members]
+        table(("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"), rows)
+    if offsets and "offsets" in parts:
         rows = [(o["topic"], o["partition"], o["committed"], o["end"], o["lag"], o["member"]) for o in offsets]
         table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER"), rows)

@@ -21,6 +21,7 @@ class Goal:
     to_offset: int | None = None
     to_time_ms: int | None = None
     shift_by: int | None = None
+    to_offsets: Mapping[TopicPartition, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ def _wanted(goal: Goal, partition: TopicPartition, situation: Situation) -> int:
         return situation.start_offset
     if goal.to_offset is not None:
         return goal.to_offset
+    if goal.to_offsets is not None:
+        return goal.to_offsets[partition]
     if goal.to_time_ms is not None:
         return situation.end_offset if situation.at_time is None else situation.at_time
     if goal.to_current:

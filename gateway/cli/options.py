@@ -104,6 +104,8 @@ _CONNECTION_OPTIONS = (
     click.option(
         "-b",
         "--bootstrap",
+        "--bootstrap-server",
+        "bootstrap",
         metavar="HOST:PORT[,...]",
         envvar="ODRADEK_BOOTSTRAP",
         default=DEFAULT_BOOTSTRAP,

@@ -25,6 +25,11 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `2,000 records`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def emit_json(value: object) -> None:
     """Print one JSON document."""
     click.echo(json.dumps(value, indent=2, default=str))

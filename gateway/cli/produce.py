@@ -15,7 +15,7 @@ from gateway.cli.client import Producer, SentRecord, Target, open_producer
 from gateway.cli.errors import CliError, InterruptedCommandError, explained
 from gateway.cli.formats import Outgoing, parse_json_record
 from gateway.cli.options import Assignment, connection_options
-from gateway.cli.output import Meter, meter, note
+from gateway.cli.output import Meter, counted, meter, note
 
 MAX_UNACKNOWLEDGED_BYTES = 32 * 1024 * 1024
 MAX_UNACKNOWLEDGED_RECORDS = 50_000
@@ -228,7 +228,7 @@ class Sending:
         seconds = max(time.monotonic() - self._started_s, 1e-9)
         rate = f"{self.acknowledged / seconds:,.0f} records/s"
         return (
-            f"{self.acknowledged:,} records ({self.acknowledged_bytes:,} bytes) "
+            f"{counted(self.acknowledged, 'record')} ({self.acknowledged_bytes:,} bytes) "
             f"acknowledged by {self._topic!r} in {seconds:.1f} s, {rate}"
         )
 
@@ -257,6 +257,5 @@ class Sending:
         known = explained(error)
         if known is None and not isinstance(error, (ValueError, TypeError, AssertionError)):
             raise error
-        return CliError(
-            f"line {number}: {known.message if known else error} (acknowledged before: {self.acknowledged:,} records)"
-        )
+        before = counted(self.acknowledged, "record")
+        return CliError(f"line {number}: {known.message if known else error} (acknowledged before: {before})")

@@ -9,7 +9,7 @@ import click
 from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
 from gateway.cli.errors import CliError, broker_error_text, client_error_text
 from gateway.cli.options import Assignment, connection_options, json_option
-from gateway.cli.output import emit_json, heading, note, table
+from gateway.cli.output import counted, emit_json, heading, note, table
 
 UNKNOWN_TOPIC = 3
 TOPIC_EXISTS = 36
@@ -106,7 +106,7 @@ def alter(
             _alter_configs(admin, name, {**dict.fromkeys(deleted, ("DELETE", None)), **_set(configs)})
         if partitions:
             answer = admin.create_partitions({name: partitions}, raise_errors=False)
-            _report([result.to_dict() for result in answer.results], f"has {partitions} partitions", {})
+            _report([result.to_dict() for result in answer.results], f"has {counted(partitions, 'partition')}", {})
 
 
 @topics.command("describe", epilog="\b\nExample:\n  odradek topics describe hello --all-configs --json")
@@ -212,7 +212,7 @@ def _description(
 def _show(description: Mapping[str, Any]) -> None:
     partitions = description["partitions"]
     click.echo(
-        f"{heading(description['name'])}: {len(partitions)} partitions, "
+        f"{heading(description['name'])}: {counted(len(partitions), 'partition')}, "
         f"replication factor {description['replication_factor']}, id {description['topic_id']}"
     )
     for name, value in description["configs"].items():

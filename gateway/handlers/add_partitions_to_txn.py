@@ -26,7 +26,7 @@ _Codes = dict[tuple[str, int], ErrorCode]
 async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Add all partitions, or none where one of them does not exist."""
     asked = [(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions]
-    codes: _Codes = {place: _existence(ctx, *place) for place in asked}
+    codes: _Codes = {place: await _existence(ctx, *place) for place in asked}
     if any(codes.values()):
         codes = {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
     else:
@@ -34,7 +34,8 @@ async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Add
     return _answer(request, codes)
 
 
-def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
+async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
+    await ctx.take_turns()
     image = ctx.services.metadata.image.topic(topic)
     exists = image is not None and 0 <= index < len(image.partitions)
     return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -15,6 +15,7 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
 
 
 async def _delete(ctx: RequestContext, group_id: str) -> DeletableGroupResult:
+    await ctx.take_turns()
     try:
         return await ctx.services.groups.call(
             group_id,

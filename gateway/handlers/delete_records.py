@@ -36,6 +36,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
 
 
 async def _partition(ctx: RequestContext, topic: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    await ctx.take_turns()
     if ctx.services.metadata.image.topic(topic) is not None and topic in INTERNAL_TOPICS:
         return _error(part, ErrorCode.INVALID_TOPIC_EXCEPTION)
     replica = ctx.services.replicas.get(topic, part.partition_index)

@@ -1,4 +1,7 @@
-"""DescribeCluster (API 60), versions 0 to 1: the cluster's id, controller and brokers (KIP-700)."""
+"""DescribeCluster (API 60), versions 0 to 2: the cluster's id, controller and brokers (KIP-700).
+
+Version 2 can ask for fenced brokers too (KIP-1073); there are none beside the one that answers.
+"""
 
 from typing import Final
 

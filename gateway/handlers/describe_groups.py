@@ -22,6 +22,7 @@ async def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> Describ
 
 
 async def _describe(ctx: RequestContext, group_id: str) -> DescribedGroup:
+    await ctx.take_turns()
     try:
         return await ctx.services.groups.call(
             group_id,

@@ -29,6 +29,7 @@ async def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Desc
 
 
 async def _describe(ctx: RequestContext, topic: str, index: int) -> PartitionResponse:
+    await ctx.take_turns()
     replica = ctx.services.replicas.get(topic, index)
     if replica is None:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -28,6 +28,7 @@ async def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -
     limit = max(1, min(request.response_partition_limit, ctx.services.config.max_request_partition_size_limit))
     page = _Page(limit)
     for name in names:
+        await ctx.take_turns()
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         topic = image.topic(name)
         if topic is None:

@@ -20,6 +20,7 @@ async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> D
 
 
 async def _describe(ctx: RequestContext, transactional_id: str) -> TransactionState:
+    await ctx.take_turns()
     try:
         return await ctx.services.transactions.call(
             transactional_id,

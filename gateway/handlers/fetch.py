@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from gateway.context import RequestContext
+from gateway.context import TURN_EVERY, RequestContext
 from gateway.leader_hints import fetch_with_leaders
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
 from gateway.runtime.watch import Watcher
@@ -34,8 +34,6 @@ from wire.records.batch import iter_headers
 from wire.types import ZERO_UUID
 
 REQUEST: Final = FetchRequest
-TURN_EVERY: Final = 500
-"""After so many partitions others get a turn."""
 
 _Found = tuple[Wanted, Replica | None]
 """A partition that is there; no replica when it belongs to another topic of the name than the session means."""

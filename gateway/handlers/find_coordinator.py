@@ -36,6 +36,7 @@ async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCo
 
 
 async def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+    await ctx.take_turns()
     if key_type not in (GROUP, TRANSACTION, SHARE):
         return _none(key, ErrorCode.INVALID_REQUEST)
     if key_type == SHARE:

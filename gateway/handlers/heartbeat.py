@@ -4,6 +4,7 @@ from typing import Final
 
 from gateway.context import RequestContext
 from gateway.runtime.shards import CoordinatorError
+from wire.errors import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 REQUEST: Final = HeartbeatRequest
@@ -18,4 +19,6 @@ async def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatRes
             HeartbeatResponse,
         )
     except CoordinatorError as error:
+        if error.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return HeartbeatResponse()  # as Kafka: all sessions begin anew when the groups are loaded
         return HeartbeatResponse(error_code=error.error)

@@ -18,4 +18,4 @@ async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupRes
             JoinGroupResponse,
         )
     except CoordinatorError as error:
-        return JoinGroupResponse(error_code=error.error, member_id=request.member_id)
+        return JoinGroupResponse(error_code=error.error)

@@ -66,6 +66,7 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
 async def _partition(
     ctx: RequestContext, topic: str, part: ListOffsetsPartition, isolation: Isolation
 ) -> ListOffsetsPartitionResponse:
+    await ctx.take_turns()
     if part.timestamp < 0 and ctx.api_version < SPECIAL_SINCE.get(part.timestamp, ctx.api_version + 1):
         return _error(part, ErrorCode.UNSUPPORTED_VERSION)
     replica = ctx.services.replicas.get(topic, part.partition_index)

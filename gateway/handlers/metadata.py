@@ -40,7 +40,7 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
     if isinstance(asked, ErrorCode):
         return _refused(request, asked)
     if everything:
-        found = [_describe(topic, request) for topic in ctx.services.metadata.image.topics_by_name.values()]
+        found = await _all(ctx, request)
     else:
         found = await _named(ctx, request, asked)
     image = ctx.services.metadata.image
@@ -74,6 +74,14 @@ def _refused(request: MetadataRequest, error: ErrorCode) -> MetadataResponse:
     return MetadataResponse(topics=tuple(topics), error_code=error)
 
 
+async def _all(ctx: RequestContext, request: MetadataRequest) -> list[MetadataResponseTopic]:
+    found: list[MetadataResponseTopic] = []
+    for topic in tuple(ctx.services.metadata.image.topics_by_name.values()):
+        await ctx.take_turns()
+        found.append(_describe(topic, request))
+    return found
+
+
 async def _named(
     ctx: RequestContext, request: MetadataRequest, topics: Sequence[MetadataRequestTopic]
 ) -> list[MetadataResponseTopic]:
@@ -86,7 +94,7 @@ async def _named(
     refused: Mapping[str, RefusedError | None] = {}
     if missing and request.allow_auto_topic_creation and ctx.services.config.auto_create_topics_enable:
         refused = await _create(ctx, missing)
-    return [_one(ctx, request, topic, refused) for topic in topics]
+    return [await _one(ctx, request, topic, refused) for topic in topics]
 
 
 async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, RefusedError | None]:
@@ -96,12 +104,13 @@ async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, Refused
         return dict.fromkeys(names, RefusedError(ErrorCode.LEADER_NOT_AVAILABLE, None))
 
 
-def _one(
+async def _one(
     ctx: RequestContext,
     request: MetadataRequest,
     asked: MetadataRequestTopic,
     refused: Mapping[str, RefusedError | None],
 ) -> MetadataResponseTopic:
+    await ctx.take_turns()
     image = ctx.services.metadata.image
     if asked.name is None or asked.topic_id != NO_TOPIC_ID:
         found = image.topic_by_id(asked.topic_id)

@@ -7,6 +7,7 @@ topics are named by id (KIP-848): what was read of a topic says nothing of one t
 from dataclasses import replace
 from typing import Final
 
+from coordinator.metadata.image import MetadataImage
 from gateway.context import RequestContext
 from gateway.runtime.shards import CoordinatorError, TooLargeError
 from wire.errors import ErrorCode
@@ -28,15 +29,19 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
     """Commit what exists; answer in the order asked."""
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
     if by_id:
-        request = _with_names(ctx, request)
-    accepted = _accepted(ctx, request)
+        request = await _with_names(ctx, request)
+    image = ctx.services.metadata.image
+    known: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        await ctx.take_turns()
+        known.append(_known(image, topic))
+    accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     if request.topics and not accepted.topics:
         return _answer(request, {}, by_id)
     try:
         response = await ctx.services.groups.call(
             request.group_id,
-            # Once more, for a topic may have been deleted while the group's coordinator was being loaded.
-            lambda shard, token, now_ms: shard.offset_commit(_accepted(ctx, request), ctx.caller(), token, now_ms),
+            lambda shard, token, now_ms: shard.offset_commit(_again(ctx, accepted, image), ctx.caller(), token, now_ms),
             OffsetCommitResponse,
         )
     except TooLargeError:
@@ -49,20 +54,25 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
 _Codes = dict[tuple[str, int], int]
 
 
-def _with_names(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRequest:
+async def _with_names(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRequest:
     """The request with the topics' names beside their ids; an id that no topic has gets the name of none, ""."""
-    name_of = ctx.services.metadata.topic_name
-    topics = [replace(topic, name=name_of(topic.topic_id) or "") for topic in request.topics]
+    topics: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        await ctx.take_turns()
+        topics.append(replace(topic, name=ctx.services.metadata.topic_name(topic.topic_id) or ""))
     return replace(request, topics=tuple(topics))
 
 
-def _accepted(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRequest:
-    known = [_known(ctx, topic) for topic in request.topics]
-    return replace(request, topics=tuple([topic for topic in known if topic.partitions]))
+def _again(ctx: RequestContext, accepted: OffsetCommitRequest, seen: MetadataImage) -> OffsetCommitRequest:
+    """What is still there; a topic may have been deleted while the group's coordinator was being loaded."""
+    image = ctx.services.metadata.image
+    if image.topics_by_id is seen.topics_by_id:
+        return accepted
+    known = [_known(image, topic) for topic in accepted.topics]
+    return replace(accepted, topics=tuple([topic for topic in known if topic.partitions]))
 
 
-def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
-    metadata = ctx.services.metadata.image
+def _known(metadata: MetadataImage, topic: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
     image = metadata.topic(topic.name) if topic.topic_id == ZERO_UUID else metadata.topic_by_id(topic.topic_id)
     if image is None:
         return replace(topic, partitions=())

@@ -42,14 +42,18 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
             OffsetFetchResponse,
         )
     except CoordinatorError as error:
+        told = _as_told(error.error)
         if ctx.api_version >= GROUP_ERROR_SINCE:
-            return OffsetFetchResponse(error_code=error.error)
-        return _in_every_partition(request, error.error)
+            return OffsetFetchResponse(error_code=told)
+        return _in_every_partition(request, told)
 
 
 async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
-    asked = None if group.topics is None else tuple([_resolved(ctx, topic, by_id) for topic in group.topics])
+    await ctx.take_turns()
+    asked = None
+    if group.topics is not None:
+        asked = tuple([await _resolved(ctx, topic, by_id) for topic in group.topics])
     known = asked if asked is None else tuple([topic for topic in asked if topic.name or not by_id])
     try:
         found = await ctx.services.groups.call(
@@ -60,7 +64,7 @@ async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_st
             OffsetFetchResponseGroup,
         )
     except CoordinatorError as error:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.error)
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_as_told(error.error))
     if not by_id or found.error_code:
         return found
     if asked is None:
@@ -69,8 +73,9 @@ async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_st
     return replace(found, topics=(*found.topics, *unknown))
 
 
-def _resolved(ctx: RequestContext, topic: OffsetFetchRequestTopics, by_id: bool) -> OffsetFetchRequestTopics:
+async def _resolved(ctx: RequestContext, topic: OffsetFetchRequestTopics, by_id: bool) -> OffsetFetchRequestTopics:
     """With both name and id, as far as there is such a topic."""
+    await ctx.take_turns()
     image = ctx.services.metadata.image
     if by_id:
         return replace(topic, name=ctx.services.metadata.topic_name(topic.topic_id) or "")
@@ -92,6 +97,11 @@ def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
         for index in topic.partition_indexes
     ]
     return OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=tuple(partitions))
+
+
+def _as_told(error: ErrorCode) -> ErrorCode:
+    """As Kafka: consumers before 3.9 take COORDINATOR_NOT_AVAILABLE for fatal here, and look elsewhere at this one."""
+    return ErrorCode.NOT_COORDINATOR if error is ErrorCode.COORDINATOR_NOT_AVAILABLE else error
 
 
 def _in_every_partition(request: OffsetFetchRequest, error: ErrorCode) -> OffsetFetchResponse:

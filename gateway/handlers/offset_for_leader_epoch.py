@@ -30,6 +30,7 @@ async def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> O
 
 
 async def _partition(ctx: RequestContext, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
+    await ctx.take_turns()
     replica = ctx.services.replicas.get(topic, part.partition)
     if replica is None:
         return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -33,7 +33,7 @@ _Codes = dict[tuple[str, int], int]
 
 async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Commit what exists; answer in the order asked."""
-    known = tuple([_known(ctx, topic) for topic in request.topics])
+    known = [await _known(ctx, topic) for topic in request.topics]
     accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     if request.topics and not accepted.topics:
         return _answer(request, {})
@@ -72,7 +72,8 @@ def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
     return error
 
 
-def _known(ctx: RequestContext, topic: TxnOffsetCommitRequestTopic) -> TxnOffsetCommitRequestTopic:
+async def _known(ctx: RequestContext, topic: TxnOffsetCommitRequestTopic) -> TxnOffsetCommitRequestTopic:
+    await ctx.take_turns()
     image = ctx.services.metadata.image.topic(topic.name)
     if image is None:
         return replace(topic, partitions=())

@@ -27,6 +27,12 @@ S = TypeVar("S", bound=Shard)
 RELOAD_RETRY_MS: Final = 1000
 """How soon a shard that had to be discarded is loaded again when nobody asks for it."""
 
+LAST_WORD_TURNS: Final = 8
+"""How many turns of the scheduler connections get to read what has come, before anybody is given up for silence.
+
+One is enough for a request on an open connection, some more for a connection that was only just accepted.
+"""
+
 
 class Coordinator(Generic[S]):
     """All shards of one kind on this broker. `make` builds an empty one, `publish` is as `ShardRuntime` wants it."""
@@ -107,17 +113,21 @@ class Coordinator(Generic[S]):
             self._earlier.set()
 
     async def run(self) -> None:
-        """Load the shards that have a log, then call shards when something in them is due; until cancelled."""
+        """Load the shards that have a log, and call shards when something in them is due; until cancelled.
+
+        A shard that loads slowly holds up no other.
+        """
         async with trio.open_nursery() as nursery:
             for partition in await self._replicas.stored(self.topic):
                 nursery.start_soon(self._load, self._shard(partition))
             self._all_known = True
-        while True:
-            await self._sleep_until_due()
-            for runtime in list(self._shards.values()):
-                if runtime.discarded:
-                    await self._load(runtime)
-                runtime.on_time()
+            while True:
+                await self._sleep_until_due()
+                await self._let_members_speak()
+                for runtime in list(self._shards.values()):
+                    if runtime.discarded:
+                        nursery.start_soon(self._load, runtime)
+                    runtime.on_time()
 
     async def _load(self, runtime: ShardRuntime[S]) -> None:
         if runtime.state is not ShardState.NEW:
@@ -136,6 +146,15 @@ class Coordinator(Generic[S]):
         with trio.move_on_after(max(self._wake_at_ms - now_ms, 0) / 1000):
             await self._earlier.wait()
         self._wake_at_ms = 0
+
+    async def _let_members_speak(self) -> None:
+        """Wait until what lies unread in the connections is handled.
+
+        When this process stood still (a busy machine, a suspended container), deadlines have passed whose heartbeats
+        came in time. Sockets and timers wake in any order then: whoever did speak must be heard first.
+        """
+        for _ in range(LAST_WORD_TURNS):
+            await trio.lowlevel.checkpoint()
 
     def stop(self) -> None:
         """Tell everyone who waits that this is no longer their coordinator."""

@@ -6,7 +6,7 @@ what could still be lost. Publishing comes before the reply, so whoever created 
 
 import base64
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
@@ -25,11 +25,18 @@ from gateway.runtime.shards import CoordinatorError, ShardRuntime, SteadyClock, 
 from partitions.config import LogConfig
 from wire.errors import ErrorCode
 from wire.log_values import PartitionKey
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 R = TypeVar("R")
 Operation = Callable[[MetadataShard, Token, int], Outcome]
@@ -47,6 +54,14 @@ def error_of_unavailable(error: CoordinatorError) -> ErrorCode:
     if error.error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NOT_CONTROLLER  # clients ask again
+
+
+async def decided(change: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
+    """The answer of the metadata shard, or while the metadata log does not serve the one that `refused` makes."""
+    try:
+        return await change
+    except CoordinatorError as error:
+        return refused(error_of_unavailable(error))
 
 
 class MetadataService:
@@ -76,6 +91,11 @@ class MetadataService:
     async def load(self) -> None:
         """Replay the metadata log. Raises CoordinatorError."""
         await self._runtime.load()
+
+    def extent(self) -> tuple[int, int]:
+        """The metadata log's high watermark and end. Raises ReplicaOfflineError while it does not serve."""
+        log = self._runtime.replica.log
+        return log.high_watermark, log.log_end_offset
 
     async def close(self) -> None:
         """Finish what is being written, and close the log."""
@@ -136,6 +156,34 @@ class MetadataService:
         return await self._call(
             lambda shard, token, now_ms: shard.incremental_alter_configs(request, token, now_ms),
             IncrementalAlterConfigsResponse,
+        )
+
+    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+        """Set and remove quotas; described when this returns."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.alter_client_quotas(request, token, now_ms), AlterClientQuotasResponse
+        )
+
+    async def alter_user_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest
+    ) -> AlterUserScramCredentialsResponse:
+        """Set and remove users' passwords; described when this returns."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.alter_user_scram_credentials(request, token, now_ms),
+            AlterUserScramCredentialsResponse,
+        )
+
+    async def update_features(self, request: UpdateFeaturesRequest, api_version: int) -> UpdateFeaturesResponse:
+        """Change the levels of features; in force when this returns."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.update_features(request, api_version, token, now_ms),
+            UpdateFeaturesResponse,
+        )
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        """Forget a broker that will not come back."""
+        return await self._call(
+            lambda shard, token, now_ms: shard.unregister_broker(request, token, now_ms), UnregisterBrokerResponse
         )
 
     async def allocate_producer_ids(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import trio
 from coordinator.metadata.image import MetadataImage, TopicImage
 from gateway.runtime.replica import Replica, Shared
 from partitions.config import LogConfig
-from storage_backends.interface import StoreError
+from storage_backends.interface import StoreError, StoreSpace
 from wire.log_values import PartitionKey
 
 log = logging.getLogger(__name__)
@@ -111,6 +111,10 @@ class Replicas:
             self.get(key.topic, key.index) for key in keys if not self._is_stray(key) and key.topic not in self._kept
         ]
         return [replica for replica in found if replica is not None]
+
+    async def space(self) -> StoreSpace:
+        """Where the logs are, and the room there is. Raises StoreError."""
+        return await self._shared.env.run_blocking(self._shared.store.space)
 
     async def stored(self, topic: str) -> list[int]:
         """The indexes of the partitions of `topic` that the store holds a log of, opened or not. Raises StoreError."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import cast
 
-from storage_backends.interface import LogPolicy, StoreCorruptError, StoreError, StoreFormatError
+from storage_backends.interface import LogPolicy, StoreCorruptError, StoreError, StoreFormatError, StoreSpace
 from storage_backends.lmdb_segments.context import Janitor, StoreContext, purge
 from storage_backends.lmdb_segments.errors import mapping_errors
 from storage_backends.lmdb_segments.files import DirectoryLock, boot_id, sync_directory, write_durably
@@ -128,6 +128,12 @@ class LmdbStore:
                     sync_directory(self._root)
         finally:
             self._forget(key)
+
+    def space(self) -> StoreSpace:
+        """See `Store.space`: of the file system under the directory."""
+        with mapping_errors(self._root, "looking at"):
+            space = shutil.disk_usage(self._root)
+        return StoreSpace(str(self._root), space.total, space.free)
 
     def properties(self) -> Mapping[str, str]:
         """See `Store.properties`."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from storage_backends.interface import LogPolicy, SegmentDraft, SegmentInfo, StoreError, StoreLockedError
+from storage_backends.interface import LogPolicy, SegmentDraft, SegmentInfo, StoreError, StoreLockedError, StoreSpace
 from storage_backends.memory.log import MemoryDraft, own_batches
 from storage_backends.memory.medium import MediumLog, MemoryMedium
 from storage_backends.options import StoreOptions
@@ -165,6 +165,10 @@ class MemoryStore:
             if key in self._open:
                 raise StoreError(f"the log of {key} is open; close it before deleting it")
             self.medium.logs.pop(key, None)
+
+    def space(self) -> StoreSpace:
+        """See `Store.space`: nobody can say how much."""
+        return StoreSpace("memory://")
 
     def properties(self) -> Mapping[str, str]:
         """See `Store.properties`."""

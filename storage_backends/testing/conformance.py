@@ -553,6 +553,12 @@ class _Keeping(_Fixtures):
         store.set_properties({"a": "2"})
         assert store.properties() == {"a": "2", "b": "é\n"}
 
+    def test_it_says_where_it_is_and_what_room_it_has(self, store: Store) -> None:
+        space = store.space()
+        assert space.location
+        if space.total_bytes is not None and space.usable_bytes is not None:
+            assert 0 <= space.usable_bytes <= space.total_bytes
+
     def test_a_closed_store_says_so(self, store: Store) -> None:
         log = store.open(KEY, POLICY)
         store.close()

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import threading
+from abc import ABC, abstractmethod
 from itertools import count
 
 import pytest
@@ -25,7 +26,7 @@ PARTITIONS = 3
 PIPELINED = 4
 
 
-class Worker(threading.Thread):
+class Worker(threading.Thread, ABC):
     """Works against the broker until told to stop; what breaks because the broker was killed is begun again."""
 
     def __init__(self, broker: ProcessBroker) -> None:
@@ -47,8 +48,9 @@ class Worker(threading.Thread):
             self.failure = error
             self.progress.release(1000)
 
+    @abstractmethod
     def work(self, client: RawClient) -> None:
-        raise NotImplementedError
+        """Work over one connection until `stopping`, or until it breaks."""
 
     def await_progress(self, steps: int) -> None:
         """Wait for so many more acknowledgements, from now on."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from coordinator.groups.config import GroupConfig
+from coordinator.groups.records import decode_group, decode_key
 from coordinator.groups.states import GroupState
 from wire.errors import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -20,6 +21,7 @@ from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol,
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from wire.stored.group_records import GroupMetadataKey
 
 GROUP = "g"
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
@@ -59,7 +61,9 @@ class GroupMachine(RuleBasedStateMachine):
         self.world = World(CONFIG)
         statics = {1: "i1", 3: "i3"}
         self.consumers = [Consumer(n, 9 if n % 2 else 3, statics.get(n)) for n in range(4)] + [Consumer(4, 5, None)]
-        self.restarts = 0
+        self.life = 0
+        """Grows where generations may begin anew: with a restart of the coordinator, and when the group is deleted."""
+        self.highest = (0, 0)
         self.leaders = {}
         self.owners = {}
         self.uuids = 0
@@ -103,7 +107,7 @@ class GroupMachine(RuleBasedStateMachine):
             consumer.protocol, consumer.synced, consumer.excused = value.protocol_name, False, False
             consumer.lead = [m.member_id for m in value.members if not value.skip_assignment]
             if consumer.lead:
-                told = self.leaders.setdefault((self.restarts, value.generation_id), value.member_id)
+                told = self.leaders.setdefault((self.life, value.generation_id), value.member_id)
                 assert told == value.member_id, "two leaders in one generation"
 
     def hear_sync(self, consumer, value):
@@ -111,7 +115,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.hear_error(consumer, value.error_code)
             return
         consumer.synced, consumer.heard_ms = True, self.world.now_ms
-        owners = self.owners.setdefault((self.restarts, consumer.generation), {})
+        owners = self.owners.setdefault((self.life, consumer.generation), {})
         for partition in bytes(value.assignment):
             owner = owners.setdefault(partition, consumer.number)
             assert owner == consumer.number, "a partition has two owners in one generation"
@@ -196,7 +200,7 @@ class GroupMachine(RuleBasedStateMachine):
         stored = self.world.shard._table.offsets.get(GROUP, "t", partition)
         if error == ErrorCode.NONE:
             assert current or consumer.generation - behind < 0, "a stale generation has committed"
-            assert member or not group.members, "a stranger has committed"
+            assert group is None or member or not group.members, "a stranger has committed"
             assert stored is not None
             assert stored.offset == self.world.now_ms
 
@@ -239,17 +243,51 @@ class GroupMachine(RuleBasedStateMachine):
         """All that was only in memory is lost, members that were not written included."""
         replies = self.world.restart()[1]
         assert not replies
-        self.restarts += 1
+        self.life += 1
         group = self.group()
         for consumer in self.consumers:
             consumer.token = None
             consumer.heard_ms = self.world.now_ms
             consumer.excused |= group is None or consumer.member_id not in group.members
 
+    @rule()
+    def delete(self):
+        """An administrator deletes the group, which works only when nobody is in it."""
+        group = self.group()
+        may_go = group is not None and group.state is GroupState.EMPTY
+        token = self.world.token()
+        outcome = self.world.shard.delete_group(GROUP, self.world.caller(2), token, self.world.now_ms)
+        replies = self.world.apply(outcome)[1]
+        [mine] = [reply.value for reply in replies if reply.token == token]
+        assert (mine.error_code == ErrorCode.NONE) == may_go
+        if may_go:
+            assert self.group() is None
+            self.life += 1
+            for consumer in self.consumers:
+                consumer.excused = True
+
     # What must hold
 
     def group(self):
         return self.world.shard._table.groups.get(GROUP)
+
+    @invariant()
+    def generations_only_grow(self):
+        """The coordinator's own within one life of it; those in the log as long as the group is not deleted."""
+        group = self.group()
+        generation = 0 if group is None else group.generation
+        assert (self.life, generation) >= self.highest or group is None
+        self.highest = max(self.highest, (self.life, generation))
+        stored = [decode_group(record.value).generation for record in self.group_records()]
+        assert stored == sorted(stored)
+
+    def group_records(self):
+        """Of the log since the group was last deleted."""
+        found = []
+        for record in self.world.log:
+            if isinstance(decode_key(record.key), GroupMetadataKey):
+                found = [] if record.value is None else [*found, record]
+        return found
 
     @invariant()
     def the_working_copy_is_consistent(self):

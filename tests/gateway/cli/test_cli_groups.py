@@ -118,3 +118,52 @@ def test_reset_refusals(odradek, topic, group):
     assert "name topics" in odradek(*reset, "new", "--all-topics", "--to-latest", code=1).stderr
     odradek(*reset, group, "-t", "x:y", "--to-latest", code=2)
     odradek(*reset, group, "-t", topic, "--by-duration", "1 hour", code=2)
+
+
+def test_offsets_go_out_as_lines_and_come_back(odradek, topic, group, tmp_path):
+    exported = odradek("groups", "reset-offsets", group, "-t", topic, "--to-current", "--export")
+    assert exported.stdout == f"{topic},0,3\n{topic},1,1\n"
+    lines = tmp_path / "offsets.csv"
+    lines.write_text(f'{topic},0,1\n\n"{topic}", 1, 99\n')
+    assert moved(odradek("groups", "reset-offsets", group, "--from-file", str(lines), "--execute", "--json")) == {
+        0: 1,
+        1: 1,
+    }
+    assert offsets(odradek, group) == {0: (1, 2), 1: (1, 0)}
+
+
+@pytest.mark.parametrize("text", ["hello\n", "hello,0\n", "hello,zero,1\n", "hello,0,-1\n", "hello,0,1,2,3\n"])
+def test_lines_that_are_no_offsets(odradek, tmp_path, text):
+    lines = tmp_path / "offsets.csv"
+    lines.write_text("hello,0,1\n" + text)
+    refused = odradek("groups", "reset-offsets", "g", "--from-file", str(lines), code=2)
+    assert "line 2 is not TOPIC,PARTITION,OFFSET" in refused.stderr
+    odradek("groups", "reset-offsets", "g", "--from-file", str(tmp_path / "none"), code=2)
+    odradek("groups", "reset-offsets", "g", "--from-file", str(lines), "--all-topics", code=2)
+
+
+def test_parts_of_a_description(odradek, group):
+    told = {part: odradek("groups", "describe", group, f"--{part}").stdout for part in ("state", "members", "offsets")}
+    assert "COMMITTED" in told["offsets"]
+    assert "COMMITTED" not in told["state"] + told["members"]
+    assert all("Empty, 0 members, lag 0" in text for text in told.values())
+    assert group in odradek("groups", "describe", "--all-groups").stdout
+    odradek("groups", "describe", code=2)
+    odradek("groups", "describe", group, "--all-groups", code=2)
+
+
+def test_list_by_type(odradek, group):
+    assert group in odradek("groups", "list", "--type", "classic").stdout
+    assert group not in odradek("groups", "list", "--type", "consumer").stdout
+
+
+def test_delete_offsets(odradek, topic, group):
+    gone = odradek("groups", "delete-offsets", group, "-t", f"{topic}:1")
+    assert f"{topic}-1: offset of group {group!r} deleted" in gone.stderr
+    assert offsets(odradek, group) == {0: (3, 0)}
+    assert (
+        "no offsets of topic 'elsewhere'"
+        in odradek("groups", "delete-offsets", group, "-t", "elsewhere", code=1).stderr
+    )
+    odradek("groups", "delete-offsets", group, "-t", topic)
+    assert offsets(odradek, group) == {}

@@ -91,7 +91,7 @@ def test_ctrl_c_ends_a_producer_after_what_it_sent(bootstrap, odradek, topic):
         producing.send_signal(signal.SIGINT)
         _, stderr = producing.communicate(timeout=30)
     assert producing.returncode == 130
-    assert b"interrupted; 1 records" in stderr
+    assert b"interrupted; 1 record (" in stderr
 
 
 def test_a_following_consumer_notices_that_its_reader_went(bootstrap, odradek, topic):

@@ -1,0 +1,347 @@
+"""Plays random group requests to brokers, and to the pure shard.
+
+A script is made as it is played: each step is a request of one consumer, who has a connection of its own. JoinGroup and
+SyncGroup may be held back, and nothing but time tells that apart from an answer that is late. So the pure shard plays
+along, and says who is answered by a step, and what the group then looks like; every broker must answer exactly those,
+alike, and look the same.
+
+Time-outs are long here and never fire. Which member leads when the leader has gone is each broker's own choice
+(docs/differences.md): a script ends where two brokers choose differently.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from random import Random
+from typing import Any, Protocol
+
+from compat_tests.every_version import comparable
+from compat_tests.random_groups import PARTITIONS, PATIENCE_S, STRANGER, VERSIONS, Author, Belief, Consumer, Step
+from coordinator.groups.config import GroupConfig
+from coordinator.groups.shard import Caller, GroupShard
+from coordinator.shard import Outcome, Token
+from wire.api_keys import ApiKey
+from wire.errors import ErrorCode
+from wire.headers import decode_response, encode_request
+from wire.messages.delete_groups import DeleteGroupsRequest
+from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest
+from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_delete import OffsetDeleteRequest
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+)
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from wire.schema import Message, Struct
+
+
+class Channel(Protocol):
+    """One side of the comparison, reduced to requests and answers; consumers are numbers."""
+
+    def send(self, consumer: int, version: int, request: Message) -> None: ...
+
+    def receive(self, consumer: int, key: ApiKey, version: int) -> Any: ...
+
+    def spoke_unasked(self, consumers: list[int]) -> list[int]:
+        """Those of the waiting consumers that have an answer already."""
+        ...
+
+    def reconnect(self, consumer: int) -> None: ...
+
+    def shape(self, group: str) -> Shape:
+        """The group's state and its members' ids."""
+        ...
+
+
+Shape = tuple[str, frozenset[str]]
+
+
+class Side:
+    """A channel, what its consumers believe, and names for its member ids that are the same on all sides."""
+
+    def __init__(self, channel: Channel, consumers: int) -> None:
+        self.channel = channel
+        self.beliefs = [Belief() for _ in range(consumers)]
+        self.names: dict[str, str] = {"": "", STRANGER: STRANGER}
+        self._given = [0] * consumers
+
+    def hear(self, consumer: int, response: Any) -> None:
+        """Let a consumer draw its conclusions."""
+        belief = self.beliefs[consumer]
+        belief.waits_for = belief.offered = None
+        if isinstance(response, JoinGroupResponse):
+            self._name(consumer, response.member_id)
+            if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                belief.member_id = response.member_id
+            elif not response.error_code:
+                belief.member_id, belief.generation = response.member_id, response.generation_id
+                belief.protocol = response.protocol_name
+                belief.lead = tuple(member.member_id for member in response.members)
+        error = getattr(response, "error_code", 0)
+        if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            belief.member_id, belief.generation, belief.lead = "", -1, ()
+
+    def _name(self, consumer: int, member_id: str) -> None:
+        if member_id not in self.names:
+            self._given[consumer] += 1
+            self.names[member_id] = f"consumer {consumer}, id {self._given[consumer]}"
+
+    def name_of(self, member_id: str) -> str:
+        """The same name on all sides; an id that its consumer was never told has none."""
+        return self.names.get(member_id, "unnamed")
+
+    def plain(self, value: Any, name: str = "") -> Any:
+        """An answer as plain data, member ids by their names, members in the order of these."""
+        if name in ("member_id", "leader"):
+            return self.name_of(value)
+        if isinstance(value, Struct):
+            named = {each.name: self.plain(getattr(value, each.name), each.name) for each in fields(value)}  # type: ignore[arg-type]
+            return {key: inner for key, inner in named.items() if key != "unknown_tagged_fields"}
+        if isinstance(value, tuple | list):
+            items = [self.plain(item) for item in value]
+            return sorted(items, key=repr) if name in ("members", "topics", "partitions", "groups") else items
+        return comparable(value, name)
+
+
+class ShardChannel:
+    """The pure shard."""
+
+    def __init__(self) -> None:
+        self._shard = GroupShard(GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=1000))
+        self._tokens = 0
+        self._waiting: dict[int, int] = {}
+        self._answers: dict[int, Any] = {}
+
+    def send(self, consumer: int, version: int, request: Message) -> None:
+        self._tokens += 1
+        token = Token(self._tokens)
+        self._waiting[token] = consumer
+        caller = Caller(version, "random-groups", "/127.0.0.1", str(token))
+        for outcome in self._operate(request, caller, token):
+            self._apply(outcome)
+        while (due_ms := self._shard.next_deadline_ms()) is not None and due_ms <= 0:
+            self._apply(self._shard.on_time(0))
+
+    def _operate(self, request: Any, caller: Caller, token: Token) -> list[Outcome]:
+        shard = self._shard
+        if isinstance(request, DescribeGroupsRequest | OffsetFetchRequest | ListGroupsRequest):
+            self._answers[self._waiting.pop(token)] = None
+            return []
+        if isinstance(request, DeleteGroupsRequest):
+            return [shard.delete_group(request.groups_names[0], caller, token, 0)]
+        if isinstance(request, OffsetCommitRequest):
+            topic = request.topics[0]
+            if topic.partitions[0].partition_index >= PARTITIONS:  # refused before it gets to the shard
+                self._answers[self._waiting.pop(token)] = None
+                return []
+        operations: dict[type[Message], Callable[[Any, Caller, Token, int], Outcome]] = {
+            JoinGroupRequest: shard.join_group,
+            SyncGroupRequest: shard.sync_group,
+            HeartbeatRequest: shard.heartbeat,
+            LeaveGroupRequest: shard.leave_group,
+            OffsetCommitRequest: shard.offset_commit,
+            OffsetDeleteRequest: shard.offset_delete,
+        }
+        return [operations[type(request)](request, caller, token, 0)]
+
+    def _apply(self, outcome: Outcome) -> None:
+        for record in outcome.records:
+            self._shard.replay(record, 0)
+        for reply in outcome.replies:
+            consumer = self._waiting.pop(reply.token, None)
+            if consumer is not None:
+                self._answers[consumer] = reply.value
+
+    def answered(self) -> dict[int, Any]:
+        """Who has been answered since the last call."""
+        answers, self._answers = self._answers, {}
+        return answers
+
+    def receive(self, consumer: int, key: ApiKey, version: int) -> Any:
+        raise AssertionError("asked for its answers with `answered`")
+
+    def spoke_unasked(self, consumers: list[int]) -> list[int]:
+        return []
+
+    def reconnect(self, consumer: int) -> None:
+        self._waiting = {token: each for token, each in self._waiting.items() if each != consumer}
+
+    def shape(self, group: str) -> Shape:
+        caller = Caller(0, "random-groups", "/127.0.0.1", "")
+        [reply] = self._shard.describe_group(group, caller, Token(0), 0).replies
+        assert isinstance(reply.value, DescribedGroup)
+        return _shape(reply.value)
+
+
+def _shape(described: DescribedGroup) -> Shape:
+    return described.group_state, frozenset(member.member_id for member in described.members)
+
+
+class BrokerChannel:
+    """A broker, a connection for each consumer and one more to look on."""
+
+    def __init__(self, bootstrap: str, consumers: int) -> None:
+        host, port = bootstrap.rsplit(":", 1)
+        self._address = host, int(port)
+        self._sockets = [self._connect() for _ in range(consumers + 1)]
+        self._correlation = 0
+
+    def _connect(self) -> socket.socket:
+        return socket.create_connection(self._address, timeout=PATIENCE_S)
+
+    def close(self) -> None:
+        for each in self._sockets:
+            each.close()
+
+    def send(self, consumer: int, version: int, request: Message) -> None:
+        self._correlation += 1
+        self._sockets[consumer].sendall(encode_request(request, version, self._correlation, "random-groups"))
+
+    def receive(self, consumer: int, key: ApiKey, version: int) -> Any:
+        (size,) = struct.unpack(">i", self._exactly(consumer, 4))
+        return decode_response(key, version, self._exactly(consumer, size))[1]
+
+    def _exactly(self, consumer: int, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            chunk = self._sockets[consumer].recv(size - len(data))
+            if not chunk:
+                raise ConnectionResetError(f"the connection of consumer {consumer} was closed")
+            data += chunk
+        return bytes(data)
+
+    def spoke_unasked(self, consumers: list[int]) -> list[int]:
+        readable = select.select([self._sockets[each] for each in consumers], [], [], 0)[0]
+        return [each for each in consumers if self._sockets[each] in readable]
+
+    def reconnect(self, consumer: int) -> None:
+        self._sockets[consumer].close()
+        self._sockets[consumer] = self._connect()
+
+    def shape(self, group: str) -> Shape:
+        self.send(-1, 0, DescribeGroupsRequest(groups=(group,)))
+        return _shape(self.receive(-1, ApiKey.DESCRIBE_GROUPS, 0).groups[0])
+
+
+class Play:
+    """One script from one seed, to the shard and to all brokers at once."""
+
+    def __init__(self, seed: int, brokers: Mapping[str, BrokerChannel], group: str, topic: str) -> None:
+        chance = Random(f"{seed}/{group.rpartition('.')[2]}")
+        eras = [chance.choice(tuple(VERSIONS)) for _ in range(4)]
+        self._consumers = [
+            Consumer(number, era, f"i{number}" if era != "old" and chance.random() < 0.4 else None)
+            for number, era in enumerate(eras)
+        ]
+        self.seed, self._group = seed, group
+        self._offers: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._author = Author(chance, self._consumers, group, topic)
+        self._shard = ShardChannel()
+        self._model = Side(self._shard, len(self._consumers))
+        self._brokers = {name: Side(channel, len(self._consumers)) for name, channel in brokers.items()}
+        self._sides = [self._model, *self._brokers.values()]
+        self.told: list[str] = []
+        self.steps = 0
+
+    def run(self, steps: int) -> dict[str, Any] | None:
+        """Play; the first difference, as what each broker answered, or None. `told` is the script so far."""
+        for _ in range(steps):
+            exists = self._shard.shape(self._group)[0] != "Dead"
+            step = self._author.next(self._model.beliefs, group_exists=exists)
+            if step is None:
+                self.told.append("ends: everybody waits")
+                return None
+            self.told.append(f"{self._consumers[step.consumer]} {step.what}")
+            found = self._come_back(step.consumer) if step.key is None else self._ask(step, step.key)
+            self.steps += 1
+            if self._leaders_differ():
+                self.told.append("ends: the brokers have chosen different leaders")
+                return None
+            if found is not None:
+                return found
+        return None
+
+    def _come_back(self, consumer: int) -> None:
+        for side in self._sides:
+            side.channel.reconnect(consumer)
+            belief = side.beliefs[consumer]
+            belief.offered = self._offers.get(consumer) if belief.waits_for is ApiKey.JOIN_GROUP else None
+            belief.waits_for = None
+
+    def _ask(self, step: Step, key: ApiKey) -> dict[str, Any] | None:
+        version = self._consumers[step.consumer].version(key)
+        before = [side.channel.shape(self._group) for side in self._sides]
+        if step.offer is not None:
+            self._offers[step.consumer] = step.offer
+        for side in self._sides:
+            request = step.build(side)
+            side.beliefs[step.consumer].waits_for = key
+            side.channel.send(step.consumer, version, request)
+        expected = self._shard.answered()
+        if step.consumer not in expected:
+            self._await_shape(before)
+        lost = [each for each in expected if each != step.consumer and self._is_left_waiting(expected[each])]
+        told = [each for each in expected if each not in lost]
+        heard = {name: self._hear(side, told, lost) for name, side in self._brokers.items()}
+        for consumer, answer in expected.items():
+            self._model.hear(consumer, answer)
+        for consumer in lost:
+            self._come_back(consumer)
+        self._await_shape(before)
+        first, *others = heard.values()
+        if any(first != other for other in others) or any(side.get("unasked") for side in heard.values()):
+            return heard
+        return None
+
+    def _await_shape(self, before: list[Shape]) -> None:
+        """Wait until every broker shows the group as the shard has it: its state, and how many members came and went.
+
+        Kafka shows a little later what it has answered, and a request that it holds back may not have come at all. What
+        does not show (who of the known members has joined, or synced, already) gives the same answers in any order.
+        """
+        (state, members), (_, earlier) = self._shard.shape(self._group), before[0]
+        change = (state, len(members - earlier), len(earlier - members))
+        deadline = time.monotonic() + PATIENCE_S
+        for side, (_, known) in zip(self._sides, before, strict=True):
+            while True:
+                state, members = side.channel.shape(self._group)
+                if (state, len(members - known), len(known - members)) == change:
+                    break
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"seed {self.seed}: {change} expected of {state} {members}, after {self.told}")
+
+    @staticmethod
+    def _is_left_waiting(answer: Any) -> bool:
+        """A member removed while it waits in SyncGroup is never told by Kafka (docs/differences.md)."""
+        return isinstance(answer, SyncGroupResponse) and answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _hear(self, side: Side, consumers: list[int], lost: list[int]) -> dict[str, Any]:
+        answers: dict[int, Any] = {}
+        for consumer in consumers:
+            key = side.beliefs[consumer].waits_for
+            assert key is not None
+            try:
+                answers[consumer] = side.channel.receive(consumer, key, self._consumers[consumer].version(key))
+            except OSError as error:
+                return {f"consumer {consumer}": f"no answer: {error!r}"}
+        for consumer, answer in answers.items():
+            if isinstance(answer, ListGroupsResponse):
+                ours = tuple(each for each in answer.groups if each.group_id == self._group)
+                answers[consumer] = replace(answer, groups=ours)
+            side.hear(consumer, answer)
+        waiting = [number for number, belief in enumerate(side.beliefs) if belief.waits_for is not None]
+        unasked = side.channel.spoke_unasked([each for each in waiting if each not in lost])
+        told = {f"consumer {consumer}": side.plain(answer) for consumer, answer in answers.items()}
+        return {**told, "unasked": unasked} if unasked else told
+
+    def _leaders_differ(self) -> bool:
+        leads = {tuple(bool(belief.lead) for belief in side.beliefs) for side in self._sides}
+        return len(leads) > 1

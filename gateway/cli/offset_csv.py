@@ -1,0 +1,56 @@
+"""Offsets as lines of `topic,partition,offset`, the form in which kafka-consumer-groups exports and reads them."""
+
+import csv
+from collections.abc import Iterable
+from typing import TextIO
+
+import click
+
+from gateway.cli.client import TopicPartition, topic_partition
+from gateway.cli.errors import CliError
+
+
+class OffsetFile(click.ParamType[dict[TopicPartition, int]]):
+    """A file of such lines (`-` for stdin), converted to the offset by partition."""
+
+    name = "file"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[TopicPartition, int]:
+        """Read it all; fails as wrong usage where there is no such file or a line is none."""
+        if isinstance(value, dict):
+            return value  # pyright: ignore[reportUnknownVariableType]
+        try:
+            with click.open_file(str(value), encoding="utf-8") as stream:
+                return read_offsets(stream)
+        except (OSError, ValueError) as error:
+            self.fail(f"{value}: {error}", param, ctx)
+
+
+def read_offsets(stream: Iterable[str]) -> dict[TopicPartition, int]:
+    """The offset by partition. Raises ValueError naming the first line that is none."""
+    offsets: dict[TopicPartition, int] = {}
+    for number, row in enumerate(csv.reader(stream), start=1):
+        if not row:
+            continue
+        try:
+            topic, partition, offset = (cell.strip() for cell in row)
+            offsets[topic_partition(topic, _natural(partition))] = _natural(offset)
+        except ValueError:
+            raise ValueError(f"line {number} is not TOPIC,PARTITION,OFFSET") from None
+    return offsets
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(text)
+    return int(text)
+
+
+def write_offsets(stream: TextIO, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
+    """One line for each partition. Raises CliError for none, for a file of nothing is of no use."""
+    rows = [(partition.topic, partition.partition, offset) for partition, offset in offsets]
+    if not rows:
+        raise CliError("there is no offset to export")
+    csv.writer(stream, lineterminator="\n").writerows(rows)

@@ -1,0 +1,19 @@
+"""AlterPartitionReassignments (API 45), versions 0 to 1: on one broker there is nowhere to move to (KIP-455)."""
+
+from typing import Final
+
+from coordinator.metadata.reassignments import alter_partition_reassignments
+from gateway.context import RequestContext
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+
+REQUEST: Final = AlterPartitionReassignmentsRequest
+
+
+async def handle(
+    ctx: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """Answer from the published image."""
+    return alter_partition_reassignments(ctx.services.metadata.image, request)

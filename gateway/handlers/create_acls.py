@@ -1,0 +1,16 @@
+"""CreateAcls (API 30), versions 1 to 3: there is no authorizer to give them to, as Kafka says it then."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from wire.errors import ErrorCode
+from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+
+REQUEST: Final = CreateAclsRequest
+NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."
+
+
+async def handle(_ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    """Say of each that security is off."""
+    result = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return CreateAclsResponse(results=(result,) * len(request.creations))

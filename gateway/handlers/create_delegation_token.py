@@ -1,0 +1,29 @@
+"""CreateDelegationToken (API 38), versions 1 to 3: not on a listener without authentication, as Kafka says it."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from wire.errors import ErrorCode
+from wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+
+REQUEST: Final = CreateDelegationTokenRequest
+REQUESTER_SINCE: Final = 3
+NO_TIME: Final = -1
+USER: Final = "User"
+ANONYMOUS: Final = "ANONYMOUS"
+
+
+async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+    """Refuse, naming the owner that was asked for, or whom the client is taken for."""
+    named = bool(request.owner_principal_name)
+    told_apart = ctx.api_version >= REQUESTER_SINCE
+    return CreateDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        principal_type=request.owner_principal_type or "" if named else USER,
+        principal_name=request.owner_principal_name or ANONYMOUS,
+        token_requester_principal_type=USER if told_apart else "",
+        token_requester_principal_name=ANONYMOUS if told_apart else "",
+        issue_timestamp_ms=NO_TIME,
+        expiry_timestamp_ms=NO_TIME,
+        max_timestamp_ms=NO_TIME,
+    )

@@ -1,0 +1,15 @@
+"""DescribeAcls (API 29), versions 1 to 3: there is no authorizer, and so there are no ACLs, as Kafka says it then."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from wire.errors import ErrorCode
+from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+REQUEST: Final = DescribeAclsRequest
+NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."
+
+
+async def handle(_ctx: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Say that security is off."""
+    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)

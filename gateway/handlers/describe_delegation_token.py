@@ -1,0 +1,14 @@
+"""DescribeDelegationToken (API 41), versions 1 to 3: not on a listener without authentication, as Kafka says it."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from wire.errors import ErrorCode
+from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
+
+REQUEST: Final = DescribeDelegationTokenRequest
+
+
+async def handle(_ctx: RequestContext, _request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
+    """Refuse."""
+    return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -1,0 +1,93 @@
+"""DescribeLogDirs (API 35), versions 1 to 5: how large each partition is, and the room on its disk (KIP-113, KIP-827).
+
+There is one directory, the store. A partition's size is that of its record batches, as `retention.bytes` counts it.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from coordinator.metadata.image import MetadataImage
+from gateway.context import RequestContext
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from storage_backends.interface import StoreError, StoreSpace
+from wire.errors import ErrorCode
+from wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+log = logging.getLogger(__name__)
+
+REQUEST: Final = DescribeLogDirsRequest
+UNKNOWN_BYTES: Final = -1
+
+
+async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Describe the partitions asked for, or all; what is not here is left out."""
+    replicas = ctx.services.replicas
+    try:
+        space = await replicas.space()
+        stored = {(replica.key.topic, replica.key.index): replica for replica in await replicas.all_stored()}
+    except StoreError:
+        log.exception("cannot look at the store")
+        return DescribeLogDirsResponse(results=(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR),))
+    topics = [
+        DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
+        for name, indexes in _asked(ctx.services.metadata.image, request).items()
+        if (partitions := await _partitions(ctx, name, indexes, stored))
+    ]
+    return DescribeLogDirsResponse(results=(_result(space, topics),))
+
+
+def _asked(image: MetadataImage, request: DescribeLogDirsRequest) -> dict[str, list[int]]:
+    """The partitions that are here, by topic."""
+    if request.topics is None:
+        return {name: list(range(len(topic.partitions))) for name, topic in image.topics_by_name.items()}
+    asked: dict[str, list[int]] = {}
+    for topic in request.topics:
+        found = [index for index in topic.partitions if image.partition(topic.topic, index) is not None]
+        asked[topic.topic] = list(dict.fromkeys([*asked.get(topic.topic, ()), *found]))
+    return asked
+
+
+async def _partitions(
+    ctx: RequestContext, topic: str, indexes: list[int], stored: Mapping[tuple[str, int], Replica]
+) -> list[DescribeLogDirsPartition]:
+    found: list[DescribeLogDirsPartition] = []
+    for index in indexes:
+        await ctx.let_others_go_on()
+        replica = stored.get((topic, index))
+        # A log that nobody has written or read yet is not made before somebody does.
+        described = DescribeLogDirsPartition(partition_index=index) if replica is None else await _described(replica)
+        if described is not None:
+            found.append(described)
+    return found
+
+
+async def _described(replica: Replica) -> DescribeLogDirsPartition | None:
+    """None for a log that cannot be looked at; Kafka leaves out what is on a failed disk, too."""
+    try:
+        view = await replica.view()
+    except (ReplicaOfflineError, StoreError) as error:
+        log.warning("cannot describe a log partition=%s cause=%s", replica.key, error)
+        return None
+    except ReplicaGoneError:
+        return None  # deleted meanwhile
+    return DescribeLogDirsPartition(
+        partition_index=replica.key.index,
+        partition_size=sum(segment.size_bytes for segment in view.segments),
+        offset_lag=max(view.high_watermark - view.log_end_offset, 0),
+    )
+
+
+def _result(space: StoreSpace, topics: list[DescribeLogDirsTopic]) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(
+        log_dir=space.location,
+        topics=tuple(topics),
+        total_bytes=UNKNOWN_BYTES if space.total_bytes is None else space.total_bytes,
+        usable_bytes=UNKNOWN_BYTES if space.usable_bytes is None else space.usable_bytes,
+    )

@@ -1,0 +1,73 @@
+"""DescribeQuorum (API 55), versions 0 to 2: who keeps the metadata log, and how far (KIP-595, KIP-836, KIP-853).
+
+One broker keeps it, and answers for it on the listener that the client already uses.
+"""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH
+from gateway.runtime.replica import ReplicaOfflineError
+from wire.errors import ErrorCode
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
+
+REQUEST: Final = DescribeQuorumRequest
+NODES_SINCE: Final = 2
+
+
+async def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Describe the metadata log, when it alone is asked for; there is no other quorum."""
+    asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    if asked != [(METADATA_KEY.topic, METADATA_KEY.index)]:
+        return _unknown(request)
+    try:
+        topic = DescribeQuorumResponseTopicData(topic_name=METADATA_KEY.topic, partitions=(_described(ctx),))
+    except ReplicaOfflineError:  # its disk failed; it is loaded again before long, and clients ask again
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return DescribeQuorumResponse(error_code=error, error_message=error.message)
+    host, port = ctx.services.advertised[ctx.listener]
+    node = Node(node_id=ctx.services.config.node_id, listeners=(Listener(name=ctx.listener, host=host, port=port),))
+    return DescribeQuorumResponse(topics=(topic,), nodes=(node,) if ctx.api_version >= NODES_SINCE else ())
+
+
+def _described(ctx: RequestContext) -> DescribeQuorumResponsePartitionData:
+    high_watermark, log_end_offset = ctx.services.metadata.extent()
+    now_ms = ctx.services.env.wall_ms()
+    voter = ReplicaState(
+        replica_id=ctx.services.config.node_id,
+        log_end_offset=log_end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return DescribeQuorumResponsePartitionData(
+        partition_index=METADATA_KEY.index,
+        leader_id=ctx.services.config.node_id,
+        leader_epoch=METADATA_LEADER_EPOCH,
+        high_watermark=high_watermark,
+        current_voters=(voter,),
+    )
+
+
+def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = [
+        DescribeQuorumResponseTopicData(
+            topic_name=topic.topic_name,
+            partitions=tuple(
+                DescribeQuorumResponsePartitionData(
+                    partition_index=part.partition_index, error_code=error, error_message=error.message
+                )
+                for part in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    ]
+    return DescribeQuorumResponse(topics=tuple(topics))

@@ -1,0 +1,19 @@
+"""DescribeUserScramCredentials (API 50), version 0: which users have which SCRAM mechanisms (KIP-554)."""
+
+from typing import Final
+
+from coordinator.metadata.scram import describe_user_scram_credentials
+from gateway.context import RequestContext
+from wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+
+REQUEST: Final = DescribeUserScramCredentialsRequest
+
+
+async def handle(
+    ctx: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Answer from the published image."""
+    return describe_user_scram_credentials(ctx.services.metadata.image, request)

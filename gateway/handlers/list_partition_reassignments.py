@@ -1,0 +1,17 @@
+"""ListPartitionReassignments (API 46), version 0: what is being moved, which on one broker is nothing (KIP-455)."""
+
+from typing import Final
+
+from coordinator.metadata.reassignments import list_partition_reassignments
+from gateway.context import RequestContext
+from wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+REQUEST: Final = ListPartitionReassignmentsRequest
+
+
+async def handle(ctx: RequestContext, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    """Answer from the published image."""
+    return list_partition_reassignments(ctx.services.metadata.image, request)

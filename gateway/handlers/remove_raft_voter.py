@@ -1,0 +1,23 @@
+"""RemoveRaftVoter (API 81), version 0: the quorum is this broker, and stays so (`kraft.version` 0, KIP-853)."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from wire.errors import ErrorCode
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from wire.types import ZERO_UUID
+
+REQUEST: Final = RemoveRaftVoterRequest
+
+
+async def handle(ctx: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+    """Refuse as Kafka does with a fixed set of voters, after it has looked at what was asked."""
+    if request.cluster_id not in (None, ctx.services.metadata.image.cluster_id):
+        return _refused(ErrorCode.INCONSISTENT_CLUSTER_ID, "The request is for another cluster.")
+    if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
+        return _refused(ErrorCode.INVALID_REQUEST, "The voter's id or directory is missing.")
+    return _refused(ErrorCode.UNSUPPORTED_VERSION, "kraft.version is 0: the set of voters is fixed.")
+
+
+def _refused(error: ErrorCode, message: str) -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(error_code=error, error_message=message)

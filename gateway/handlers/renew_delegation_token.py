@@ -1,0 +1,17 @@
+"""RenewDelegationToken (API 39), versions 1 to 2: not on a listener without authentication, as Kafka says it."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from wire.errors import ErrorCode
+from wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+
+REQUEST: Final = RenewDelegationTokenRequest
+NO_TIME: Final = -1
+
+
+async def handle(_ctx: RequestContext, _request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+    """Refuse."""
+    return RenewDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME
+    )

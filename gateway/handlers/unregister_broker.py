@@ -1,0 +1,19 @@
+"""UnregisterBroker (API 64), version 0: forget a broker that will not come back (KIP-500)."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.metadata import decided
+from wire.errors import ErrorCode
+from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+REQUEST: Final = UnregisterBrokerRequest
+
+
+async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    """Let the metadata shard decide; the answer goes out once the change is on disk."""
+
+    def refused(error: ErrorCode) -> UnregisterBrokerResponse:
+        return UnregisterBrokerResponse(error_code=error, error_message=error.message)
+
+    return await decided(ctx.services.metadata.unregister_broker(request), refused)

@@ -1,0 +1,19 @@
+"""UpdateFeatures (API 57), versions 0 to 2: raise and lower the levels of features (KIP-584, KIP-1022)."""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.metadata import decided
+from wire.errors import ErrorCode
+from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+REQUEST: Final = UpdateFeaturesRequest
+
+
+async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
+
+    def refused(error: ErrorCode) -> UpdateFeaturesResponse:
+        return UpdateFeaturesResponse(error_code=error, error_message=error.message)
+
+    return await decided(ctx.services.metadata.update_features(request, ctx.api_version), refused)

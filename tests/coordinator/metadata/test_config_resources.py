@@ -1,0 +1,103 @@
+"""Configs of groups and client metrics subscriptions: what may be set, and how it is described."""
+
+import pytest
+from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
+
+from coordinator.configs.definition import ConfigSource, ResourceType
+from wire.errors import ErrorCode
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+METRICS, GROUP = ResourceType.CLIENT_METRICS, ResourceType.GROUP
+SET, DELETE, APPEND = 0, 1, 2
+
+
+def alter(shard: ShardUnderTest, kind: int, name: str, key: str, value: str | None, operation: int = SET) -> int:
+    config = AlterableConfig(name=key, config_operation=operation, value=value)
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=(config,))
+    request = IncrementalAlterConfigsRequest(resources=(resource,))
+    (answer,) = shard.run(lambda s: s.incremental_alter_configs(request, TOKEN, NOW_MS)).responses
+    return answer.error_code
+
+
+def described(shard: ShardUnderTest, kind: int, name: str):
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+    request = DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
+    (result,) = shard.run(lambda s: s.describe_configs(request, {}, TOKEN, NOW_MS)).results
+    return result.error_code, {each.name: (each.value, each.config_source) for each in result.configs}
+
+
+def test_a_subscription_comes_is_described_and_goes():
+    shard = ShardUnderTest()
+    for key, value in (("interval.ms", "60000"), ("metrics", "a.,b."), ("match", "client_id=x.*")):
+        assert alter(shard, METRICS, "s", key, value) == 0
+    ours = ConfigSource.CLIENT_METRICS_CONFIG
+    set_ = {"interval.ms": ("60000", ours), "metrics": ("a.,b.", ours), "match": ("client_id=x.*", ours)}
+    assert described(shard, METRICS, "s") == (0, set_)
+    default = ConfigSource.DEFAULT_CONFIG
+    none_set = {"interval.ms": ("300000", default), "metrics": ("", default), "match": ("", default)}
+    assert described(shard, METRICS, "another") == (0, none_set)
+    assert shard.replayed().configs == shard.image.configs
+    for key in set_:
+        assert alter(shard, METRICS, "s", key, None, DELETE) == 0
+    assert (METRICS, "s") not in shard.image.configs
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "code"),
+    [
+        ("", "interval.ms", "60000", ErrorCode.INVALID_REQUEST),
+        ("s", "no.such", "1", ErrorCode.INVALID_REQUEST),
+        ("s", "interval.ms", "99", ErrorCode.INVALID_REQUEST),
+        ("s", "interval.ms", "100", ErrorCode.NONE),
+        ("s", "interval.ms", "3600000", ErrorCode.NONE),
+        ("s", "interval.ms", "3600001", ErrorCode.INVALID_REQUEST),
+        ("s", "interval.ms", "soon", ErrorCode.INVALID_CONFIG),
+        ("s", "match", "client_id", ErrorCode.INVALID_CONFIG),
+        ("s", "match", "client_id=", ErrorCode.INVALID_CONFIG),
+        ("s", "match", "client_id=a=b", ErrorCode.INVALID_CONFIG),
+        ("s", "match", "client_id=[", ErrorCode.INVALID_CONFIG),
+        ("s", "match", "nobody=x", ErrorCode.INVALID_CONFIG),
+        ("s", "match", "client_id=a,client_source_port=9.*", ErrorCode.NONE),
+    ],
+)
+def test_subscriptions_are_checked(name, key, value, code):
+    shard = ShardUnderTest()
+    assert alter(shard, METRICS, name, key, value) == code
+    assert bool(shard.image.configs_of(METRICS, name)) == (code is ErrorCode.NONE)
+
+
+def test_nothing_is_appended_to_a_subscription():
+    assert alter(ShardUnderTest(), METRICS, "s", "metrics", "a.", APPEND) == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("streams.num.standby.replicas", "2", ErrorCode.NONE),
+        ("streams.num.standby.replicas", "3", ErrorCode.INVALID_CONFIG),
+        ("consumer.session.timeout.ms", "44999", ErrorCode.INVALID_CONFIG),
+        ("share.delivery.count.limit", "11", ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_groups_configs_keep_to_the_brokers_bounds(key, value, code):
+    assert alter(ShardUnderTest(), GROUP, "g", key, value) == code
+
+
+def test_a_session_outlasts_a_heartbeat():
+    bounds = {"group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "7000"}
+    shard = ShardUnderTest({**bounds, "group.consumer.heartbeat.interval.ms": "5000"})
+    assert alter(shard, GROUP, "g", "consumer.session.timeout.ms", "5000") == ErrorCode.INVALID_CONFIG
+    assert alter(shard, GROUP, "g", "consumer.session.timeout.ms", "5001") == 0
+    assert alter(shard, GROUP, "g", "consumer.heartbeat.interval.ms", "5001") == ErrorCode.INVALID_CONFIG
+
+
+def test_a_default_without_a_broker_config_is_a_synonym_of_its_own():
+    shard = ShardUnderTest()
+    assert alter(shard, GROUP, "g", "share.isolation.level", "read_committed") == 0
+    _, configs = described(shard, GROUP, "g")
+    assert configs["share.isolation.level"] == ("read_committed", ConfigSource.GROUP_CONFIG)

@@ -1,0 +1,94 @@
+"""Group shards that load, or cannot: what their clients are told."""
+
+import threading
+
+import pytest
+import trio
+from gateway_brokers import ThreadBroker
+from gateway_client import RawClient
+from gateway_groups import commit_error, committed, described, find, join_request, joined
+
+from coordinator.groups.partitioner import partition_for
+from gateway.runtime.groups import OFFSETS_TOPIC
+from gateway.runtime.shards import ShardRuntime
+from wire.errors import ErrorCode
+from wire.messages.delete_groups import DeleteGroupsRequest
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.leave_group import LeaveGroupRequest
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from wire.messages.sync_group import SyncGroupRequest
+
+
+def test_while_a_shard_loads_nothing_is_answered_but_heartbeats(tmp_path, broker_log):
+    """As in Kafka: never an empty answer; and a member need not fear for its session, which begins anew."""
+    with ThreadBroker(f"lmdb://{tmp_path}/data") as broker, RawClient(broker.address) as client:
+        client.create_topic("t")
+        assert find(client, "g") == 0
+        assert commit_error(client, "g", 5) == 0
+        broker.env.fail_next_write()
+        assert commit_error(client, "g", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        broker.env.hold()
+        with RawClient(broker.address) as first:
+            first.send(DescribeGroupsRequest(groups=("g",)))
+            broker.env.await_held()
+            assert client.call(HeartbeatRequest(group_id="g", generation_id=1, member_id="m")).error_code == 0
+            loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert client.call(join_request("g")).error_code == loading
+            assert client.call(SyncGroupRequest(group_id="g", protocol_type="", protocol_name="")).error_code == loading
+            assert client.call(LeaveGroupRequest(group_id="g")).error_code == loading
+            assert client.call(ListGroupsRequest()).error_code == loading
+            assert described(client, "g").error_code == loading
+            assert commit_error(client, "g", 7) == loading
+            fetch = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=None),))
+            assert client.call(fetch).groups[0].error_code == loading
+            assert client.call(DeleteGroupsRequest(groups_names=("g",))).results[0].error_code == loading
+            broker.env.release()
+        assert committed(client, "g") == {("t", 0): 5}
+
+
+@pytest.mark.parametrize(("version", "where"), [(1, "partition"), (7, "request"), (8, "group")])
+def test_a_shard_that_cannot_be_read_sends_fetchers_of_offsets_to_look_elsewhere(broker_log, version, where):
+    """COORDINATOR_NOT_AVAILABLE, which other requests get, is fatal for consumers older than 3.9."""
+    with ThreadBroker() as broker, RawClient(broker.address) as client:
+        client.create_topic("t")
+        assert find(client, "g") == 0
+        broker.env.faults.read_error = broker.env.faults.write_error = 1.0
+        assert commit_error(client, "g", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        topics = (OffsetFetchRequestTopic(name="t", partition_indexes=(0,)),)
+        asked = OffsetFetchRequestGroup(group_id="g", topics=None)
+        fields = {"groups": (asked,)} if where == "group" else {"group_id": "g", "topics": topics}
+        answer = client.call(OffsetFetchRequest(**fields), version)
+        codes = {
+            "request": answer.error_code,
+            "group": answer.groups[0].error_code if answer.groups else 0,
+            "partition": answer.topics[0].partitions[0].error_code if answer.topics else 0,
+        }
+        assert codes == {**dict.fromkeys(codes, 0), where: ErrorCode.NOT_COORDINATOR}
+
+
+def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monkeypatch):
+    slow, quick = "g", next(name for name in "abcdef" if partition_for(name, 2) != partition_for("g", 2))
+    may_load, replay_log = threading.Event(), ShardRuntime._replay_log
+
+    async def held(runtime, shard):
+        key = runtime.replica.key
+        if key.topic == OFFSETS_TOPIC and key.index == partition_for(slow, 2):
+            assert await trio.to_thread.run_sync(may_load.wait, 60)
+        await replay_log(runtime, shard)
+
+    with ThreadBroker(f"lmdb://{tmp_path}/data", offsets_topic_num_partitions=2) as broker:
+        with RawClient(broker.address) as client:
+            client.create_topic("t")
+            assert find(client, slow) == 0
+            assert [commit_error(client, name, 5) for name in (slow, quick)] == [0, 0]
+        broker.stop()
+        monkeypatch.setattr(ShardRuntime, "_replay_log", held)
+        broker.start()
+        with RawClient(broker.address) as client:
+            assert committed(client, quick) == {("t", 0): 5}
+            assert joined(client, quick).generation_id == 1  # which a timer ends
+            assert described(client, slow).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            may_load.set()
+            assert committed(client, slow) == {("t", 0): 5}

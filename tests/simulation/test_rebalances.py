@@ -1,0 +1,107 @@
+"""No live member is ever given up: not in concurrent rebalances, and not by a broker that stood still itself.
+
+`ODRADEK_SEEDS=1000` runs the seeds 0 to 999 instead of the short list.
+"""
+
+import os
+
+import pytest
+import trio
+from sim_rebalances import (
+    BROKER,
+    SESSION_MS,
+    SETTINGS,
+    Book,
+    Member,
+    await_coordinator,
+    described,
+    simulate,
+    stand_still,
+)
+
+from gateway.testing.simulation import World, run_virtually
+from gateway.testing.simulation.broker_host import BrokerHost
+
+SEEDS = range(int(os.environ.get("ODRADEK_SEEDS", "15")))
+STALLS = range(6)
+MEMBERS = 5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_live_member_is_forgotten_while_others_come_and_go(seed):
+    book, _ = simulate(seed)
+    assert book.generations > 5
+
+
+def test_a_seed_gives_its_trace_again():
+    assert simulate(1)[1] == simulate(1)[1]
+
+
+def stalled(seed, scene):
+    """Run `scene(members)` over a broker; what it returns is returned."""
+    world, told = World(seed), []
+    world.network.faults.delay_ms = (1.0, 2.0)
+
+    async def main():
+        host = BrokerHost(world, *BROKER, settings=SETTINGS)
+        async with trio.open_nursery() as nursery:
+            host.start(nursery)
+            await host.ready()
+            members = [Member(world, f"member-{number}", Book()) for number in range(MEMBERS)]
+            await await_coordinator(members[0].client)
+            told.append(await scene(members))
+            for member in members:
+                member.client.close()
+            await host.stop()
+
+    run_virtually(seed, main)
+    return told[0]
+
+
+async def settle(members):
+    """All members into one generation, each with its assignment."""
+
+    async def enter(member):
+        joined = None
+        while joined is None:
+            joined = await member.join()
+        assert await member.sync(joined)
+
+    async with trio.open_nursery() as nursery:
+        for member in members:
+            nursery.start_soon(enter, member)
+
+
+async def heartbeats_lie_unread(members):
+    """Every member speaks; then the broker stands still for longer than a session, and only then reads."""
+    await settle(members)
+    errors = []
+
+    async def beat(member):
+        errors.append(await member.heartbeat())
+
+    async with trio.open_nursery() as nursery:
+        for member in members:
+            nursery.start_soon(beat, member)
+        await sent(members)
+        stand_still(SESSION_MS / 1000 + 1)
+    return errors, await described(members[0].client)
+
+
+async def sent(members):
+    """Return when each of the members has a request on its way that the broker has not read."""
+    transports = [member.client._transport for member in members]
+    before = [transport.sent_bytes for transport in transports]
+    while any(transport.sent_bytes == old for transport, old in zip(transports, before, strict=True)):
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("seed", STALLS)
+def test_a_broker_that_stood_still_hears_the_heartbeats_that_came_in_time(seed):
+    assert stalled(seed, heartbeats_lie_unread) == ([0] * MEMBERS, ("Stable", MEMBERS))
+
+
+def test_without_a_last_word_live_members_would_be_given_up(monkeypatch):
+    """That the test above can fail."""
+    monkeypatch.setattr("gateway.runtime.coordinator.LAST_WORD_TURNS", 0)
+    assert any(stalled(seed, heartbeats_lie_unread)[1] != ("Stable", MEMBERS) for seed in STALLS)
