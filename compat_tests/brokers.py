@@ -14,6 +14,10 @@ from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_fo
 
 # Given to both sides, so that differences come from the broker and not from its settings.
 SETTINGS: dict[str, str] = {
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "4000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "log.cleaner.backoff.ms": "500",
@@ -22,6 +26,7 @@ SETTINGS: dict[str, str] = {
     "log.retention.ms": "-1",  # the records of these scripts carry old timestamps
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",

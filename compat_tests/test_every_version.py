@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from compat_tests import (
-    every_version_fetch,  # noqa: F401 - they register scripts
+    every_version_consumer_groups,  # noqa: F401 - they register scripts
+    every_version_fetch,  # noqa: F401
     every_version_security,  # noqa: F401
 )
 from compat_tests.comparison import Comparison, differences
@@ -48,7 +49,7 @@ def test_the_answer_is_kafkas(comparison: Comparison, key: ApiKey, version: int)
     assert unexplained == {}, "each path with (Kafka's, ours)"
 
 
-@pytest.mark.parametrize("version", range(3, 12))  # from 12 on Kafka enrols partitions (KIP-890's second part)
+@pytest.mark.parametrize("version", range(3, ADVERTISED[ApiKey.PRODUCE][1] + 1))
 def test_batches_outside_of_transactions_are_refused_as_kafka_refuses_them(
     comparison: Comparison, version: int
 ) -> None:

@@ -209,7 +209,6 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Trap 1: 0-2 are advertised but refused. librdkafka 2.3 and older takes a minimum of 3 to mean that
     # the broker knows no message format 2 and silently stops compressing (KAFKA-18659).
     # Trap 6: topic ids came in one step: Produce, Fetch and Metadata 13, DeleteTopics 6, OffsetCommit, OffsetFetch 10.
-    # A producer enrols partitions by version 12 only where transaction.version is 2 (KIP-890's second part).
     ApiKey.PRODUCE: (0, 13),
     # Trap 2: minimums stay as low as Kafka's, since old librdkafka asks for exact versions.
     ApiKey.FETCH: (4, 18),
@@ -237,11 +236,12 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
     # From 4 on it is what brokers ask each other (KIP-890).
-    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
-    # 5 of these two is transaction.version 2 (KIP-890's second part).
-    ApiKey.END_TXN: (0, 4),
-    ApiKey.TXN_OFFSET_COMMIT: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2),
+    # 6 names topics by id.
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
     ApiKey.DESCRIBE_ACLS: (1, 3),
     ApiKey.CREATE_ACLS: (1, 3),
     ApiKey.DELETE_ACLS: (1, 3),
@@ -274,6 +274,8 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
     # 2 brings a regular expression of the client's (KIP-1152).
     ApiKey.LIST_TRANSACTIONS: (0, 1),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
     ApiKey.ADD_RAFT_VOTER: (0, 1),

@@ -9,6 +9,7 @@ from coordinator.metadata.names import CONSUMER_OFFSETS
 from coordinator.shard import Outcome, Producer, Reply, Token
 from gateway.environment import Environment
 from gateway.runtime.coordinator import Coordinator
+from gateway.runtime.markers import Marker
 from gateway.runtime.metadata import MetadataService
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
@@ -31,7 +32,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         env: Environment,
         config: GroupConfig,
     ) -> None:
-        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: GroupShard(config))
+        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: GroupShard(config, lambda: metadata.image))
 
     async def call_in_transaction(
         self,
@@ -40,19 +41,21 @@ class GroupCoordinator(Coordinator[GroupShard]):
         verify: Callable[[int], Awaitable[ErrorCode]],
         operation: GroupOperation,
         reply_type: type[R],
+        *,
+        enrolls: bool = False,
     ) -> R | ErrorCode:
         """Run an `operation` that writes in a producer's transaction, and wait for its reply.
 
-        `verify(partition)` asks the transaction coordinator whether that partition of the offsets topic takes part
-        (KIP-890); it is asked only before the transaction's first write there. The answer is an error when it does not,
-        or when the transaction has ended meanwhile. Raises CoordinatorError.
+        `verify(partition)` asks the transaction coordinator whether that partition of the offsets topic takes part, or,
+        where it `enrolls`, lets it (KIP-890); it is asked only before the transaction's first write there. The answer
+        is an error when it does not, or when the transaction has ended meanwhile. Raises CoordinatorError.
         """
         partition = self.partition(group_id)
         runtime = self._shard(partition)
         replica = runtime.replica
         try:
             await replica.ensure_open()
-            guard = replica.log.verification(*producer)
+            guard = replica.log.verification(*producer, enrolls=enrolls)
             if guard is not None and (error := await verify(partition)):
                 replica.log.end_verification(producer.producer_id)
                 return error
@@ -69,15 +72,12 @@ class GroupCoordinator(Coordinator[GroupShard]):
         assert isinstance(reply, reply_type | ErrorCode)
         return reply
 
-    async def end_transaction(
-        self, partition: int, producer: Producer, *, committed: bool, coordinator_epoch: int
-    ) -> ErrorCode:
+    async def end_transaction(self, partition: int, marker: Marker) -> ErrorCode:
         """Write a transaction's marker, and let its offsets count or not; both done when this returns (KAFKA-17507).
 
         Raises CoordinatorError.
         """
-        runtime = self._shard(partition)
-        return await runtime.end_transaction(producer, committed=committed, coordinator_epoch=coordinator_epoch)
+        return await self._shard(partition).end_transaction(marker)
 
     def topics_deleted(self, names: list[str]) -> None:
         """Forget the offsets committed for topics that are gone; with the offsets topic all groups go."""
