@@ -35,6 +35,7 @@ class BrokerConfig:
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
+    max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     producer_id_expiration_ms: int
     socket_request_max_bytes: int
@@ -44,6 +45,7 @@ class BrokerConfig:
     connection_max_in_flight_requests: int
     connection_write_timeout_ms: int
     drain_timeout_ms: int
+    partitions_max: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool
@@ -92,6 +94,7 @@ _SIMPLE: Final = {
     "fetch_max_bytes": "fetch.max.bytes",
     "max_connections": "max.connections",
     "max_connections_per_ip": "max.connections.per.ip",
+    "max_incremental_fetch_session_cache_slots": "max.incremental.fetch.session.cache.slots",
     "max_request_partition_size_limit": "max.request.partition.size.limit",
     "producer_id_expiration_ms": "producer.id.expiration.ms",
     "socket_request_max_bytes": "socket.request.max.bytes",
@@ -101,6 +104,7 @@ _SIMPLE: Final = {
     "connection_max_in_flight_requests": "odradek.connection.max.in.flight.requests",
     "connection_write_timeout_ms": "odradek.connection.write.timeout.ms",
     "drain_timeout_ms": "odradek.drain.timeout.ms",
+    "partitions_max": "odradek.partitions.max",
     "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",
     "log_cleaner_dedupe_buffer_size": "log.cleaner.dedupe.buffer.size",
     "log_cleaner_enable": "log.cleaner.enable",
