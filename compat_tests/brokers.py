@@ -14,6 +14,10 @@ from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_fo
 
 # Given to both sides, so that differences come from the broker and not from its settings.
 SETTINGS: dict[str, str] = {
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "4000",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "log.cleaner.backoff.ms": "500",

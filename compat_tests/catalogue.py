@@ -24,6 +24,7 @@ CASES = {
     "oversized-record": "a record larger than max.message.bytes",
     "transactions": "commit, abort, offsets in a transaction, a fenced producer, what read_committed sees",
     "configs": "create with, describe, alter and delete configs",
+    "consumer-protocol": "KIP-848 groups: take-over, kill -9 of the broker, regular expressions, changing the protocol",
     "concurrent-rebalances": "members join and leave at once; no live member is forgotten",
     "administration": "log dirs, quotas, users, features, leaders, reassignments, ACLs, tokens, the quorum",
     "tools": "performance tools, API versions, listing and deleting topics",
@@ -32,6 +33,7 @@ CASES = {
 
 _NO_ADMIN = "kcat has no admin commands"
 _SPARK_NO_GROUP = "Spark's source reads without a group"
+_NOT_SPOKEN = "the client does not speak it"
 _SPARK_FIXED = "Spark offers no such operation"
 _RAW = "the frames are below this: real clients cover it"
 
@@ -53,6 +55,11 @@ NOT_APPLICABLE: dict[tuple[str, str], str] = {
         if client != "java-tools"
     },
     ("kcat", "configs"): _NO_ADMIN,
+    ("kafka-python", "consumer-protocol"): _NOT_SPOKEN,
+    ("aiokafka", "consumer-protocol"): _NOT_SPOKEN,
+    ("kcat", "consumer-protocol"): "librdkafka's protocol, covered there",
+    ("spark", "consumer-protocol"): _SPARK_NO_GROUP,
+    ("raw-frames", "consumer-protocol"): "every version of every request is compared in test_every_version.py",
     ("kcat", "concurrent-rebalances"): "its rebalances are librdkafka's, covered there",
     ("java-tools", "concurrent-rebalances"): "a JVM for each member would take minutes; raw frames cover the protocol",
     ("spark", "broadcast"): "every Spark query reads without a group already",

@@ -17,6 +17,7 @@ from typing import Any
 MODULES = {
     "kafka-python": "compat_tests.clients.kafka_python",
     "librdkafka": "compat_tests.clients.librdkafka",
+    "librdkafka-848": "compat_tests.clients.librdkafka_848",
     "aiokafka": "compat_tests.clients.aiokafka_client",
 }
 _printing = threading.Lock()

@@ -12,6 +12,7 @@ import pytest
 
 from compat_tests.clients import EPOCH_MS, Record, kafka_python
 from compat_tests.comparison import Case, CaseBook, Comparison, Side
+from compat_tests.consumer_protocol_tools import add_consumer_protocol_tools
 from compat_tests.frames import RawConnection, batch_headers, fetch
 from compat_tests.java_admin import add_admin_cases
 from compat_tests.java_tools import ToolResult, run_tool, running_tool
@@ -189,6 +190,9 @@ def take_over(side: Side) -> Any:
 def _read(process: subprocess.Popen[str], lines: list[str]) -> None:
     assert process.stdout is not None
     lines.extend(line.strip() for line in iter(process.stdout.readline, ""))
+
+
+add_consumer_protocol_tools(BOOK)
 
 
 @BOOK.case("crash-resume")

@@ -51,6 +51,11 @@ class Services:
         """What decisions about configs rest on: the published image and the settings in force."""
         return Basis(self.metadata.image, self.config.layers, self.config.node_id)
 
+    def consumer_groups_enabled(self) -> bool:
+        """Whether the consumer protocol is served: configured, and finalised as `group.version` (KIP-848)."""
+        finalized = self.metadata.image.features.finalized.get("group.version", 0) >= 1
+        return finalized and self.config.group.consumer.enabled
+
     @staticmethod
     def logger_levels() -> Mapping[str, str]:
         """The levels of this process's loggers, as DescribeConfigs of BROKER_LOGGER shows them."""

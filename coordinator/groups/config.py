@@ -1,6 +1,8 @@
 """What an operator can set about groups: Kafka's names, Kafka's defaults."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from coordinator.groups.consumer.config import ConsumerGroupConfig
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a new member's JoinGroup may wait. It cannot heartbeat yet, and Kafka has no setting for it either."""
@@ -19,6 +21,7 @@ class GroupConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
+    consumer: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
 
     @property
     def offsets_retention_ms(self) -> int:

@@ -2,6 +2,9 @@
 
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup, Member
+from coordinator.groups.consumer import records as consumer_records
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer_protocol import PROTOCOL_TYPE
 from coordinator.groups.decision import Decision
 from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
@@ -14,13 +17,16 @@ NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups an unknown group is an error (KIP-1043); before, it is just Dead."""
 
 GROUP_TYPE = "classic"
+CONSUMER_GROUP_TYPE = "consumer"
 
 
 def describe_group(table: GroupTable, group_id: str, api_version: int) -> DescribedGroup:
     """One group as tools show it. Members' metadata and the protocol are shown of a stable group only."""
     group = table.groups.get(group_id)
     if group is None:
-        return _describe_unknown(group_id, api_version)
+        of_other_kind = group_id in table.consumer.groups
+        why = "is not a classic group" if of_other_kind else "not found"
+        return _describe_unknown(group_id, api_version, f"Group {group_id} {why}.")
     protocol = group.protocol if group.state is GroupState.STABLE else None
     return DescribedGroup(
         group_id=group_id,
@@ -31,11 +37,10 @@ def describe_group(table: GroupTable, group_id: str, api_version: int) -> Descri
     )
 
 
-def _describe_unknown(group_id: str, api_version: int) -> DescribedGroup:
+def _describe_unknown(group_id: str, api_version: int, message: str) -> DescribedGroup:
     dead = GroupState.DEAD.value
     if api_version < NOT_FOUND_VERSION:
         return DescribedGroup(group_id=group_id, group_state=dead)
-    message = f"Group {group_id} not found."
     error = ErrorCode.GROUP_ID_NOT_FOUND
     return DescribedGroup(group_id=group_id, group_state=dead, error_code=error, error_message=message)
 
@@ -55,12 +60,14 @@ def list_groups(table: GroupTable, request: ListGroupsRequest) -> ListGroupsResp
     """The shard's groups in any of the states and of any of the types asked for; no filter means all."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    if types and GROUP_TYPE not in types:
-        return ListGroupsResponse()
-    listed = tuple(
-        _listed(group) for group in table.groups.values() if not states or group.state.value.lower() in states
+    listed: list[ListedGroup] = []
+    if not types or GROUP_TYPE in types:
+        listed += map(_listed, table.groups.values())
+    if not types or CONSUMER_GROUP_TYPE in types:
+        listed += map(_listed_consumer, table.consumer.groups.values())
+    return ListGroupsResponse(
+        groups=tuple(group for group in listed if not states or group.group_state.lower() in states)
     )
-    return ListGroupsResponse(groups=listed)
 
 
 def _listed(group: ClassicGroup) -> ListedGroup:
@@ -72,17 +79,31 @@ def _listed(group: ClassicGroup) -> ListedGroup:
     )
 
 
+def _listed_consumer(group: ConsumerGroup) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=PROTOCOL_TYPE,
+        group_state=group.state.value,
+        group_type=CONSUMER_GROUP_TYPE,
+    )
+
+
 def delete_group(table: GroupTable, group_id: str, decision: Decision) -> DeletableGroupResult:
     """Delete a group without members, and its offsets."""
-    group = table.groups.get(group_id)
-    if group is None:
+    group, consumer_group = table.groups.get(group_id), table.consumer.groups.get(group_id)
+    if group is None and consumer_group is None:
         return _not_deleted(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-    if group.state is not GroupState.EMPTY:
+    busy = group is not None and group.state is not GroupState.EMPTY
+    if busy or (consumer_group is not None and consumer_group.members):
         return _not_deleted(group_id, ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     committed = [(topic, index) for topic, indexes in table.offsets.topics(group_id).items() for index in indexes]
     for topic, partition in dict.fromkeys([*committed, *table.offsets.pending_places(group_id)]):
         decision.record(records.offset_tombstone(group_id, topic, partition))
-    decision.record(records.group_tombstone(group_id))
+    if consumer_group is None:
+        decision.record(records.group_tombstone(group_id))
+    else:
+        for record in consumer_records.group_tombstones(consumer_group):
+            decision.record(record)
     return DeletableGroupResult(group_id=group_id)
 
 

@@ -4,6 +4,10 @@ from collections.abc import Container
 
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.consumer import departure
+from coordinator.groups.consumer import records as consumer_records
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer.table import CONSUMER_KINDS
 from coordinator.groups.decision import Decision
 from coordinator.groups.rebalance import (
     complete_join,
@@ -43,6 +47,9 @@ def on_time(table: GroupTable, decision: Decision) -> None:
 
 
 def _fire(table: GroupTable, timer: Timer, decision: Decision) -> None:
+    if timer.kind in CONSUMER_KINDS:
+        departure.fire(table, timer, decision)
+        return
     group = table.groups[timer.group_id]
     if timer.kind is TimerKind.SESSION:
         _expire_session(table, group, timer.member_id, decision)
@@ -93,10 +100,12 @@ def schedule_retention(table: GroupTable, now_ms: int) -> None:
 def expire_offsets(table: GroupTable, decision: Decision, skipped: Container[str]) -> set[str]:
     """Delete offsets past their retention, and empty groups without offsets (KIP-211). Returns the groups changed."""
     changed: set[str] = set()
-    for group in table.groups.values():
+    for group in (*table.groups.values(), *table.consumer.groups.values()):
         before = len(decision.records)
-        if group.group_id not in skipped:
+        if group.group_id not in skipped and isinstance(group, ClassicGroup):
             _expire_offsets_of(table, group, decision)
+        elif group.group_id not in skipped and isinstance(group, ConsumerGroup):
+            _expire_consumer_offsets_of(table, group, decision)
         if len(decision.records) > before:
             changed.add(group.group_id)
     return changed
@@ -116,10 +125,28 @@ def _expire_offsets_of(table: GroupTable, group: ClassicGroup, decision: Decisio
         decision.record(records.group_tombstone(group.group_id))
 
 
+def _expire_consumer_offsets_of(table: GroupTable, group: ConsumerGroup, decision: Decision) -> None:
+    """Of topics that no member subscribes to; their retention counts from the commit."""
+    all_expired = not table.offsets.pending_places(group.group_id)
+    for topic, partitions in table.offsets.topics(group.group_id).items():
+        subscribed = group.is_subscribed_to(topic)
+        for partition, value in partitions.items():
+            held = subscribed or table.offsets.is_pending(group.group_id, topic, partition)
+            if not held and _has_outlived(table, value, value.commit_timestamp, decision.now_ms):
+                decision.record(records.offset_tombstone(group.group_id, topic, partition))
+            else:
+                all_expired = False
+    if all_expired and not group.members:
+        for record in consumer_records.group_tombstones(group):
+            decision.record(record)
+
+
 def _is_expired(table: GroupTable, group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int) -> bool:
     since_ms = _unused_since_ms(group, topic, value)
-    if since_ms is None:
-        return False
+    return since_ms is not None and _has_outlived(table, value, since_ms, now_ms)
+
+
+def _has_outlived(table: GroupTable, value: OffsetCommitValue, since_ms: int, now_ms: int) -> bool:
     if value.expire_timestamp >= 0:
         return now_ms >= value.expire_timestamp
     return now_ms - since_ms >= table.config.offsets_retention_ms

@@ -1,5 +1,6 @@
 """Heartbeat, versions 0 to 4: by far the most frequent request, so it touches one timer and builds nothing new."""
 
+from coordinator.groups.consumer import classic_members
 from coordinator.groups.rebalance import keep_alive
 from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
@@ -9,6 +10,9 @@ from wire.messages.heartbeat import HeartbeatRequest
 
 def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
     """Keep the member alive; REBALANCE_IN_PROGRESS tells it to join again."""
+    consumer_group = table.consumer.groups.get(request.group_id)
+    if consumer_group is not None:
+        return classic_members.heartbeat(table, consumer_group, request, now_ms)
     group = table.groups.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID

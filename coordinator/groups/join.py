@@ -6,6 +6,7 @@ from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup, JoinWaiter, Member, Protocols
 from coordinator.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
 from coordinator.groups.decision import Caller, Decision
+from coordinator.groups.migration import release_empty
 from coordinator.groups.rebalance import (
     add_pending,
     complete_join_if_ready,
@@ -70,7 +71,7 @@ class Joiner:
 
 def join_group(table: GroupTable, joiner: Joiner, decision: Decision) -> None:
     """Take a member in or refuse it; the reply may be held back until the join phase ends."""
-    error = _check_limits(table.config, joiner)
+    error = check_limits(table.config, joiner)
     if error:
         refuse_join(decision, joiner.waiter, error, joiner.member_id)
         return
@@ -81,12 +82,14 @@ def join_group(table: GroupTable, joiner: Joiner, decision: Decision) -> None:
         refuse_join(decision, joiner.waiter, ErrorCode.UNKNOWN_MEMBER_ID, joiner.member_id)
     else:
         # As in Kafka, the group exists from here on, even when its first member is refused.
+        release_empty(table, joiner.group_id, decision)
         group = table.groups[joiner.group_id] = ClassicGroup(joiner.group_id, decision.now_ms)
         decision.record(records.new_group_record(group))
         _join(table, group, joiner, decision)
 
 
-def _check_limits(config: GroupConfig, joiner: Joiner) -> ErrorCode:
+def check_limits(config: GroupConfig, joiner: Joiner) -> ErrorCode:
+    """Whether the request can be about any group at all."""
     if not joiner.group_id:
         return ErrorCode.INVALID_GROUP_ID
     allowed = config.group_min_session_timeout_ms <= joiner.session_timeout_ms <= config.group_max_session_timeout_ms

@@ -1,6 +1,9 @@
 """LeaveGroup, versions 0 to 5: members leave, or an administrator removes static ones (from version 3)."""
 
+from dataclasses import replace
+
 from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.consumer import classic_members
 from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.rebalance import (
     complete_join_if_ready,
@@ -27,7 +30,13 @@ def leave_group(
         return
     batched = caller.api_version >= BATCH_VERSION
     leaving = request.members if batched else (MemberIdentity(member_id=request.member_id),)
-    errors = _leave(table, table.groups.get(request.group_id), leaving, decision)
+    consumer_group = table.consumer.groups.get(request.group_id)
+    if consumer_group is not None:
+        left = classic_members.leave(table, consumer_group, leaving, decision)
+        leaving = tuple(replace(who, member_id=member_id) for who, (member_id, _) in zip(leaving, left, strict=True))
+        errors = [error for _, error in left]
+    else:
+        errors = _leave(table, table.groups.get(request.group_id), leaving, decision)
     if batched:
         decision.reply(token, LeaveGroupResponse(members=tuple(map(_member_response, leaving, errors))))
     else:

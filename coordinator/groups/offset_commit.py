@@ -5,6 +5,7 @@ Whether the topics and partitions exist is the handler's question; it sends on o
 
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.consumer.commits import check_commit
 from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.rebalance import keep_alive
 from coordinator.groups.states import GroupState
@@ -32,7 +33,11 @@ def offset_commit(
 ) -> None:
     """Write what may be committed; each partition gets its own error."""
     group = table.groups.get(request.group_id)
-    error = _check(group, request, caller.api_version)
+    consumer_group = table.consumer.groups.get(request.group_id)
+    if consumer_group is None:
+        error = _check(group, request, caller.api_version)
+    else:
+        error = check_commit(consumer_group, request, request.topics, caller.api_version)
     if group is not None and not error:
         _keep_session(table, group, request.member_id, decision.now_ms)
     topics = tuple(_commit_topic(table, request, topic, error, decision) for topic in request.topics)

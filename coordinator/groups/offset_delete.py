@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.consumer.group import ConsumerGroup
 from coordinator.groups.decision import Decision
 from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
@@ -20,7 +21,7 @@ from wire.messages.offset_delete import (
 
 def offset_delete(table: GroupTable, request: OffsetDeleteRequest, token: Token, decision: Decision) -> None:
     """Delete offsets of topics that no member of the group reads."""
-    group = table.groups.get(request.group_id)
+    group = table.groups.get(request.group_id) or table.consumer.groups.get(request.group_id)
     error = _check(group, request.group_id)
     if error or group is None:
         decision.reply(token, OffsetDeleteResponse(error_code=error))
@@ -29,18 +30,20 @@ def offset_delete(table: GroupTable, request: OffsetDeleteRequest, token: Token,
     decision.reply(token, OffsetDeleteResponse(topics=topics))
 
 
-def _check(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+def _check(group: ClassicGroup | ConsumerGroup | None, group_id: str) -> ErrorCode:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
     # Of a consumer group the subscriptions are known, so unread topics can be told apart even while it is busy.
     deletable = group.state is GroupState.EMPTY or group.is_consumer_group()
     return ErrorCode.NONE if deletable else ErrorCode.NON_EMPTY_GROUP
 
 
 def _delete_topic(
-    table: GroupTable, group: ClassicGroup, topic: OffsetDeleteRequestTopic, decision: Decision
+    table: GroupTable, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic, decision: Decision
 ) -> OffsetDeleteResponseTopic:
     in_use = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE

@@ -4,6 +4,7 @@ With `require_stable` (from version 7, KIP-447) an offset that an open transacti
 UNSTABLE_OFFSET_COMMIT: whoever goes on from there would read again what that transaction is about to have read.
 """
 
+from coordinator.groups.consumer.commits import check_fetch
 from coordinator.groups.table import GroupTable
 from wire.errors import ErrorCode
 from wire.messages.offset_fetch import (
@@ -45,6 +46,10 @@ def offset_fetch_group(
     table: GroupTable, request: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """Answer for one group. An unknown group has no offsets, which is no error."""
+    group = table.consumer.groups.get(request.group_id)
+    error = ErrorCode.NONE if group is None else check_fetch(group, request.member_id, request.member_epoch)
+    if error:
+        return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     group_id, committed = request.group_id, table.offsets.topics(request.group_id)
     asked = request.topics
     if asked is None:

@@ -1,23 +1,32 @@
 """Applies records to the state: the only place where what is durable changes, in a restart as in live handling."""
 
 from coordinator.groups.classic_group import ClassicGroup, Member
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer.replay import apply_to, decode_consumer_key
 from coordinator.groups.records import decode_group, decode_key, decode_offset
 from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
 from coordinator.groups.timers import Timer, TimerKind
 from coordinator.shard import ShardRecord
 from wire.records.batch import NO_PRODUCER_ID
-from wire.stored.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
+from wire.stored.group_records import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+)
 
 
 def replay(table: GroupTable, record: ShardRecord, now_ms: int) -> None:
     """Apply one record; kinds that this coordinator does not know are left alone."""
     key = decode_key(record.key)
-    if isinstance(key, OffsetCommitKey):
+    if key is None:
+        _replay_consumer(table, record, now_ms)
+    elif isinstance(key, OffsetCommitKey):
         _replay_offset(table, key, record, now_ms)
-    elif isinstance(key, GroupMetadataKey) and record.value is None:
+    elif record.value is None:
         _replay_tombstone(table, key.group, now_ms)
-    elif isinstance(key, GroupMetadataKey) and record.value is not None:
+    else:
         _replay_group(table, key.group, decode_group(record.value), now_ms)
 
 
@@ -30,7 +39,7 @@ def _replay_offset(table: GroupTable, key: OffsetCommitKey, record: ShardRecord,
         table.offsets.put(*place, decode_offset(record.value))
     else:
         table.offsets.put_pending(record.producer_id, *place, decode_offset(record.value))
-    if key.group not in table.groups:
+    if key.group not in table.groups and key.group not in table.consumer.groups:
         # A simple consumer commits without being a member of anything; its group has no record of its own.
         table.groups[key.group] = ClassicGroup(key.group, now_ms)
 
@@ -42,7 +51,25 @@ def _replay_tombstone(table: GroupTable, group_id: str, now_ms: int) -> None:
         group.become(GroupState.DEAD, now_ms)
 
 
+def _replay_consumer(table: GroupTable, record: ShardRecord, now_ms: int) -> None:
+    """A consumer group begins with any record of its own, in the place of what was there, and ends with its epoch's."""
+    key = decode_consumer_key(record.key)
+    if key is None:
+        return
+    group_id = key.group_id
+    group = table.consumer.groups.get(group_id)
+    if isinstance(key, ConsumerGroupMetadataKey) and record.value is None:
+        table.consumer.forget(group_id)
+        return
+    if group is None and record.value is not None:
+        _replay_tombstone(table, group_id, now_ms)
+        group = table.consumer.groups[group_id] = ConsumerGroup(group_id)
+    if group is not None:
+        apply_to(group, key, record.value)
+
+
 def _replay_group(table: GroupTable, group_id: str, value: GroupMetadataValue, now_ms: int) -> None:
+    table.consumer.forget(group_id)
     group = table.groups.get(group_id)
     if group is not None and _was_decided_here(group, value):
         _finish(group, value, now_ms)

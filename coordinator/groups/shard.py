@@ -6,20 +6,27 @@ may name groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch fro
 together by the handler from the answers of each.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from coordinator.groups import heartbeat as heartbeats
 from coordinator.groups import replay as replaying
 from coordinator.groups.config import GroupConfig
+from coordinator.groups.consumer import classic_members
+from coordinator.groups.consumer.departure import start_timers
+from coordinator.groups.consumer.describe import describe_consumer_group
+from coordinator.groups.consumer.heartbeat import consumer_group_heartbeat
+from coordinator.groups.consumer.table import NO_METADATA
 from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.join import Joiner, join_group
 from coordinator.groups.leave import leave_group
 from coordinator.groups.rebalance import keep_alive, prepare_rebalance
 from coordinator.groups.sync import sync_group
 from coordinator.groups.table import GroupTable
+from coordinator.metadata.image import MetadataImage
 from coordinator.shard import Outcome, Reply, ShardRecord, Token
 from wire.errors import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.join_group import JoinGroupRequest
 from wire.messages.leave_group import LeaveGroupRequest
@@ -34,13 +41,14 @@ _ALIVE = HeartbeatResponse()
 
 
 class GroupShard:
-    """Classic groups and committed offsets; implements `coordinator.shard.Shard`.
+    """Classic groups, consumer groups and committed offsets; implements `coordinator.shard.Shard`.
 
     Every operation answers errors in its reply and raises nothing for what a client may send.
     """
 
-    def __init__(self, config: GroupConfig) -> None:
-        self._table = GroupTable(config)
+    def __init__(self, config: GroupConfig, image: Callable[[], MetadataImage] = lambda: NO_METADATA) -> None:
+        """`image` gives the newest published metadata: topics, and settings of groups."""
+        self._table = GroupTable(config, image)
 
     # What the runtime calls
 
@@ -56,6 +64,7 @@ class GroupShard:
         """Start all sessions anew; rebalance groups that are above a limit lowered since."""
         table, decision = self._table, Decision(now_ms)
         expiry.schedule_retention(table, now_ms)
+        start_timers(table, now_ms)
         for group in table.groups.values():
             for member in group.members.values():
                 keep_alive(table, member, now_ms)
@@ -81,7 +90,12 @@ class GroupShard:
     def join_group(self, request: JoinGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with JoinGroupResponse, mostly in a later outcome: when the join phase ends."""
         decision = Decision(now_ms)
-        join_group(self._table, Joiner.of(request, caller, token), decision)
+        joiner = Joiner.of(request, caller, token)
+        consumer_group = self._table.consumer.groups.get(joiner.group_id)
+        if consumer_group is not None and consumer_group.members:
+            classic_members.join(self._table, consumer_group, joiner, decision)
+        else:
+            join_group(self._table, joiner, decision)
         return decision.outcome()
 
     def sync_group(self, request: SyncGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
@@ -100,6 +114,14 @@ class GroupShard:
         """Answer with LeaveGroupResponse."""
         decision = Decision(now_ms)
         leave_group(self._table, request, caller, token, decision)
+        return decision.outcome()
+
+    def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, now_ms: int
+    ) -> Outcome:
+        """Answer with ConsumerGroupHeartbeatResponse."""
+        decision = Decision(now_ms)
+        consumer_group_heartbeat(self._table, request, caller, token, decision)
         return decision.outcome()
 
     # Offsets
@@ -148,6 +170,10 @@ class GroupShard:
         """Answer with DescribedGroup; the handler adds the authorised operations."""
         described = describe.describe_group(self._table, group_id, caller.api_version)
         return Outcome((), (Reply(token, described),))
+
+    def describe_consumer_group(self, group_id: str, token: Token, now_ms: int) -> Outcome:
+        """Answer with ConsumerGroupDescribe's DescribedGroup; the handler adds the authorised operations."""
+        return Outcome((), (Reply(token, describe_consumer_group(self._table, group_id)),))
 
     def list_groups(self, request: ListGroupsRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with ListGroupsResponse of this shard's groups."""

@@ -2,6 +2,7 @@
 
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.consumer import classic_members
 from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.rebalance import keep_alive
 from coordinator.groups.responses import refuse_sync, sync_reply
@@ -17,6 +18,10 @@ PROTOCOL_VERSION = 5
 
 def sync_group(table: GroupTable, request: SyncGroupRequest, caller: Caller, token: Token, decision: Decision) -> None:
     """Answer with the member's assignment, at once or when the leader has handed it in."""
+    consumer_group = table.consumer.groups.get(request.group_id)
+    if consumer_group is not None and not _lacks_protocol(request, caller.api_version):
+        classic_members.sync(table, consumer_group, request, token, decision)
+        return
     group = table.groups.get(request.group_id)
     error = _check(group, request, caller.api_version)
     if error or group is None:
@@ -36,7 +41,7 @@ def sync_group(table: GroupTable, request: SyncGroupRequest, caller: Caller, tok
 
 
 def _check(group: ClassicGroup | None, request: SyncGroupRequest, api_version: int) -> ErrorCode:
-    if api_version >= PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
+    if _lacks_protocol(request, api_version):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -51,6 +56,10 @@ def _check(group: ClassicGroup | None, request: SyncGroupRequest, api_version: i
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     preparing = group.state is GroupState.PREPARING_REBALANCE
     return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
+
+
+def _lacks_protocol(request: SyncGroupRequest, api_version: int) -> bool:
+    return api_version >= PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None)
 
 
 def _differ(claimed: str | None, actual: str | None) -> bool:

@@ -1,22 +1,33 @@
 """All that one shard holds; operations take it as their first argument."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 
 from coordinator.groups.classic_group import ClassicGroup
 from coordinator.groups.config import GroupConfig
+from coordinator.groups.consumer.table import NO_METADATA, ConsumerTable
 from coordinator.groups.offset_store import OffsetStore
 from coordinator.groups.timers import Timer, TimerKind, Timers
+from coordinator.metadata.image import MetadataImage
 
 
 @dataclass(slots=True)
 class GroupTable:
-    """The groups and offsets of one partition of `__consumer_offsets`, and their timers."""
+    """The groups and offsets of one partition of `__consumer_offsets`, and their timers.
+
+    `image` gives the newest published metadata. A group is either in `groups`, a classic one, or in `consumer.groups`.
+    """
 
     config: GroupConfig
+    image: InitVar[Callable[[], MetadataImage]] = lambda: NO_METADATA
     groups: dict[str, ClassicGroup] = field(default_factory=dict[str, ClassicGroup])
     offsets: OffsetStore = field(default_factory=OffsetStore)
     timers: Timers = field(default_factory=Timers)
+    consumer: ConsumerTable = field(init=False)
     retention_timer: Timer = field(default_factory=lambda: Timer(TimerKind.RETENTION))
+
+    def __post_init__(self, image: Callable[[], MetadataImage]) -> None:
+        self.consumer = ConsumerTable(self.config.consumer, image, self.timers)
 
     def cancel_timers(self, group: ClassicGroup) -> None:
         """Let no timer of `group` fire any more."""

@@ -20,6 +20,16 @@ class TimerKind(Enum):
     """The sync phase has lasted long enough: remove whoever has not synced."""
     RETENTION = auto()
     """Look for offsets and groups that have outlived their retention."""
+    CONSUMER_SESSION = auto()
+    """A member of a consumer group has not been heard of for its session timeout."""
+    CONSUMER_REBALANCE = auto()
+    """A member of a consumer group has not given up its partitions within its rebalance timeout."""
+    CONSUMER_JOIN = auto()
+    """A classic member of a consumer group was told to join again and has not."""
+    CONSUMER_SYNC = auto()
+    """A classic member of a consumer group has joined and not synced."""
+    CONSUMER_REGEX = auto()
+    """The regular expressions of a consumer group are to be resolved."""
 
 
 @dataclass(slots=True, eq=False)

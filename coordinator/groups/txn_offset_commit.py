@@ -6,6 +6,7 @@ held back by their epoch alone. Unlike OffsetCommit it is allowed while members 
 
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup
+from coordinator.groups.consumer.commits import check_transactional_commit
 from coordinator.groups.decision import Decision
 from coordinator.groups.offset_commit import check_metadata
 from coordinator.groups.states import GroupState
@@ -23,7 +24,11 @@ from wire.messages.txn_offset_commit import (
 
 def txn_offset_commit(table: GroupTable, request: TxnOffsetCommitRequest, token: Token, decision: Decision) -> None:
     """Write what may be committed, in the producer's transaction; each partition gets its own error."""
-    error = _check(table.groups.get(request.group_id), request)
+    consumer_group = table.consumer.groups.get(request.group_id)
+    if consumer_group is None:
+        error = _check(table.groups.get(request.group_id), request)
+    else:
+        error = check_transactional_commit(consumer_group, request, request.topics)
     topics = tuple(_commit_topic(table, request, topic, error, decision) for topic in request.topics)
     decision.producer = Producer(request.producer_id, request.producer_epoch)
     decision.reply(token, TxnOffsetCommitResponse(topics=topics))

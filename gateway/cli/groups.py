@@ -100,17 +100,26 @@ def _chosen(target: Target, admin: Admin, names: Sequence[str], all_groups: bool
 def _describe(target: Target, admin: Admin, name: str) -> dict[str, Any]:
     group = retrying(target, lambda: admin.describe_groups([name]))[name]
     committed = {tp: o.offset for tp, o in retrying(target, lambda: admin.list_group_offsets(name))[name].items()}
-    if not committed and (group["error"] or group["group_state"] == "Dead"):
-        raise CliError(f"group {name!r} does not exist")
+    state = group["group_state"]
+    if group["error"] or state == "Dead":
+        state = _state_of_other_kind(target, admin, name)
+        if state is None and not committed:
+            raise CliError(f"group {name!r} does not exist")
     owners = _owners(group["members"])
     ends = _end_offsets(target, admin, {*committed, *owners})
     return {
         "group": name,
-        "state": group["group_state"],
+        "state": state or "Dead",
         "assignor": group["protocol_data"] or None,
         "members": [_member(member) for member in group["members"]],
         "offsets": [_lag(tp, committed.get(tp), ends.get(tp), owners.get(tp)) for tp in sorted({*committed, *owners})],
     }
+
+
+def _state_of_other_kind(target: Target, admin: Admin, name: str) -> str | None:
+    """The state of a group of the consumer protocol, whose members the client library cannot ask for."""
+    listed = retrying(target, admin.list_groups)
+    return next((group["group_state"] for group in listed if group["group_id"] == name), None)
 
 
 def _end_offsets(target: Target, admin: Admin, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:

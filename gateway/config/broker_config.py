@@ -8,6 +8,8 @@ from typing import Any, Final, Self
 from coordinator.configs.definition import ConfigValue
 from coordinator.configs.layers import BrokerLayers
 from coordinator.groups.config import GroupConfig
+from coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
+from coordinator.groups.consumer.config import ConsumerGroupConfig
 from coordinator.transactions.config import TransactionConfig
 from gateway.config.errors import ConfigError
 from gateway.config.listeners import Endpoint, advertised, check_ports, check_protocols, parse_endpoints
@@ -173,8 +175,25 @@ def _per_ip(layers: BrokerLayers) -> Mapping[str, int]:
 
 
 def _group(layers: BrokerLayers) -> GroupConfig:
-    names = [field.name for field in fields(GroupConfig)]
-    return GroupConfig(**{name: _int(layers, name.replace("_", ".")) for name in names})
+    names = [field.name for field in fields(GroupConfig) if field.name != "consumer"]
+    typed = {name: _int(layers, name.replace("_", ".")) for name in names}
+    return GroupConfig(**typed, consumer=_consumer_group(layers))
+
+
+def _consumer_group(layers: BrokerLayers) -> ConsumerGroupConfig:
+    """The assignors are those of ours that are asked for; Kafka's own class names stand for them, too."""
+    names = [field.name for field in fields(ConsumerGroupConfig)]
+    values: dict[str, Any] = {name: layers.values[name.replace("_", ".")] for name in names}
+    asked = [KAFKAS_ASSIGNORS.get(name, name) for name in _texts(layers, "group.consumer.assignors")]
+    unknown = [name for name in asked if name not in ASSIGNOR_NAMES]
+    if unknown:
+        raise ConfigError(
+            f"group.consumer.assignors names {unknown[0]}; there are {', '.join(ASSIGNOR_NAMES)}",
+            "group.consumer.assignors",
+        )
+    values["group_consumer_assignors"] = tuple(dict.fromkeys(asked))
+    values["group_coordinator_rebalance_protocols"] = _texts(layers, "group.coordinator.rebalance.protocols")
+    return ConsumerGroupConfig(**values)
 
 
 def _transaction(layers: BrokerLayers) -> TransactionConfig:

@@ -1,21 +1,66 @@
-"""OffsetDelete (API 47), versions 0: forget committed offsets of a group (KIP-496)."""
+"""OffsetDelete (API 47), version 0: forget a group's offsets in topics that it does not read (KIP-496).
 
+Partitions that do not exist are refused here, as Kafka's API layer does; the coordinator sees the rest.
+"""
+
+from dataclasses import replace
 from typing import Final
 
 from gateway.context import RequestContext
 from gateway.runtime.shards import CoordinatorError
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from wire.errors import ErrorCode
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 
 REQUEST: Final = OffsetDeleteRequest
 
 
 async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Ask the group's coordinator."""
+    """Ask the group's coordinator about what exists; answer in the order asked."""
+    known = [_known(ctx, topic) for topic in request.topics]
+    asked = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
+    if request.topics and not asked.topics:
+        return _answer(request, OffsetDeleteResponse())
     try:
-        return await ctx.services.groups.call(
+        response = await ctx.services.groups.call(
             request.group_id,
-            lambda shard, token, now_ms: shard.offset_delete(request, ctx.caller(), token, now_ms),
+            lambda shard, token, now_ms: shard.offset_delete(asked, ctx.caller(), token, now_ms),
             OffsetDeleteResponse,
         )
     except CoordinatorError as error:
         return OffsetDeleteResponse(error_code=error.error)
+    return response if response.error_code else _answer(request, response)
+
+
+def _known(ctx: RequestContext, topic: OffsetDeleteRequestTopic) -> OffsetDeleteRequestTopic:
+    image = ctx.services.metadata.image.topic(topic.name)
+    count = 0 if image is None else len(image.partitions)
+    return replace(topic, partitions=tuple([part for part in topic.partitions if 0 <= part.partition_index < count]))
+
+
+def _answer(request: OffsetDeleteRequest, response: OffsetDeleteResponse) -> OffsetDeleteResponse:
+    codes = {
+        (topic.name, part.partition_index): part.error_code for topic in response.topics for part in topic.partitions
+    }
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = [
+        OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                [
+                    OffsetDeleteResponsePartition(
+                        partition_index=part.partition_index,
+                        error_code=codes.get((topic.name, part.partition_index), unknown),
+                    )
+                    for part in topic.partitions
+                ]
+            ),
+        )
+        for topic in request.topics
+    ]
+    return OffsetDeleteResponse(topics=tuple(topics))

@@ -32,8 +32,7 @@ from wire.messages.offset_fetch import (
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from wire.schema import Struct
 from wire.stored.group_records import OffsetCommitKey
-
-TOPIC_ID = UUID(int=7)
+from wire.versioned import decode_assignment
 
 
 def subscription(topics):
@@ -208,7 +207,13 @@ class Script:
         group = options.get("group", "g")
         if version >= 8:
             listed = topics and tuple(OffsetFetchRequestTopics(name=n, partition_indexes=p) for n, p in topics)
-            request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=listed),))
+            asked = OffsetFetchRequestGroup(
+                group_id=group,
+                topics=listed,
+                member_id=options.get("member"),
+                member_epoch=int(options.get("member-epoch", -1)),
+            )
+            request = OffsetFetchRequest(groups=(asked,))
         else:
             listed = topics and tuple(OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in topics)
             request = OffsetFetchRequest(group_id=group, topics=listed)
@@ -259,7 +264,7 @@ class Script:
 def commit_topic(topic, partition, value, settings):
     return OffsetCommitRequestTopic(
         name=topic,
-        topic_id=TOPIC_ID if "topic-id" in settings else UUID(int=0),
+        topic_id=UUID(int=int(settings.get("topic-id", 0))),
         partitions=(
             OffsetCommitRequestPartition(
                 partition_index=int(partition),
@@ -307,6 +312,9 @@ def show_field(name, value):
 
 
 def show_bytes(name, data):
-    if name in {"assignment", "member_assignment"} or not data.startswith(b"\0"):
+    if not data.startswith(b"\0"):
         return repr(data.decode())
+    if name in {"assignment", "member_assignment"}:
+        held = decode_assignment(data).assigned_partitions
+        return "<" + ",".join(f"{topic.topic}:{'+'.join(map(str, topic.partitions))}" for topic in held) + ">"
     return "<" + ",".join(subscribed_topics(data)) + ">"

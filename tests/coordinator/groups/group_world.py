@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from coordinator.groups.config import GroupConfig
 from coordinator.groups.shard import Caller, GroupShard
 from coordinator.groups.states import GroupState
+from coordinator.metadata.image import MetadataImage
 from coordinator.shard import Outcome, Reply, ShardRecord, Token
 
 
@@ -14,7 +15,16 @@ def durable_view(shard):
     groups = {
         group_id: _value_view(group.stored) for group_id, group in table.groups.items() if group.stored is not None
     }
-    return groups, sorted((*where, str(value)) for *where, value in table.offsets.each())
+    offsets = sorted((*where, str(value)) for *where, value in table.offsets.each())
+    return groups, offsets, {group_id: _consumer_view(group) for group_id, group in table.consumer.groups.items()}
+
+
+def _consumer_view(group):
+    """Every slot of a consumer group; the order of members is the log's, which compaction changes."""
+    view = {name: getattr(group, name) for name in group.__slots__}
+    return {
+        name: dict(sorted(value.items(), key=str)) if isinstance(value, dict) else value for name, value in view.items()
+    }
 
 
 def _value_view(value):
@@ -58,9 +68,10 @@ class World:
     config: GroupConfig = field(default_factory=GroupConfig)
     now_ms: int = 0
     log: list[ShardRecord] = field(default_factory=list)
+    image: MetadataImage = field(default_factory=MetadataImage)
 
     def __post_init__(self):
-        self.shard = GroupShard(self.config)
+        self.shard = GroupShard(self.config, lambda: self.image)
         self.tokens = 0
         self.waiting: set[Token] = set()
         self.apply(self.shard.on_loaded(self.now_ms))
@@ -81,7 +92,7 @@ class World:
         return list(outcome.records), list(outcome.replies)
 
     def rebuild(self, log) -> GroupShard:
-        shard = GroupShard(self.config)
+        shard = GroupShard(self.config, lambda: self.image)
         for record in log:
             shard.replay(record, self.now_ms)
         return shard

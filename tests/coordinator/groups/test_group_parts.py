@@ -151,18 +151,18 @@ def test_offset_records_of_every_version_are_read(version, record_type):
 
 def test_records_of_other_kinds_are_left_alone():
     shard = GroupShard(GroupConfig())
-    for key in (b"", b"\0", b"\0\x03\0\x01g", b"\x7f\xff"):
+    for key in (b"", b"\0", b"\0\x0b\0\x01g", b"\x7f\xff"):
         assert decode_key(key) is None
         shard.replay(ShardRecord(key, b"whatever"), 0)
         shard.replay(ShardRecord(key, None), 0)
-    assert durable_view(shard) == ({}, [])
+    assert durable_view(shard) == ({}, [], {})
 
 
 def test_tombstones_of_what_is_not_there_are_harmless():
     shard = GroupShard(GroupConfig())
     shard.replay(group_tombstone("g"), 0)
     shard.replay(offset_tombstone("g", "t", 3), 0)
-    assert durable_view(shard) == ({}, [])
+    assert durable_view(shard) == ({}, [], {})
 
 
 # Subscriptions

@@ -19,8 +19,8 @@ def parse(text):
         yield commands.splitlines(), expected.strip("\n").splitlines()
 
 
-def run(text):
-    script = Script()
+def run(text, make=Script):
+    script = make()
     blocks = []
     for commands, _ in parse(text):
         done = [line for line in commands if line and not line.startswith("#")]

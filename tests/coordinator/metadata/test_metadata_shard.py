@@ -10,7 +10,7 @@ from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 from coordinator.configs.definition import ConfigSource, ResourceType
 from coordinator.configs.errors import RefusedError
 from coordinator.metadata.brokers import Registered
-from coordinator.metadata.image import SUPPORTED_FEATURES, MetadataImage
+from coordinator.metadata.image import MetadataImage
 from coordinator.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from coordinator.metadata.records import image_records, to_shard_records
 from coordinator.metadata.replay import ImageBuilder
@@ -239,10 +239,11 @@ class TestBrokers:
     def test_the_first_broker_founds_the_cluster(self):
         shard = ShardUnderTest()
         assert shard.image.cluster_id == "a-cluster"
-        newest = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
-        assert shard.image.features.finalized == newest
-        assert newest["metadata.version"] == 30
-        assert newest["transaction.version"] == 2
+        assert shard.image.features.finalized == {
+            "group.version": 1,
+            "metadata.version": 30,
+            "transaction.version": 2,
+        }
         assert shard.image.features.epoch > 0
         assert shard.image.brokers[1].listeners["PLAINTEXT"].port == 9092
         assert shard.image.brokers[1].is_active

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from confluent_kafka import Consumer
 
 from gateway.cli.client import Target, open_consumer
 
@@ -55,6 +56,23 @@ def test_describe_shows_members_and_refuses_to_touch_their_group(odradek, bootst
         assert "NON_EMPTY_GROUP" in odradek("groups", "delete", "busy", code=1).stderr
         reset = odradek("groups", "reset-offsets", "busy", "-t", topic, "--to-latest", "--execute", code=1)
         assert "only while no member runs" in reset.stderr
+
+
+def test_a_group_of_the_consumer_protocol(odradek, bootstrap, topic):
+    settings = {"bootstrap.servers": bootstrap, "group.id": "new", "group.protocol": "consumer"}
+    consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.1)
+    assert ["new", "consumer", "Stable", "consumer"] in [
+        line.split() for line in odradek("groups", "list").stdout.splitlines()
+    ]
+    assert "new: Stable" in odradek("groups", "describe", "new").stdout
+    assert "NON_EMPTY_GROUP" in odradek("groups", "delete", "new", code=1).stderr
+    odradek("groups", "reset-offsets", "new", "-t", topic, "--to-latest", "--execute", code=1)
+    consumer.close()
+    assert "new: Empty" in odradek("groups", "describe", "new").stdout
+    odradek("groups", "delete", "new")
 
 
 def test_describe_and_delete_of_a_missing_group(odradek):

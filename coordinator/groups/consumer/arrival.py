@@ -1,0 +1,81 @@
+"""Who a heartbeat or a JoinGroup comes from: a known member, a new one, or a static one in another's place."""
+
+from dataclasses import replace
+
+from coordinator.configs.errors import RefusedError
+from coordinator.groups.consumer import records
+from coordinator.groups.consumer.draft import Draft
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer.member import ConsumerMember
+from coordinator.groups.consumer.member_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from coordinator.groups.consumer.target import target_of
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+
+def find_member(draft: Draft, request: ConsumerGroupHeartbeatRequest, member_id: str) -> ConsumerMember:
+    """The member that a heartbeat is from. Raises RefusedError when it is unknown or fenced."""
+    joins = request.member_epoch == JOIN_EPOCH
+    if request.instance_id is None:
+        member = draft.group.members.get(member_id)
+        if member is None:
+            if not joins:
+                raise unknown_member(draft.group, member_id)
+            return ConsumerMember(member_id)
+        _check_epoch(member, request)
+        return member
+    if joins:
+        return find_static(draft, request.instance_id, member_id, classic=False)
+    member = static_member(draft.group, request.instance_id, member_id)
+    _check_epoch(member, request)
+    return member
+
+
+def unknown_member(group: ConsumerGroup, member_id: str) -> RefusedError:
+    """The refusal of somebody who is no member."""
+    message = f"Member {member_id} is not a member of group {group.group_id}."
+    return RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+
+
+def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
+    """The member that an instance id stands for, which must be this one. Raises RefusedError."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Nobody has the instance id {instance_id}.")
+    if member.member_id != member_id:
+        message = f"Instance id {instance_id} is in use by member {member.member_id}, not by {member_id}."
+        raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, message)
+    return member
+
+
+def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool) -> ConsumerMember:
+    """The member that a static one joins as; it takes the place of its former self, with all that this one has.
+
+    Raises RefusedError (UNRELEASED_INSTANCE_ID) while the former self has not left; between protocols it need not.
+    """
+    group, old = draft.group, draft.group.static_member(instance_id)
+    if old is None:
+        return group.members.get(member_id, ConsumerMember(member_id))
+    if not classic and old.classic is None and old.epoch != STATIC_LEAVE_EPOCH:
+        message = f"Instance id {instance_id} is still in use by member {old.member_id}."
+        raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
+    target = target_of(group, old.member_id)
+    member = replace(old, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+    draft.write(
+        *records.member_tombstones(group.group_id, old.member_id),
+        records.member_record(group.group_id, member),
+        records.target_record(group.group_id, member_id, target),
+        records.current_record(group.group_id, member),
+    )
+    return member
+
+
+def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
+    """Refuse an epoch that is not the member's; its last one will do if the answer with the new one was lost."""
+    epoch = request.member_epoch
+    if epoch in (JOIN_EPOCH, member.epoch):
+        return
+    lost_answer = epoch == member.previous_epoch and member.owns_no_more_than_assigned(request.topic_partitions)
+    if epoch > member.epoch or not lost_answer:
+        message = f"The member's epoch is {member.epoch}, not {epoch}: it must give up its partitions and join again."
+        raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)

@@ -1,0 +1,29 @@
+"""The `range` assignor: of each topic every subscriber gets one run of partitions, in the order of the members.
+
+Topics with the same subscribers and as many partitions are so split alike, which joins need. Static members come first,
+by instance id, so that they keep their ranges when their member ids change.
+"""
+
+from uuid import UUID
+
+from coordinator.groups.consumer.assignors.problem import MemberWish, Problem, Solution
+
+
+def assign_ranges(problem: Problem) -> Solution:
+    """Split every topic among its subscribers; the first ones get one more where it does not divide."""
+    members = sorted(problem.members, key=_order)
+    given: dict[str, dict[UUID, frozenset[int]]] = {member.member_id: {} for member in members}
+    for topic_id, count in problem.partition_counts.items():
+        subscribers = [member.member_id for member in members if topic_id in member.topic_ids]
+        share, extra = divmod(count, len(subscribers))
+        start = 0
+        for position, member_id in enumerate(subscribers):
+            end = start + share + (position < extra)
+            if end > start:
+                given[member_id][topic_id] = frozenset(range(start, end))
+            start = end
+    return given
+
+
+def _order(member: MemberWish) -> tuple[bool, str]:
+    return (member.instance_id is None, member.instance_id or member.member_id)

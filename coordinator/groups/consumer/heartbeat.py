@@ -1,0 +1,148 @@
+"""ConsumerGroupHeartbeat, versions 0 and 1: a member joins, stays, says what it owns, or leaves (KIP-848).
+
+From version 1 a member makes its own id, and may subscribe with a regular expression.
+"""
+
+from dataclasses import replace
+
+from coordinator.configs.errors import RefusedError
+from coordinator.groups.consumer.arrival import find_member
+from coordinator.groups.consumer.departure import leave
+from coordinator.groups.consumer.draft import Draft
+from coordinator.groups.consumer.member import ConsumerMember
+from coordinator.groups.consumer.member_state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
+from coordinator.groups.consumer.regexes import update_regex
+from coordinator.groups.consumer.responses import assignment_of
+from coordinator.groups.decision import Caller, Decision
+from coordinator.groups.migration import open_group
+from coordinator.groups.table import GroupTable
+from coordinator.groups.timers import TimerKind
+from coordinator.shard import Token
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+_NOTHING_SAID = (None, None, None, None)
+
+OWN_MEMBER_ID_VERSION = 1
+"""From this version a member brings its id with its first heartbeat (KIP-1082)."""
+
+
+def consumer_group_heartbeat(
+    table: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, decision: Decision
+) -> None:
+    """Answer one heartbeat; a refused one decides nothing."""
+    attempt = Decision(decision.now_ms)
+    try:
+        _check(table, request, caller.api_version)
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            response = leave(table, request, attempt)
+        else:
+            response = _stay(table, request, caller, attempt)
+    except RefusedError as refused:
+        decision.reply(token, ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message))
+        return
+    decision.records += attempt.records
+    decision.replies += attempt.replies
+    decision.reply(token, response)
+
+
+# What every request must be
+
+
+def _check(table: GroupTable, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
+    needs_id = api_version >= OWN_MEMBER_ID_VERSION or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
+    _require(bool(request.member_id) or not needs_id, "MemberId must not be empty.")
+    _require(bool(request.group_id), "GroupId must not be empty.")
+    _require(request.instance_id != "", "InstanceId must not be empty.")
+    _require(request.rack_id != "", "RackId must not be empty.")
+    if request.member_epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif request.member_epoch == STATIC_LEAVE_EPOCH:
+        _require(request.instance_id is not None, "InstanceId must be there.")
+    else:
+        _require(request.member_epoch >= LEAVE_EPOCH, "MemberEpoch is below -2.")
+    known = table.consumer.config.group_consumer_assignors
+    if request.server_assignor is not None and request.server_assignor not in known:
+        message = f"There is no server assignor {request.server_assignor}, only {', '.join(known)}."
+        raise RefusedError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be there when a member joins.")
+    owns_nothing = request.topic_partitions is not None and not request.topic_partitions
+    _require(owns_nothing, "TopicPartitions must be there and empty when a member joins.")
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    _require(subscribes, "SubscribedTopicNames or SubscribedTopicRegex must be there when a member joins.")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, message)
+
+
+# Joining and staying
+
+
+def _stay(
+    table: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, attempt: Decision
+) -> ConsumerGroupHeartbeatResponse:
+    consumer = table.consumer
+    draft = Draft(open_group(table, request.group_id, request.member_epoch == JOIN_EPOCH, attempt), attempt)
+    _check_room(table, draft, request.member_id)
+    before = find_member(draft, request, request.member_id or caller.new_member_id)
+    member = _updated(before, request, caller)
+    save_member(draft, before, member)
+    regex_changed, resolved = update_regex(consumer, draft, before, member)
+    names_changed = before.topics != member.topics
+    change = SubscriptionChange(names_changed or regex_changed, names_changed or resolved)
+    after = progress(consumer, draft, member.member_id, request.topic_partitions, change)
+    session_ms = consumer.session_timeout_ms(draft.group_id)
+    consumer.arm(TimerKind.CONSUMER_SESSION, draft.group_id, after.member_id, draft.now_ms + session_ms)
+    told = request.member_epoch == JOIN_EPOCH or _is_full(request) or before.assigned != after.assigned
+    return ConsumerGroupHeartbeatResponse(
+        member_id=after.member_id,
+        member_epoch=after.epoch,
+        heartbeat_interval_ms=consumer.heartbeat_interval_ms(draft.group_id),
+        assignment=assignment_of(after) if told else None,
+    )
+
+
+def _check_room(table: GroupTable, draft: Draft, member_id: str) -> None:
+    limit = table.consumer.config.group_consumer_max_size
+    members = draft.group.members
+    if len(members) >= limit and member_id not in members:
+        raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has its {limit} members already.")
+
+
+def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> ConsumerMember:
+    """The member with everything that the request says about it; what is null has not changed."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    said = (names, regex, request.rack_id, request.server_assignor)
+    if said == _NOTHING_SAID and timeout_ms == -1 and _comes_from(member, request, caller):
+        return member
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        assignor=member.assignor if request.server_assignor is None else request.server_assignor,
+        topics=member.topics if names is None else frozenset(names),
+        regex=member.regex if regex is None else regex,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=None,
+    )
+
+
+def _comes_from(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
+    """Whether it is the same client as before, by what it says of itself and what its connection says."""
+    who = (request.instance_id, caller.client_id, caller.client_host, None)
+    return who == (member.instance_id, member.client_id, member.client_host, member.classic)
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member tells everything, as after an error; it may then have missed what it was assigned."""
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None

@@ -1,0 +1,53 @@
+"""What a group makes of the cluster's metadata: which topics its members mean, and whether they have changed."""
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from coordinator.groups.consumer import records
+from coordinator.groups.consumer.draft import Draft
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer.member import ConsumerMember
+from coordinator.groups.consumer.table import ConsumerTable
+from coordinator.metadata.image import MetadataImage
+
+_COUNT: Final = struct.Struct(">i")
+_HASH_BYTES: Final = 8
+
+
+def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
+    """A number that changes with the topics that are there, their ids and their numbers of partitions.
+
+    Kafka computes another one; only whether it has changed is ever asked. None of the topics there: 0.
+    """
+    digest, found = hashlib.blake2b(digest_size=_HASH_BYTES), False
+    for name in sorted(topics):
+        topic = image.topic(name)
+        if topic is not None:
+            digest.update(topic.topic_id.bytes + _COUNT.pack(len(topic.partitions)) + name.encode() + b"\0")
+            found = True
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+
+
+def topic_ids(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) -> frozenset[UUID]:
+    """The ids of the topics that a member subscribes to, of those that are there."""
+    found = (image.topic(name) for name in group.topics_of(member))
+    return frozenset(topic.topic_id for topic in found if topic is not None)
+
+
+def has_new_metadata(table: ConsumerTable, group_id: str) -> bool:
+    """Whether topics have changed since the group's hash was last computed here."""
+    return table.seen.get(group_id) is not table.image().topics_by_name
+
+
+def raise_epoch(table: ConsumerTable, draft: Draft, *, forced: bool) -> None:
+    """Raise the group's epoch if `forced`, or if what its members subscribe to has changed."""
+    group, image = draft.group, table.image()
+    fresh = metadata_hash(group.subscribed_topics(), image)
+    if forced or fresh != group.metadata_hash:
+        draft.write(records.epoch_record(group.group_id, group.epoch + 1, fresh))
+    if group.has_partition_metadata:
+        draft.write(records.partition_metadata_tombstone(group.group_id))
+    table.seen[group.group_id] = image.topics_by_name

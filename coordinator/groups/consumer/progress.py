@@ -1,0 +1,56 @@
+"""What follows from any message of a member: the group epoch, the target, and the member's own next step."""
+
+from dataclasses import dataclass
+
+from coordinator.groups.consumer import records
+from coordinator.groups.consumer.draft import Draft
+from coordinator.groups.consumer.member import ConsumerMember
+from coordinator.groups.consumer.member_state import MemberState
+from coordinator.groups.consumer.metadata import has_new_metadata, raise_epoch, topic_ids
+from coordinator.groups.consumer.reconcile import Owned, Step, reconcile
+from coordinator.groups.consumer.table import ConsumerTable
+from coordinator.groups.consumer.target import target_of, update_target
+from coordinator.groups.timers import TimerKind
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionChange:
+    """Whether a member's subscription has changed at all, and whether the group must assign anew for it now."""
+
+    changed: bool
+    reassign: bool
+
+
+def save_member(draft: Draft, before: ConsumerMember, member: ConsumerMember) -> None:
+    """Write who the member is, if that is news."""
+    if (member is not before and member != before) or member.member_id not in draft.group.members:
+        draft.write(records.member_record(draft.group_id, member))
+
+
+def progress(
+    table: ConsumerTable, draft: Draft, member_id: str, owned: Owned, change: SubscriptionChange
+) -> ConsumerMember:
+    """Raise the group epoch if need be, update the target, and move the member one step; returns it as it is then."""
+    if change.reassign or has_new_metadata(table, draft.group_id):
+        raise_epoch(table, draft, forced=change.reassign)
+    update_target(table, draft)
+    group = draft.group
+    member = group.members[member_id]
+    if member.is_at(group.target_epoch) and not change.changed:
+        return member  # as with most heartbeats
+    ids = topic_ids(group, member, table.image())
+    step = Step(group, ids, owned, target_of(group, member_id), group.target_epoch)
+    moved = reconcile(member, step, subscription_changed=change.changed)
+    if moved != member:
+        draft.write(records.current_record(draft.group_id, moved))
+        _watch_revocation(table, draft, moved)
+    return moved
+
+
+def _watch_revocation(table: ConsumerTable, draft: Draft, member: ConsumerMember) -> None:
+    """A member has its rebalance timeout to give partitions up. Classic members have their join and sync times."""
+    if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+        deadline_ms = draft.now_ms + member.rebalance_timeout_ms
+        table.arm(TimerKind.CONSUMER_REBALANCE, draft.group_id, member.member_id, deadline_ms)
+    elif member.classic is None:
+        table.disarm(TimerKind.CONSUMER_REBALANCE, draft.group_id, member.member_id)

@@ -1,0 +1,158 @@
+"""The records of consumer groups in `__consumer_offsets`, in the bytes that Kafka 4.3 writes."""
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
+from coordinator.shard import ShardRecord
+from wire.schema import Message
+from wire.stored.framing import encode_key, encode_value
+from wire.stored.group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TopicPartition,
+    TopicPartitions,
+)
+
+_VERSION: Final = 0
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ShardRecord:
+    """The group's epoch, and the hash of the topics that it was raised for."""
+    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return _record(ConsumerGroupMetadataKey(group_id=group_id), value)
+
+
+def member_record(group_id: str, member: ConsumerMember) -> ShardRecord:
+    """Who a member is and what it subscribes to."""
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(member.topics)),
+        subscribed_topic_regex=member.regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=member.assignor,
+        classic_member_metadata=_classic(member.classic),
+    )
+    return _record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+
+
+def _classic(side: ClassicSide | None) -> ClassicMemberMetadata | None:
+    if side is None:
+        return None
+    protocols = tuple(ClassicProtocol(name=name, metadata=metadata) for name, metadata in side.protocols)
+    return ClassicMemberMetadata(session_timeout_ms=side.session_timeout_ms, supported_protocols=protocols)
+
+
+def target_record(group_id: str, member_id: str, partitions: Partitions) -> ShardRecord:
+    """What a member is to have."""
+    key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
+    listed = tuple(
+        TopicPartition(topic_id=topic_id, partitions=tuple(sorted(indexes))) for topic_id, indexes in partitions.items()
+    )
+    return _record(key, ConsumerGroupTargetAssignmentMemberValue(topic_partitions=listed))
+
+
+def target_epoch_record(group_id: str, epoch: int, now_ms: int) -> ShardRecord:
+    """For which group epoch the target was computed, and when."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
+    return _record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+
+
+def current_record(group_id: str, member: ConsumerMember) -> ShardRecord:
+    """What a member has, and in which epoch it is."""
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=member.epoch,
+        previous_member_epoch=member.previous_epoch,
+        state=member.state,
+        assigned_partitions=_held(member.assigned),
+        partitions_pending_revocation=_held(member.revoking),
+    )
+    return _record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
+
+
+def _held(held: Held) -> tuple[TopicPartitions, ...]:
+    return tuple(_topic(topic_id, partitions) for topic_id, partitions in held.items())
+
+
+def _topic(topic_id: UUID, partitions: Mapping[int, int]) -> TopicPartitions:
+    indexes = tuple(sorted(partitions))
+    epochs = tuple(partitions[index] for index in indexes)
+    return TopicPartitions(topic_id=topic_id, partitions=indexes, assignment_epochs=epochs)
+
+
+def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> ShardRecord:
+    """Which topics a regular expression matches."""
+    value = ConsumerGroupRegularExpressionValue(
+        topics=tuple(sorted(resolved.topics)), version=resolved.version, timestamp=resolved.timestamp_ms
+    )
+    return _record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
+
+
+def regex_tombstone(group_id: str, regex: str) -> ShardRecord:
+    """That nobody subscribes with this regular expression any more."""
+    return _tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
+
+
+def partition_metadata_tombstone(group_id: str) -> ShardRecord:
+    """That the record in which Kafka 4.0 kept what the hash stands for now is gone."""
+    return _tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[ShardRecord]:
+    """That a member is gone: what it has, what it was to have, and who it was, in this order."""
+    return [
+        _tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
+        _tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
+        _tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
+    ]
+
+
+def group_tombstones(group: ConsumerGroup) -> list[ShardRecord]:
+    """That a group is gone with everything in it."""
+    group_id = group.group_id
+    members = [record for member_id in group.members for record in member_tombstones(group_id, member_id)]
+    return [
+        *members,
+        _tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        *(regex_tombstone(group_id, regex) for regex in group.regexes),
+        *([partition_metadata_tombstone(group_id)] if group.has_partition_metadata else []),
+        _tombstone(ConsumerGroupMetadataKey(group_id=group_id)),
+    ]
+
+
+def group_records(group: ConsumerGroup) -> list[ShardRecord]:
+    """Everything about a group that comes to be at once, as a classic group becomes one of these."""
+    group_id, listed = group.group_id, tuple(group.members.values())
+    return [
+        *(member_record(group_id, member) for member in listed),
+        epoch_record(group_id, group.epoch, group.metadata_hash),
+        *(target_record(group_id, member.member_id, group.target[member.member_id]) for member in listed),
+        target_epoch_record(group_id, group.target_epoch, group.target_timestamp_ms),
+        *(current_record(group_id, member) for member in listed),
+    ]
+
+
+def _record(key: Message, value: Message) -> ShardRecord:
+    return ShardRecord(encode_key(key), encode_value(value, _VERSION))
+
+
+def _tombstone(key: Message) -> ShardRecord:
+    return ShardRecord(encode_key(key), None)

@@ -1,0 +1,348 @@
+"""From the text of a regular expression to a tree, by RE2's rules (https://github.com/google/re2/wiki/Syntax)."""
+
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Final, TypeAlias
+
+from coordinator.groups.consumer.regex.classes import ALPHABET, PERL, POSIX, fold, unicode_class
+
+MAX_REPEAT: Final = 1000
+"""The largest count in `{…}`, as in RE2."""
+MAX_DEPTH: Final = 100
+"""How deep groups may nest. RE2 allows 1,000; nobody writes ten."""
+MAX_BYTES: Final = 4096
+"""How long an expression may be."""
+
+_OPERATORS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_UNICODE_END: Final = 0x110000
+_ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+class InvalidRegex(ValueError):  # noqa: N818 - named by condition
+    """The text is no regular expression; the message says why."""
+
+
+class Assertion(Enum):
+    """A condition on a place between two characters."""
+
+    START = auto()
+    END = auto()
+    WORD = auto()
+    NOT_WORD = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character out of these; none can match an empty set."""
+
+    members: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One after the other; empty matches the empty string."""
+
+    parts: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Any one of these."""
+
+    options: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """From `least` to `most` times; without a limit if None."""
+
+    node: "Node"
+    least: int
+    most: int | None
+
+
+Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assertion
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The flags in force: `i`, `m`, `s`, `U` (which changes no match as a whole), and Java's none."""
+
+    fold_case: bool = False
+
+
+class Parser:
+    """Reads one expression. Each method reads one construct at `_at` and leaves `_at` behind it."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MAX_BYTES:
+            raise InvalidRegex(f"it is longer than {MAX_BYTES} characters")
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._flags = Flags()
+        self._names: set[str] = set()
+
+    def parse(self) -> Node:
+        """The whole expression. Raises InvalidRegex."""
+        node = self._choice()
+        if self._at < len(self._text):
+            raise InvalidRegex("unexpected )")
+        return node
+
+    # Structure
+
+    def _choice(self) -> Node:
+        options = [self._sequence()]
+        while self._take("|"):
+            options.append(self._sequence())
+        return options[0] if len(options) == 1 else Choice(tuple(options))
+
+    def _sequence(self) -> Node:
+        parts: list[Node] = []
+        repeated = False
+        while self._at < len(self._text) and self._text[self._at] not in "|)":
+            bounds = self._repetition()
+            if bounds is None:
+                node = self._atom()
+                repeated = False
+                if node is not None:
+                    parts.append(node)
+            elif not parts or repeated:
+                raise InvalidRegex("invalid nested repetition operator" if parts else "missing argument to repetition")
+            else:
+                parts[-1] = Repeat(parts[-1], *bounds)
+                repeated = True
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+
+    def _repetition(self) -> tuple[int, int | None] | None:
+        """A repetition operator, lazy or not, if there is one: as a whole both match alike."""
+        bounds = _OPERATORS.get(self._peek())
+        if bounds is None:
+            bounds = self._counts()
+        else:
+            self._at += 1
+        if bounds is not None:
+            self._take("?")
+        return bounds
+
+    def _counts(self) -> tuple[int, int | None] | None:
+        """`{n}`, `{n,}` or `{n,m}`; anything else that begins with a brace is text."""
+        end = self._text.find("}", self._at)
+        if not self._text.startswith("{", self._at) or end < 0:
+            return None
+        low, comma, high = self._text[self._at + 1 : end].partition(",")
+        if not _is_count(low) or (high and not _is_count(high)):
+            return None
+        self._at = end + 1
+        least = int(low)
+        most = least if not comma else int(high) if high else None
+        if max(least, most or 0) > MAX_REPEAT or (most is not None and most < least):
+            raise InvalidRegex("invalid repeat count")
+        return least, most
+
+    def _atom(self) -> Node | None:
+        char = self._next()
+        if char == "(":
+            return self._group()
+        if char == "[":
+            return Chars(self._folded(self._class()))
+        if char == ".":
+            return Chars(ALPHABET)
+        if char in "^$":
+            return Assertion.START if char == "^" else Assertion.END
+        return self._escape() if char == "\\" else self._literal(char)
+
+    def _literal(self, char: str) -> Node:
+        return Chars(self._folded(frozenset(char)))
+
+    def _folded(self, members: frozenset[str]) -> frozenset[str]:
+        return (fold(members) if self._flags.fold_case else members) & ALPHABET
+
+    # Groups
+
+    def _group(self) -> Node | None:
+        before = self._flags
+        if self._take("?") and not self._group_kind():
+            return None  # flags for what follows
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise InvalidRegex("groups nest too deeply")
+        node = self._choice()
+        if not self._take(")"):
+            raise InvalidRegex("missing closing )")
+        self._depth -= 1
+        self._flags = before
+        return node if not isinstance(node, Sequence) else Sequence(node.parts)
+
+    def _group_kind(self) -> bool:
+        """After `(?`: a name or flags. False for flags that hold for the rest of the group around."""
+        for opening in ("P<", "<"):
+            if self._text.startswith(opening, self._at) and self._text[self._at + 1 : self._at + 2] not in "=!":
+                self._at += len(opening)
+                self._name()
+                return True
+        return self._read_flags()
+
+    def _name(self) -> None:
+        end = self._text.find(">", self._at)
+        name = self._text[self._at : max(end, self._at)]
+        if not name or not all(char in string.ascii_letters + string.digits + "_" for char in name):
+            raise InvalidRegex("invalid named capture")
+        if name in self._names:
+            raise InvalidRegex("duplicate capture group name")
+        self._names.add(name)
+        self._at = end + 1
+
+    def _read_flags(self) -> bool:
+        fold_case, sign, seen = self._flags.fold_case, True, False
+        while True:
+            char = self._next("missing closing )")
+            if char == "-" and sign:
+                sign, seen = False, False
+            elif char in "imsU":
+                fold_case, seen = sign if char == "i" else fold_case, True
+            elif char in ":)" and (sign or seen):
+                self._flags = replace(self._flags, fold_case=fold_case)
+                return char == ":"
+            else:
+                raise InvalidRegex("invalid or unsupported Perl syntax")
+
+    # Escapes
+
+    def _escape(self) -> Node:
+        char = self._next("trailing backslash at end of expression")
+        if char in "AzbB":
+            return {"A": Assertion.START, "z": Assertion.END, "b": Assertion.WORD, "B": Assertion.NOT_WORD}[char]
+        if char == "Q":
+            return self._quoted()
+        named = self._named_class(char)
+        return Chars(self._folded(frozenset(chr(self._code(char))) if named is None else named))
+
+    def _quoted(self) -> Node:
+        end = self._text.find(r"\E", self._at)
+        quoted = self._text[self._at :] if end < 0 else self._text[self._at : end]
+        self._at = len(self._text) if end < 0 else end + 2
+        return Sequence(tuple(self._literal(char) for char in quoted))
+
+    def _named_class(self, char: str) -> frozenset[str] | None:
+        """`\\d` and the like, `\\pN`, `\\p{Greek}`; None when it is none of these."""
+        if char in PERL:
+            return PERL[char]
+        if char not in "pP":
+            return None
+        name = self._next("invalid character class range")
+        if name == "{":
+            end = self._text.find("}", self._at)
+            if end < 0:
+                raise InvalidRegex("invalid character class range")
+            name, self._at = self._text[self._at : end], end + 1
+        negated = name.startswith("^")
+        members = unicode_class(name.removeprefix("^"))
+        if members is None:
+            raise InvalidRegex("invalid character class range")
+        return ALPHABET - members if negated != (char == "P") else members
+
+    def _code(self, char: str) -> int:
+        """The character that an escape stands for."""
+        if char in _ESCAPES:
+            return ord(_ESCAPES[char])
+        if char == "x":
+            return self._hexadecimal()
+        if char == "0" or (char in "1234567" and self._peek() in tuple("01234567")):
+            return self._octal(char)
+        if char.isascii() and not char.isalnum():
+            return ord(char)
+        raise InvalidRegex("invalid escape sequence")
+
+    def _octal(self, first: str) -> int:
+        digits = first
+        while len(digits) < 3 and self._peek() in tuple("01234567"):
+            digits += self._next()
+        return int(digits, 8)
+
+    def _hexadecimal(self) -> int:
+        if self._take("{"):
+            end = self._text.find("}", self._at)
+            digits, self._at = self._text[self._at : max(end, self._at)], end + 1
+        else:
+            digits, self._at = self._text[self._at : self._at + 2], self._at + 2
+            end = self._at if len(digits) == 2 else -1
+        if end < 0 or not digits or any(char not in string.hexdigits for char in digits):
+            raise InvalidRegex("invalid escape sequence")
+        code = int(digits, 16)
+        if code >= _UNICODE_END:
+            raise InvalidRegex("invalid escape sequence")
+        return code
+
+    # Classes
+
+    def _class(self) -> frozenset[str]:
+        negated = self._take("^")
+        members: set[str] = set()
+        first = True
+        while first or not self._take("]"):
+            if self._at >= len(self._text):
+                raise InvalidRegex("missing closing ]")
+            first = False
+            members |= self._class_item()
+        wanted = frozenset(members)
+        if self._flags.fold_case:
+            wanted = fold(wanted)
+        return ALPHABET - wanted if negated else wanted
+
+    def _class_item(self) -> frozenset[str]:
+        named = self._posix()
+        if named is not None:
+            return named
+        if self._text.startswith("\\", self._at) and self._text[self._at + 1 : self._at + 2] in tuple("dDsSwWpP"):
+            self._at += 1
+            found = self._named_class(self._next())
+            assert found is not None
+            return found
+        low = high = self._class_char()
+        if self._peek() == "-" and self._text[self._at + 1 : self._at + 2] not in ("]", ""):
+            self._at += 1
+            high = self._class_char()
+        if high < low:
+            raise InvalidRegex("invalid character class range")
+        return frozenset(char for char in ALPHABET if low <= ord(char) <= high)
+
+    def _posix(self) -> frozenset[str] | None:
+        end = self._text.find(":]", self._at + 2)
+        if not self._text.startswith("[:", self._at) or end < 0:
+            return None
+        name = self._text[self._at + 2 : end]
+        members = POSIX.get(name.removeprefix("^"))
+        if members is None:
+            raise InvalidRegex("invalid character class range")
+        self._at = end + 2
+        return ALPHABET - members if name.startswith("^") else members
+
+    def _class_char(self) -> int:
+        char = self._next("missing closing ]")
+        return self._code(self._next("missing closing ]")) if char == "\\" else ord(char)
+
+    # Characters
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _next(self, missing: str = "unexpected end") -> str:
+        if self._at >= len(self._text):
+            raise InvalidRegex(missing)
+        self._at += 1
+        return self._text[self._at - 1]
+
+    def _take(self, wanted: str) -> bool:
+        if self._text.startswith(wanted, self._at):
+            self._at += len(wanted)
+            return True
+        return False
+
+
+def _is_count(text: str) -> bool:
+    """Whether it is a count: no leading zero, and not so long that nobody means it."""
+    return text.isascii() and text.isdecimal() and len(text) <= 4 and (text == "0" or text[0] != "0")

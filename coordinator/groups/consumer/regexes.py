@@ -1,0 +1,82 @@
+"""Regular expressions that members subscribe with: checked at once, resolved a little later, for the group as a whole.
+
+Resolving asks every topic's name, so it is a turn of its own, and happens at most every ten seconds: when an expression
+has no result yet, when topics have come or gone since, and every `group.consumer.regex.refresh.interval.ms`.
+"""
+
+from typing import Final
+
+from coordinator.configs.errors import RefusedError
+from coordinator.groups.consumer import records
+from coordinator.groups.consumer.config import REGEX_REFRESH_MIN_INTERVAL_MS
+from coordinator.groups.consumer.draft import Draft
+from coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from coordinator.groups.consumer.member import ConsumerMember
+from coordinator.groups.consumer.metadata import raise_epoch
+from coordinator.groups.consumer.regex import InvalidRegex, Matcher
+from coordinator.groups.consumer.table import ConsumerTable
+from coordinator.groups.timers import TimerKind
+from coordinator.metadata.image import MetadataImage
+from wire.errors import ErrorCode
+
+NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)
+
+
+def update_regex(
+    table: ConsumerTable, draft: Draft, before: ConsumerMember, member: ConsumerMember
+) -> tuple[bool, bool]:
+    """Note a member's new expression: whether it changed, and whether its topics are known already.
+
+    Raises RefusedError (INVALID_REGULAR_EXPRESSION).
+    """
+    changed, resolved = before.regex != member.regex, False
+    if changed:
+        resolved = not member.regex or member.regex in draft.group.regexes
+        if before.regex and before.regex in draft.group.regexes and not draft.group.regex_users(before.regex):
+            draft.write(records.regex_tombstone(draft.group_id, before.regex))
+        if member.regex and draft.group.regex_users(member.regex) == 1:
+            check_regex(member.regex)
+            resolved = False
+    concerned = member.regex or draft.group.regexes  # most groups are not, and their members beat often
+    if concerned and _is_due(table, draft.group, draft.now_ms):
+        table.arm(TimerKind.CONSUMER_REGEX, draft.group_id, "", draft.now_ms)
+    return changed, resolved
+
+
+def check_regex(regex: str) -> None:
+    """Raise RefusedError (INVALID_REGULAR_EXPRESSION) for what is no regular expression."""
+    try:
+        Matcher(regex)
+    except InvalidRegex as error:
+        message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
+        raise RefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
+
+
+def _is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bool:
+    used = group.subscribed_regexes()
+    if not used:
+        return False
+    if not group.regexes:
+        return True
+    last_ms = max(resolved.timestamp_ms for resolved in group.regexes.values())
+    if now_ms <= last_ms + REGEX_REFRESH_MIN_INTERVAL_MS:
+        return False
+    stale = any(resolved.version < table.topics_version() for resolved in group.regexes.values())
+    too_old = now_ms > last_ms + table.config.group_consumer_regex_refresh_interval_ms
+    return stale or too_old or any(regex not in group.regexes for regex in used)
+
+
+def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
+    """Match all expressions in use against all topics; the group epoch is raised if that changes what is subscribed."""
+    image, changed = table.image(), False
+    for regex in draft.group.subscribed_regexes():
+        known = draft.group.regexes.get(regex, NOTHING)
+        resolved = ResolvedRegex(_matching(regex, image), table.topics_version(), draft.now_ms)
+        draft.write(records.regex_record(draft.group_id, regex, resolved))
+        changed |= known.topics != resolved.topics
+    raise_epoch(table, draft, forced=changed)
+
+
+def _matching(regex: str, image: MetadataImage) -> frozenset[str]:
+    matcher = Matcher(regex)
+    return frozenset(name for name in image.topics_by_name if matcher.matches(name))

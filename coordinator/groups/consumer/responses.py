@@ -1,0 +1,14 @@
+"""Pieces of replies that several operations give."""
+
+from coordinator.groups.consumer.member import ConsumerMember
+from wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
+
+
+def assignment_of(member: ConsumerMember) -> Assignment:
+    """All that a member has, as a heartbeat's answer says it."""
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions)))
+            for topic_id, partitions in member.assigned.items()
+        )
+    )

@@ -1,0 +1,99 @@
+"""The consumer groups of one shard, with what is soft about them: timers, and which metadata they have seen."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from coordinator.configs.definition import ResourceType
+from coordinator.groups.consumer.config import ConsumerGroupConfig
+from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.timers import Timer, TimerKind, Timers
+from coordinator.metadata.image import MetadataImage, TopicImage
+
+NO_METADATA: Final = MetadataImage()
+MEMBER_TIMERS: Final = (
+    TimerKind.CONSUMER_SESSION,
+    TimerKind.CONSUMER_REBALANCE,
+    TimerKind.CONSUMER_JOIN,
+    TimerKind.CONSUMER_SYNC,
+)
+
+CONSUMER_KINDS: Final = frozenset((*MEMBER_TIMERS, TimerKind.CONSUMER_REGEX))
+
+
+@dataclass(slots=True)
+class ConsumerTable:
+    """Group id to group, and what a restart may lose. `image` gives the newest published metadata."""
+
+    config: ConsumerGroupConfig
+    image: Callable[[], MetadataImage]
+    timers: Timers
+    groups: dict[str, ConsumerGroup] = field(default_factory=dict[str, ConsumerGroup])
+    seen: dict[str, Mapping[str, TopicImage]] = field(default_factory=dict[str, Mapping[str, TopicImage]])
+    """The topics under which a group's metadata hash was last computed."""
+    _topics: tuple[Mapping[str, TopicImage], int] = field(default_factory=lambda: (NO_METADATA.topics_by_name, 0))
+    _armed: dict[tuple[TimerKind, str, str], Timer] = field(default_factory=dict[tuple[TimerKind, str, str], Timer])
+
+    def topics_version(self) -> int:
+        """How many records the metadata log had when topics last changed, as far as was seen here."""
+        image = self.image()
+        if image.topics_by_name is not self._topics[0]:
+            self._topics = (image.topics_by_name, image.record_count)
+        return self._topics[1]
+
+    # Settings of one group
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """How long a member may be silent."""
+        return self._setting(group_id, "session.timeout.ms")
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often a member shall heartbeat."""
+        return self._setting(group_id, "heartbeat.interval.ms")
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """How long the group keeps a target at least (KIP-1263)."""
+        return self._setting(group_id, "assignment.interval.ms")
+
+    def _setting(self, group_id: str, name: str) -> int:
+        """The group's own value within the broker's bounds, or the broker's."""
+        field_name = name.replace(".", "_")
+        own = self.image().configs_of(ResourceType.GROUP, group_id).get(f"consumer.{name}")
+        if own is None:
+            return getattr(self.config, f"group_consumer_{field_name}")
+        low = getattr(self.config, f"group_consumer_min_{field_name}")
+        high = getattr(self.config, f"group_consumer_max_{field_name}")
+        return min(max(int(own), low), high)
+
+    # Timers
+
+    def arm(self, kind: TimerKind, group_id: str, member_id: str, deadline_ms: int) -> None:
+        """Let a timer fire at `deadline_ms` instead of whenever it was to fire."""
+        key = (kind, group_id, member_id)
+        timer = self._armed.get(key)
+        if timer is None:
+            timer = self._armed[key] = Timer(kind, group_id, member_id)
+        self.timers.set(timer, deadline_ms)
+
+    def is_armed(self, kind: TimerKind, group_id: str, member_id: str) -> bool:
+        """Whether the timer is set."""
+        return (kind, group_id, member_id) in self._armed
+
+    def disarm(self, kind: TimerKind, group_id: str, member_id: str) -> None:
+        """Let a timer not fire."""
+        timer = self._armed.pop((kind, group_id, member_id), None)
+        if timer is not None:
+            self.timers.cancel(timer)
+
+    def disarm_member(self, group_id: str, member_id: str) -> None:
+        """Let none of a member's timers fire."""
+        for kind in MEMBER_TIMERS:
+            self.disarm(kind, group_id, member_id)
+
+    def forget(self, group_id: str) -> None:
+        """Drop a group that is no more, and everything soft about it."""
+        group = self.groups.pop(group_id, None)
+        self.seen.pop(group_id, None)
+        self.disarm(TimerKind.CONSUMER_REGEX, group_id, "")
+        for member_id in () if group is None else group.members:
+            self.disarm_member(group_id, member_id)

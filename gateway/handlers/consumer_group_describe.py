@@ -1,0 +1,44 @@
+"""ConsumerGroupDescribe (API 69), versions 0 and 1: epochs, members and assignments of consumer groups (KIP-848).
+
+Refused with UNSUPPORTED_VERSION in the same cases as ConsumerGroupHeartbeat.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from gateway.authorized_operations import GROUP_OPERATIONS
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+REQUEST: Final = ConsumerGroupDescribeRequest
+
+
+async def handle(ctx: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    """Describe every group asked for, in that order."""
+    groups = [await _describe(ctx, group_id) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        groups = [
+            group if group.error_code else replace(group, authorized_operations=GROUP_OPERATIONS) for group in groups
+        ]
+    return ConsumerGroupDescribeResponse(groups=tuple(groups))
+
+
+async def _describe(ctx: RequestContext, group_id: str) -> DescribedGroup:
+    if not ctx.services.consumer_groups_enabled():
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if not group_id:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+    try:
+        return await ctx.services.groups.call(
+            group_id,
+            lambda shard, token, now_ms: shard.describe_consumer_group(group_id, token, now_ms),
+            DescribedGroup,
+        )
+    except CoordinatorError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.error)

@@ -1,0 +1,28 @@
+"""ConsumerGroupHeartbeat (API 68), versions 0 and 1: the one request of a consumer group's members (KIP-848).
+
+Refused with UNSUPPORTED_VERSION while `group.coordinator.rebalance.protocols` leaves `consumer` out, or the cluster's
+`group.version` is 0.
+"""
+
+from typing import Final
+
+from gateway.context import RequestContext
+from gateway.runtime.shards import CoordinatorError
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+REQUEST: Final = ConsumerGroupHeartbeatRequest
+
+
+async def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    """Ask the group's coordinator."""
+    if not ctx.services.consumer_groups_enabled():
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        return await ctx.services.groups.call(
+            request.group_id,
+            lambda shard, token, now_ms: shard.consumer_group_heartbeat(request, ctx.caller(), token, now_ms),
+            ConsumerGroupHeartbeatResponse,
+        )
+    except CoordinatorError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.error)

@@ -1,0 +1,267 @@
+"""Commands for consumer groups (KIP-848), on top of the language of `group_script`, and their answers in short form.
+
+`enter` joins and remembers the epoch that it is told; `beat` goes on from there. `owns=` names what the heartbeat owns
+(`owns=all`: all that it was last assigned); without it the heartbeat does not say.
+"""
+
+import dataclasses
+from uuid import UUID
+
+from group_script import Script, show, show_record
+
+from coordinator.configs.definition import ResourceType
+from coordinator.groups.consumer.config import ConsumerGroupConfig
+from coordinator.groups.consumer.member_state import MemberState
+from coordinator.groups.consumer.replay import decode_consumer_key
+from coordinator.metadata.image import PartitionImage, TopicImage
+from wire.errors import ErrorCode
+from wire.messages.consumer_group_describe import DescribedGroup
+from wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+)
+from wire.messages.join_group import JoinGroupResponse
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from wire.stored.framing import decode_value, group_value_types
+from wire.versioned import decode_assignment, encode_assignment
+
+PARTITION = PartitionImage(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
+
+
+@dataclasses.dataclass
+class NewClient:
+    """A member that speaks the consumer protocol, as it knows itself."""
+
+    name: str
+    group: str = "g"
+    member_id: str = ""
+    instance: str | None = None
+    epoch: int = 0
+    has: str = ""
+
+
+def consumer_assignment(topic, indexes):
+    partitions = tuple(map(int, indexes.split("+")))
+    named = (ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=partitions),)
+    return ConsumerProtocolAssignment(assigned_partitions=named)
+
+
+def topics_image(image, counts):
+    """The image with exactly these topics; a topic keeps its id for as long as it is there."""
+    known = image.topics_by_name
+    fresh = image.record_count + 1
+    topics = {
+        name: TopicImage(
+            name, known[name].topic_id if name in known else UUID(int=fresh + n), False, (PARTITION,) * count
+        )
+        for n, (name, count) in enumerate(counts.items())
+    }
+    by_id = {topic.topic_id: topic for topic in topics.values()}
+    return dataclasses.replace(image, topics_by_name=topics, topics_by_id=by_id, record_count=fresh + len(topics))
+
+
+class ConsumerScript(Script):
+    def __init__(self):
+        super().__init__()
+        self.new_clients: dict[str, NewClient] = {}
+        self.topic_names: dict[UUID, str] = {}
+
+    # Commands
+
+    def do_config(self, _, options):
+        """All but `group_max_size` are the consumer protocol's."""
+        classic = {key: int(value) for key, value in options.items() if key == "group_max_size"}
+        own = {key: value for key, value in options.items() if key not in classic}
+        typed = {f"group_consumer_{key}": int(v) if v.isdecimal() else v for key, v in own.items()}
+        consumer = dataclasses.replace(ConsumerGroupConfig(), **typed)
+        self.world.config = dataclasses.replace(self.world.config, **classic, consumer=consumer)
+        self.world.restart()
+        return ["ok"]
+
+    def do_topics(self, _, options):
+        counts = {name: int(count) for name, count in options.items()}
+        self.world.image = topics_image(self.world.image, counts)
+        self.topic_names |= {topic.topic_id: name for name, topic in self.world.image.topics_by_name.items()}
+        return ["ok"]
+
+    def do_group_config(self, names, options):
+        texts = {f"consumer.{key.replace('_', '.')}": value for key, value in options.items()}
+        configs = dict(self.world.image.configs) | {(ResourceType.GROUP, names[0]): texts}
+        self.world.image = dataclasses.replace(self.world.image, configs=configs)
+        return ["ok"]
+
+    def do_enter(self, names, options):
+        client = self.new_client(names[0], options)
+        client.epoch = 0
+        return self.beat(client, {"owns": "", "rebalance": "60000", **options}, names=options.get("topics"))
+
+    def do_beat(self, names, options):
+        lines = []
+        for name in names:
+            client = self.new_client(name, options)
+            lines += self.beat(client, options, names=options.get("topics"))
+        return lines
+
+    def do_quit(self, names, options):
+        client = self.new_client(names[0], options)
+        client.epoch = -2 if "static" in names else -1
+        return self.beat(client, {}, names=None)
+
+    def do_members(self, names, _):
+        return self.call("admin", 1, self.describe, names[0])
+
+    def do_assigned(self, names, _):
+        """Make the last outcome of time show too: nothing but a pause of no time."""
+        return self.do_advance(["0"], {})
+
+    def describe(self, group_id, _, token, now_ms):
+        return self.world.shard.describe_consumer_group(group_id, token, now_ms)
+
+    def do_sync(self, names, options):
+        """A classic member syncs; `assign=a:t:0+1,b:t:2` is in the consumer's own format."""
+        client = self.client(names[0], {key: value for key, value in options.items() if key != "assign"})
+        given = [pair.split(":") for pair in options.get("assign", "").split(",") if pair]
+        request = SyncGroupRequest(
+            group_id=client.group,
+            generation_id=client.generation,
+            member_id=client.member_id,
+            group_instance_id=client.instance,
+            protocol_type=client.protocol_type,
+            protocol_name=client.protocol,
+            assignments=tuple(
+                SyncGroupRequestAssignment(
+                    member_id=self.clients[name].member_id,
+                    assignment=encode_assignment(consumer_assignment(topic, indexes), 0),
+                )
+                for name, topic, indexes in given
+            ),
+        )
+        return self.call(client.name, client.version, self.world.shard.sync_group, request)
+
+    # Plumbing
+
+    def new_client(self, name, options):
+        client = self.new_clients.setdefault(name, NewClient(name, member_id=name))
+        client.group = options.get("group", client.group)
+        client.member_id = options.get("id", client.member_id)
+        client.instance = options.get("instance", client.instance)
+        client.epoch = int(options.get("epoch", client.epoch))
+        return client
+
+    def beat(self, client, options, names):
+        owns = options.get("owns")
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=client.group,
+            member_id=client.member_id,
+            member_epoch=client.epoch,
+            instance_id=client.instance,
+            rack_id=options.get("rack"),
+            rebalance_timeout_ms=int(options.get("rebalance", -1)),
+            subscribed_topic_names=None if names is None else tuple(n for n in names.split(",") if n),
+            subscribed_topic_regex=options.get("regex"),
+            server_assignor=options.get("assignor"),
+            topic_partitions=None if owns is None else self.partitions(client.has if owns == "all" else owns),
+        )
+        version = int(options.get("v", 1))
+        return self.call(client.name, version, self.world.shard.consumer_group_heartbeat, request)
+
+    def partitions(self, text):
+        ids = {name: topic_id for topic_id, name in self.topic_names.items()}
+        pairs = [pair.split(":") for pair in text.split(",") if pair]
+        return tuple(
+            TopicPartitions(topic_id=ids[name], partitions=tuple(map(int, indexes.split("+"))))
+            for name, indexes in pairs
+        )
+
+    # Showing
+
+    def show(self, records, replies):
+        lines = [self.show_record(record) for record in records]
+        for reply in replies:
+            asker = self.askers.get(reply.token)
+            if isinstance(reply.value, ConsumerGroupHeartbeatResponse | DescribedGroup | SyncGroupResponse):
+                del self.askers[reply.token]
+                lines += self.show_reply(asker, reply.value)
+            else:
+                lines += super().show([], [reply])
+        return lines
+
+    def show_reply(self, asker, value):
+        if value.error_code:
+            return [f"{asker} <- {ErrorCode(value.error_code).name}"]
+        if isinstance(value, DescribedGroup):
+            return self.show_described(value)
+        if isinstance(value, SyncGroupResponse):
+            held = decode_assignment(value.assignment).assigned_partitions
+            return [f"{asker} <- synced {self.places((topic.topic, topic.partitions) for topic in held)}"]
+        client = self.new_clients[asker]
+        client.member_id, client.epoch = value.member_id, value.member_epoch
+        told = ""
+        if value.assignment is not None:
+            client.has = self.places(
+                (self.topic_names[t.topic_id], t.partitions) for t in value.assignment.topic_partitions
+            )
+            told = f" has {client.has or 'nothing'}"
+        return [f"{asker} <- epoch {value.member_epoch}{told}"]
+
+    def show_described(self, group):
+        epochs = f"epoch={group.group_epoch} target={group.assignment_epoch}"
+        lines = [f"{group.group_id}: {group.group_state} {epochs} {group.assignor_name}"]
+        for member in group.members:
+            has, target = (
+                self.places((t.topic_name, t.partitions) for t in each.topic_partitions) or "nothing"
+                for each in (member.assignment, member.target_assignment)
+            )
+            kind = "consumer" if member.member_type else "classic"
+            lines.append(
+                f"{group.group_id}: {member.member_id} epoch={member.member_epoch} {kind} has {has} of {target}"
+            )
+        return lines
+
+    def places(self, topics):
+        return ",".join(f"{name}:{'+'.join(map(str, indexes))}" for name, indexes in sorted(topics))
+
+    def show_record(self, record):
+        key = decode_consumer_key(record.key)
+        if key is None:
+            return show_record(record)
+        what = type(key).__name__.removeprefix("ConsumerGroup").removesuffix("Key")
+        rest = [str(getattr(key, name)) for name in type(key).__slots__]
+        if record.value is None:
+            return f"write {what} {' '.join(rest)} tombstone"
+        value = decode_value(group_value_types()[type(key).__message__.api_key], record.value)
+        return f"write {what} {' '.join(rest)} {self.show_value(value)}"
+
+    def show_value(self, value):
+        shown = []
+        for spec in type(value).__fields__:
+            given = getattr(value, spec.name)
+            if given != spec.default or spec.name == "state":
+                shown.append(self.show_part(spec.name, given))
+        return " ".join(shown) or "nothing"
+
+    def show_part(self, name, given):
+        if name == "state":
+            return MemberState(given).name
+        if name == "metadata_hash":
+            return "hash=set"
+        if name.endswith("partitions") or name == "partitions_pending_revocation":
+            return f"{name}={self.places((self.topic_names[t.topic_id], self.indexes(t)) for t in given)}"
+        if name == "classic_member_metadata":
+            return f"classic={','.join(protocol.name for protocol in given.supported_protocols)}"
+        return f"{name}={','.join(given) if isinstance(given, tuple) else show(given)}"
+
+    def indexes(self, topic):
+        epochs = getattr(topic, "assignment_epochs", None)
+        return (
+            topic.partitions if epochs is None else [f"{p}@{e}" for p, e in zip(topic.partitions, epochs, strict=True)]
+        )
+
+    def remember(self, client, response):
+        super().remember(client, response)
+        assert isinstance(response, JoinGroupResponse)
