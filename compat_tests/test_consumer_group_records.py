@@ -94,7 +94,8 @@ def in_order(told: list[Any]) -> list[Any]:
     """Tombstones of one kind in a row are sorted by member: Kafka writes them in hash order."""
     ordered: list[Any] = []
     for (_, gone), run in groupby(told, key=lambda each: (each[0], each[2] is None)):
-        ordered += sorted(run, key=str) if gone else run
+        listed = list(run)
+        ordered += sorted(listed, key=str) if gone else listed
     return ordered
 
 
