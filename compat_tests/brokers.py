@@ -26,6 +26,7 @@ SETTINGS: dict[str, str] = {
     "log.retention.ms": "-1",  # the records of these scripts carry old timestamps
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",

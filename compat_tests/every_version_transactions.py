@@ -10,7 +10,11 @@ from compat_tests.every_version import TIMESTAMP_MS, Stage, script
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from wire.messages.describe_transactions import DescribeTransactionsRequest
 from wire.messages.end_txn import EndTxnRequest
@@ -26,6 +30,7 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from wire.records.batch import iter_headers
 from wire.records.builder import SimpleRecord, build_batch
 
@@ -88,7 +93,10 @@ class Transactional(NamedTuple):
     def claim(self) -> dict[str, Any]:
         return {"transactional_id": self.id, "producer_id": self.producer_id, "producer_epoch": self.epoch}
 
-    def add(self, version: int, topic: str, *partitions: int) -> Any:
+    def add(self, version: int, topic: str, *partitions: int, verify: bool = False) -> Any:
+        """As a producer does, or from version 4 on as a broker does."""
+        if version >= 4:
+            return self._add_as_broker(version, topic, partitions, verify)
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.id,
             v3_and_below_producer_id=self.producer_id,
@@ -103,6 +111,20 @@ class Transactional(NamedTuple):
         (results,) = answer.results_by_topic_v3_and_below
         return sorted((one.partition_index, one.partition_error_code) for one in results.results_by_partition)
 
+    def _add_as_broker(self, version: int, topic: str, partitions: tuple[int, ...], verify: bool) -> Any:
+        transaction = AddPartitionsToTxnTransaction(
+            **self.claim(), verify_only=verify, topics=(AddPartitionsToTxnTopic(name=topic, partitions=partitions),)
+        )
+        request = AddPartitionsToTxnRequest(transactions=(transaction,))
+
+        def first(answer: Any) -> int:
+            return answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code
+
+        answer = patiently(lambda: self.stage.wire.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, request), first)
+        (results,) = answer.results_by_transaction
+        (results,) = results.topic_results
+        return sorted((one.partition_index, one.partition_error_code) for one in results.results_by_partition)
+
     def add_offsets(self, version: int) -> Any:
         request = AddOffsetsToTxnRequest(**self.claim(), group_id=self.stage.group)
         return patiently(lambda: self.stage.wire.call(ApiKey.ADD_OFFSETS_TO_TXN, version, request))
@@ -110,6 +132,25 @@ class Transactional(NamedTuple):
     def end(self, version: int, committed: bool) -> Any:
         request = EndTxnRequest(**self.claim(), committed=committed)
         return patiently(lambda: self.stage.wire.call(ApiKey.END_TXN, version, request))
+
+    def after(self, ended: Any) -> Transactional:
+        """The producer as an EndTxn 5 tells it to go on."""
+        return self._replace(producer_id=ended.producer_id, epoch=ended.producer_epoch)
+
+    def mark(self, version: int, topic: str, committed: bool, coordinator_epoch: int = 0, follows: int = 0) -> Any:
+        """A marker as a coordinator, or an administrator, writes it."""
+        marker = WritableTxnMarker(
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            transaction_result=committed,
+            topics=(WritableTxnMarkerTopic(name=topic, partition_indexes=(0, 99)),),
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=follows,
+        )
+        request = WriteTxnMarkersRequest(markers=(marker,))
+        (answer,) = self.stage.wire.call(ApiKey.WRITE_TXN_MARKERS, version, request).markers
+        (found,) = answer.topics
+        return sorted((one.partition_index, one.error_code) for one in found.partitions)
 
     def produce(self, version: int, topic: str, sequence: int = 0, partition: int = 0) -> Any:
         batch = build_batch(
@@ -240,7 +281,13 @@ def _add_partitions_to_txn(stage: Stage, version: int) -> Iterator[Any]:
     yield producer.other.add(version, topic, 0)
     yield producer._replace(id="nobody").add(version, topic, 0)
     yield producer._replace(id="").add(version, topic, 0)
+    if version >= 4:
+        for impostor in (producer, producer.old, producer.other, producer._replace(id="")):
+            yield impostor.add(version, topic, 0, 1, verify=True)
     yield producer.end(1, False)
+    yield producer.described()
+    if version >= 4:
+        yield producer.add(version, topic, 1, verify=True)
     yield producer.add(version, topic, 1)
     yield producer.described()
 
@@ -257,6 +304,9 @@ def _add_offsets_to_txn(stage: Stage, version: int) -> Iterator[Any]:
 
 @script(ApiKey.END_TXN)
 def _end_txn(stage: Stage, version: int) -> Iterator[Any]:
+    if version >= 5:
+        yield from _end_txn_with_epochs(stage, version)
+        return
     topic = stage.topic()
     producer = Transactional.begin(stage)
     yield producer.end(version, True)
@@ -275,11 +325,65 @@ def _end_txn(stage: Stage, version: int) -> Iterator[Any]:
     yield producer._replace(id="nobody").end(version, True)
 
 
+def _end_txn_with_epochs(stage: Stage, version: int) -> Iterator[Any]:
+    """Every end of a transaction raises the epoch; a retry has the one before."""
+    topic = stage.topic()
+    producer = Transactional.begin(stage)
+    yield producer.end(version, True)
+    for committed in (True, False, True):
+        yield producer.produce(12, topic)
+        yield producer.readable(topic)
+        yield producer.old.end(version, committed)
+        yield producer.other.end(version, committed)
+        ended = producer.end(version, committed)
+        yield ended
+        yield producer.described()
+        yield producer.end(version, committed)
+        yield producer.end(version, not committed)
+        yield producer.produce(12, topic)
+        yield producer.produce(12, topic, partition=1)
+        producer = producer.after(ended)
+        yield producer.end(version, True)
+        yield producer.readable(topic)
+    for _ in range(2):
+        ended = producer.end(version, False)
+        yield ended
+        producer = producer.after(ended)
+        yield producer.described()
+    yield producer.old.old.end(version, False)
+    yield producer._replace(id="").end(version, True)
+    yield producer._replace(id="nobody").end(version, True)
+
+
+@script(ApiKey.WRITE_TXN_MARKERS)
+def _write_txn_markers(stage: Stage, version: int) -> Iterator[Any]:
+    """What an administrator does to a hanging transaction, and what a coordinator of long ago tries."""
+    topic = stage.topic()
+    begun = Transactional.begin(stage)
+    producer = begun._replace(epoch=init(stage, 1, begun.id).producer_epoch)
+    yield producer.mark(version, "not-there", True)
+    yield producer.add(0, topic, 0)
+    yield producer.produce(9, topic)
+    yield producer.old.mark(version, topic, True)
+    if version >= 2:
+        yield producer.mark(version, topic, True, follows=2)
+    yield producer.mark(version, topic, False, coordinator_epoch=7)
+    yield producer.readable(topic)
+    yield producer.mark(version, topic, False, coordinator_epoch=7, follows=2 if version >= 2 else 0)
+    yield producer.mark(version, topic, True, coordinator_epoch=6)
+    later = producer._replace(epoch=producer.epoch + 5)
+    yield later.mark(version, topic, True, coordinator_epoch=8)
+    yield producer.produce(9, topic, sequence=1)
+    yield producer._replace(producer_id=producer.producer_id + 900_000).mark(version, topic, True)
+    yield producer.readable(topic)
+
+
 @script(ApiKey.TXN_OFFSET_COMMIT)
 def _txn_offset_commit(stage: Stage, version: int) -> Iterator[Any]:
     topic = stage.topic()
     producer = Transactional.begin(stage)
     yield producer.commit_offset(version, topic)
+    yield producer.described()
     yield producer.add_offsets(0)
     yield producer.old.commit_offset(version, topic)
     yield producer.commit_offset(version, topic)
@@ -321,6 +425,9 @@ def _list_transactions(stage: Stage, version: int) -> Iterator[Any]:
     filters.append({"producer_id_filters": (idle.producer_id,)})
     if version >= 1:
         filters += [{"duration_filter": 0}, {"duration_filter": 3_600_000}]
+    if version >= 2:
+        patterns = (".*-busy-id", "busy", f"{stage.name}-(idle|busy)-id", "", "[", r"\\p{Lu}+")
+        filters += [{"transactional_id_pattern": pattern} for pattern in patterns]
     for chosen in filters:
         listed = stage.wire.call(ApiKey.LIST_TRANSACTIONS, version, ListTransactionsRequest(**chosen))
         mine = [one for one in listed.transaction_states if one.transactional_id.startswith(stage.name)]
@@ -358,6 +465,8 @@ def refused_batches(stage: Stage, version: int) -> Iterator[Any]:
     """Transactional batches that no transaction holds, for Produce; a transaction as it should be comes last."""
     topic = stage.topic()
     producer = Transactional.begin(stage)
+    if version >= 12:
+        yield producer.produce(version, topic, sequence=3)
     yield producer.produce(version, topic)
     yield producer._replace(id=None).produce(version, topic)  # type: ignore[arg-type]
     yield producer._replace(id="nobody").produce(version, topic)

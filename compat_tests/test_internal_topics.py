@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from compat_tests.comparison import Comparison, differences
-from compat_tests.every_version import Stage, Wire
+from compat_tests.every_version import TIMESTAMP_MS, Stage, Wire
 from compat_tests.every_version_transactions import Transactional, patiently
-from compat_tests.frames import RawConnection, batch_headers, fetch
+from compat_tests.frames import RawConnection, batch_headers, fetch, produce
 from compat_tests.java_tools import run_tool
 from coordinator.groups.partitioner import partition_for
+from coordinator.groups.records import group_tombstone
 from wire.api_keys import ApiKey
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.heartbeat import HeartbeatRequest
@@ -28,6 +29,7 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from wire.records.builder import SimpleRecord, build_batch
 
 FORMATTERS = "org.apache.kafka.tools.consumer"
 CONTROL = 0x20
@@ -42,6 +44,7 @@ TIMES = {
     "transactionLastUpdateTimestampMs",
 }
 NAMES = {"memberId", "leader"}
+UNORDERED = {"transactionPartitions", "partitionIds"}
 OF_VERSION_1 = {"version", "previousProducerId", "nextProducerId", "nextProducerEpoch", "clientTransactionVersion"}
 """What only records of version 1 have, which Kafka writes from transaction.version 1 on (docs/differences.md)."""
 
@@ -79,7 +82,8 @@ def plain(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         return {key: plain(inner, key) for key, inner in value.items()}
     if isinstance(value, list):
-        return sorted(plain(inner) for inner in value) if name == "partitionIds" else [plain(inner) for inner in value]
+        items = [plain(inner) for inner in value]
+        return sorted(items, key=repr) if name in UNORDERED else items
     if name in TIMES:
         return "a time" if value > 1_600_000_000_000 else value
     if name in NAMES and value:
@@ -201,6 +205,24 @@ def test_transaction_records_are_printed_as_kafkas(comparison: Comparison) -> No
     explained = OF_VERSION_1 if ours[0]["value"]["version"] == 0 else set[str]()
     found = {path: pair for path, pair in differences(kafkas, ours) if path.rpartition(".")[2] not in explained}
     assert found == {}
+
+
+def test_only_kafka_takes_records_from_whoever_is_called_its_admin_client(comparison: Comparison) -> None:
+    """As docs/differences.md says; the record is the tombstone of a group that there is not."""
+    if comparison.kafka is None:
+        pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
+    tombstone = group_tombstone(f"nobody-{secrets.token_hex(3)}")
+    batch = build_batch([SimpleRecord(tombstone.key, None, TIMESTAMP_MS)])
+    found: dict[str, list[str]] = {}
+    for broker in (comparison.kafka, comparison.odradek):
+        with Wire(broker.bootstrap) as wire:
+            Stage(wire, f"written-{secrets.token_hex(3)}", "1").coordinator()
+        for client_id in ("anybody", "__admin_client"):
+            with RawConnection(broker.bootstrap, client_id=client_id) as connection:
+                answer = produce(connection, "__consumer_offsets", bytes(batch))
+            found.setdefault(broker.name, []).append(answer["error"])
+    refused = "INVALID_TOPIC"
+    assert found == {comparison.kafka.name: [refused, "NONE"], comparison.odradek.name: [refused, refused]}
 
 
 def _with_time_out(stage: Stage, producer: Transactional, timeout_ms: int) -> Any:

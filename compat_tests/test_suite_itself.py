@@ -17,6 +17,7 @@ from compat_tests import (
     comparison,
     matrix,
     test_aiokafka,
+    test_java_client,
     test_java_tools,
     test_kafka_python,
     test_kcat,
@@ -37,19 +38,20 @@ BOOKS: list[CaseBook] = [
     test_aiokafka.BOOK,
     test_kcat.BOOK,
     test_java_tools.BOOK,
+    test_java_client.BOOK,
     test_spark.BOOK,
     test_protocol_edges.BOOK,
 ]
 
 
 def test_every_client_has_a_book() -> None:
-    assert sorted(book.client for book in BOOKS) == sorted(CLIENTS)
+    assert {book.client for book in BOOKS} == set(CLIENTS)
 
 
-@pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.client)
-def test_every_pair_has_a_script_or_a_reason(book: CaseBook) -> None:
-    covered = {case.row for case in book.cases}
-    excused = {row for client, row in NOT_APPLICABLE if client == book.client}
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_pair_has_a_script_or_a_reason(client: str) -> None:
+    covered = {case.row for book in BOOKS if book.client == client for case in book.cases}
+    excused = {row for known, row in NOT_APPLICABLE if known == client}
     assert covered | excused == set(CASES)
     assert not covered & excused, "a pair cannot both run and be left out"
 

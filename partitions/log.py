@@ -59,7 +59,7 @@ from partitions.validation import (
 )
 from wire.errors import ErrorCode
 from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
-from wire.records.batch import BatchHeader, batch_bytes, stamp_batch
+from wire.records.batch import NO_SEQUENCE, BatchHeader, batch_bytes, stamp_batch
 
 __all__ = [
     "AppendOrigin",
@@ -203,12 +203,17 @@ class PartitionLog:
         """Whether a transaction of the producer is open here."""
         return self._producers.has_ongoing_transaction(producer_id)
 
-    def verification(self, producer_id: int, producer_epoch: int) -> VerificationGuard | None:
+    def verification(
+        self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, enrolls: bool = False
+    ) -> VerificationGuard | None:
         """The guard under which to ask the transaction coordinator before a transactional append (KIP-890).
 
-        None when nothing need be asked: a transaction of this epoch is open, or `transaction_verification` is off.
+        `sequence` is that of the batch, or none; with `enrolls` asking lets the partition take part. None when nothing
+        need be asked: a transaction of this epoch is open, or `transaction_verification` is off and nothing enrolls.
         """
-        return self._producers.verification(producer_id, producer_epoch) if self._verifies else None
+        if not (self._verifies or enrolls):
+            return None
+        return self._producers.verification(producer_id, producer_epoch, sequence, enrolls=enrolls)
 
     def end_verification(self, producer_id: int) -> None:
         """The coordinator has said that the partition is not in the producer's transaction."""
@@ -219,7 +224,7 @@ class PartitionLog:
     ) -> Rejected | None:
         """Judge a coordinator's transactional batch before it is decided; the epoch first (KAFKA-19690)."""
         refusal = self._producers.check_epoch(producer_id, producer_epoch)
-        if refusal is None and self._verifies:
+        if refusal is None and (self._verifies or guard is not None):
             refusal = self._producers.check_verified(producer_id, producer_epoch, guard)
         return refusal
 
@@ -275,7 +280,8 @@ class PartitionLog:
         guard: VerificationGuard | None,
     ) -> Appended | Duplicate | Rejected:
         refusal = self._producers.check_batch(header, origin)
-        if refusal is None and self._verifies and header.is_transactional and origin is AppendOrigin.CLIENT:
+        verifies = self._verifies or guard is not None
+        if refusal is None and verifies and header.is_transactional and origin is AppendOrigin.CLIENT:
             # A coordinator has asked `check_transactional` before it decided.
             refusal = self._producers.check_verified(header.producer_id, header.producer_epoch, guard)
         if refusal is not None:

@@ -39,6 +39,9 @@ may come, so it is bracketed by a guard:
 The first transactional batch and every marker of the pid delete the guard, and a batch whose guard is gone is refused
 with INVALID_TXN_STATE: ask again. Guards are soft; a log that is built again has none.
 
+A guard also keeps the order of batches that wait for their answers: the lowest sequence asked about has to come first.
+Without an entry, where any sequence would do, producers of transaction version 2 have to begin with 0.
+
 An entry without an open transaction expires `producer.id.expiration.ms` after its last batch's timestamp.
 
 Every change of an entry leaves as a row (`ProducerEntry.encode`) in the same write as the batch that caused it, so the
@@ -143,9 +146,30 @@ class EndTxnMarker(NamedTuple):
 
 
 class VerificationGuard:
-    """Stands for one question to the transaction coordinator; only its identity matters."""
+    """Stands for questions to the transaction coordinator about one epoch of a producer; `lowest_sequence` comes first.
 
-    __slots__ = ()
+    Whether it is the same one is what matters; `enrolls` says that the producer follows transaction version 2.
+    """
+
+    __slots__ = ("enrolls", "lowest_sequence", "producer_epoch")
+
+    def __init__(self, producer_epoch: int, sequence: int, *, enrolls: bool) -> None:
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = sequence
+        self.enrolls = enrolls
+
+    def ask_also(self, producer_epoch: int, sequence: int) -> None:
+        """Another batch waits for the same answer."""
+        if producer_epoch > self.producer_epoch:
+            self.producer_epoch, self.lowest_sequence = producer_epoch, sequence
+        elif producer_epoch == self.producer_epoch:
+            self.lowest_sequence = min(self.lowest_sequence, sequence)
+
+    def keeps_waiting(self, header: BatchHeader, *, known: bool) -> bool:
+        """Whether another batch has to come before this one; `known` says that the log has an entry of the producer."""
+        if self.enrolls and not known and header.base_sequence != 0:
+            return True
+        return self.lowest_sequence != NO_SEQUENCE and header.base_sequence > self.lowest_sequence
 
 
 _ABSENT: Final = ProducerEntry()
@@ -210,7 +234,12 @@ class Producers:
     def check_batch(self, header: BatchHeader, origin: AppendOrigin) -> Rejected | None:
         """Judge a data batch with a producer id; None when it may be added. One refused may still be a duplicate."""
         entry = self._entries.get(header.producer_id)
-        if entry is None or origin is AppendOrigin.REPLICATION:
+        if origin is AppendOrigin.REPLICATION:
+            return None
+        guard = self._guards.get(header.producer_id)
+        if guard is not None and origin is AppendOrigin.CLIENT and self._is_too_early(header, entry, guard):
+            return _out_of_order(header, entry or _ABSENT)
+        if entry is None:
             return None
         if header.producer_epoch < entry.producer_epoch:
             return _fenced(header.producer_id, header.producer_epoch, entry)
@@ -229,14 +258,26 @@ class Producers:
             return None
         return Rejected(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
-    def verification(self, producer_id: int, producer_epoch: int) -> VerificationGuard | None:
+    @staticmethod
+    def _is_too_early(header: BatchHeader, entry: ProducerEntry | None, guard: VerificationGuard) -> bool:
+        fenced = entry is not None and header.producer_epoch < entry.producer_epoch
+        return not fenced and guard.keeps_waiting(header, known=entry is not None)
+
+    def verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, *, enrolls: bool
+    ) -> VerificationGuard | None:
         """The guard of a question to the coordinator; None when a transaction of this epoch is open, so none is due.
 
         Questions at the same time share a guard.
         """
         if self._is_open(producer_id, producer_epoch):
             return None
-        return self._guards.setdefault(producer_id, VerificationGuard())
+        guard = self._guards.get(producer_id)
+        if guard is None:
+            guard = self._guards[producer_id] = VerificationGuard(producer_epoch, sequence, enrolls=enrolls)
+        else:
+            guard.ask_also(producer_epoch, sequence)
+        return guard
 
     def end_verification(self, producer_id: int) -> None:
         """The coordinator has said no: forget the guard."""

@@ -208,8 +208,8 @@ KAFKA_VERSIONS: dict[ApiKey, ServedVersions] = {
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Trap 1: 0-2 are advertised but refused. librdkafka 2.3 and older takes a minimum of 3 to mean that
     # the broker knows no message format 2 and silently stops compressing (KAFKA-18659).
-    # 12 is the version of KIP-890's implicit transaction enrolment; 13 needs topic ids (KIP-516).
-    ApiKey.PRODUCE: (0, 11),
+    # 13 needs topic ids (KIP-516).
+    ApiKey.PRODUCE: (0, 12),
     # Trap 2: minimums stay as low as Kafka's, since old librdkafka asks for exact versions.
     # From 13 on a fetch names topics by id.
     ApiKey.FETCH: (4, 12),
@@ -240,11 +240,12 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
     # From 4 on it is what brokers ask each other (KIP-890).
-    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
-    # 5 of these two is transaction.version 2 (KIP-890's second part).
-    ApiKey.END_TXN: (0, 4),
-    ApiKey.TXN_OFFSET_COMMIT: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2),
+    # 6 names topics by id.
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
     ApiKey.DESCRIBE_ACLS: (1, 3),
     ApiKey.CREATE_ACLS: (1, 3),
     ApiKey.DELETE_ACLS: (1, 3),

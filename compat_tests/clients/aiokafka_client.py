@@ -269,3 +269,69 @@ def run_member(
         await consumer.stop()
 
     _run(work())
+
+
+def transact(
+    bootstrap: str, transactional_id: str, source: str, out: str, group: str, steps: list[tuple[bytes, int, bool]]
+) -> dict[str, Any]:
+    """A transaction for each (value, offset, committed): the value to both partitions, the offset for the group."""
+    return _run(_transact(bootstrap, transactional_id, source, out, group, steps))
+
+
+async def _transact(
+    bootstrap: str, transactional_id: str, source: str, out: str, group: str, steps: list[tuple[bytes, int, bool]]
+) -> dict[str, Any]:
+    place = TopicPartition(source, 0)
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
+    producer, successor = (
+        AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id) for _ in range(2)
+    )
+    offsets: list[Any] = []
+    await consumer.start()
+    await producer.start()
+    try:
+        for value, offset, committed in steps:
+            await producer.begin_transaction()
+            for partition in range(2):
+                await producer.send_and_wait(out, value, partition=partition)
+            await producer.send_offsets_to_transaction({place: offset}, group)
+            await (producer.commit_transaction() if committed else producer.abort_transaction())
+            offsets.append(await consumer.committed(place))
+        await successor.start()
+        fenced = await _fenced(producer, out)
+    finally:
+        await successor.stop()
+        await producer.stop()
+        await consumer.stop()
+    levels = ("read_committed", "read_uncommitted")
+    return {"offsets": offsets, "fenced": fenced, **{level: await _values(bootstrap, out, level) for level in levels}}
+
+
+async def _fenced(producer: AIOKafkaProducer, out: str) -> str:
+    try:
+        await producer.begin_transaction()
+        await producer.send_and_wait(out, b"zombie", partition=0)
+        await producer.commit_transaction()
+    except KafkaError as error:
+        return _name(error)
+    return "NONE"
+
+
+async def _values(bootstrap: str, topic: str, level: str) -> list[bytes | None]:
+    """All values in partition 0, up to its end."""
+    partition = TopicPartition(topic, 0)
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level=level)
+    await consumer.start()
+    found: list[bytes | None] = []
+    deadline = Deadline("the end of the partition")
+    try:
+        consumer.assign([partition])
+        await consumer.seek_to_beginning(partition)
+        end = (await consumer.end_offsets([partition]))[partition]
+        while await consumer.position(partition) < end:
+            for batch in (await consumer.getmany(timeout_ms=200)).values():
+                found += [record.value for record in batch]
+            deadline.check(found)
+    finally:
+        await consumer.stop()
+    return found

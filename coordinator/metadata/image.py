@@ -26,6 +26,7 @@ _NO_CONFIGS: Final[Mapping[str, str]] = {}
 SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     "group.version": (0, 1),
     "metadata.version": (7, 30),
+    "transaction.version": (0, 2),
 }
 """Feature levels that this broker can serve (KIP-584): 30 is what Kafka calls 4.3-IV0, group version 1 is KIP-848."""
 

@@ -1,6 +1,7 @@
-"""AddPartitionsToTxn 0 to 3 and AddOffsetsToTxn 0 to 4: what takes part in a transaction; and who may write where.
+"""AddPartitionsToTxn and AddOffsetsToTxn: what takes part in a transaction; and who may write where.
 
-The offsets of a group take part as the partition of `__consumer_offsets` that holds them.
+The offsets of a group take part as the partition of `__consumer_offsets` that holds them. From `transaction.version` 2
+on a producer does not ask: the broker that it writes to does.
 """
 
 from collections.abc import Mapping
@@ -21,9 +22,12 @@ class Claim(NamedTuple):
 
 
 def add_partitions(
-    table: TransactionTable, claim: Claim, partitions: Partitions, now_ms: int
+    table: TransactionTable, claim: Claim, partitions: Partitions, version: int, now_ms: int
 ) -> tuple[Transaction | None, ErrorCode]:
-    """The id's next state, None where nothing is new, and the answer for all partitions."""
+    """The id's next state, None where nothing is new, and the answer for all partitions.
+
+    `version` is the `transaction.version` that the producer follows.
+    """
     if not claim.transactional_id:
         return None, ErrorCode.INVALID_REQUEST
     current = table.transactions.get(claim.transactional_id)
@@ -38,14 +42,25 @@ def add_partitions(
     if not begins and joined == held:
         return None, ErrorCode.NONE
     start_ms = now_ms if begins else current.start_ms
-    ongoing = TransactionState.ONGOING
-    return replace(current, state=ongoing, partitions=joined, start_ms=start_ms, updated_ms=now_ms), ErrorCode.NONE
+    ongoing = replace(
+        current,
+        state=TransactionState.ONGOING,
+        partitions=joined,
+        start_ms=start_ms,
+        updated_ms=now_ms,
+        version=version,
+        previous_producer_id=current.producer_id,
+    )
+    return ongoing, ErrorCode.NONE
 
 
 def check_claim(current: Transaction | None, claim: Claim) -> ErrorCode:
-    """Whether the producer is the one that has the id now."""
-    if current is None or current.producer_id != claim.producer_id:
+    """Whether the producer is the one that has the id now, or will have it when the markers are written."""
+    if current is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if current.producer_id != claim.producer_id:
+        soon = (claim.producer_id, claim.producer_epoch) == (current.next_producer_id, 0)
+        return ErrorCode.CONCURRENT_TRANSACTIONS if soon else ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return ErrorCode.NONE if current.producer_epoch == claim.producer_epoch else ErrorCode.PRODUCER_FENCED
 
 
@@ -68,7 +83,7 @@ def verify(table: TransactionTable, claim: Claim, partitions: Partitions) -> Ver
     TRANSACTION_ABORTABLE where the partition takes no part.
     """
     current = table.transactions.get(claim.transactional_id)
-    error = check_claim(current, claim)
+    error = check_claim(current, claim) if claim.transactional_id else ErrorCode.INVALID_REQUEST
     if current is not None and not error and current.state in PREPARED:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     places = [(topic, index) for topic, indexes in partitions.items() for index in sorted(indexes)]

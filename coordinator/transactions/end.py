@@ -1,12 +1,42 @@
-"""EndTxn, versions 0 to 4, and what follows when all markers are written."""
+"""EndTxn, versions 0 to 5, and what follows when all markers are written.
+
+Up to version 4 an id's epoch stays as it is, so that only the state tells the retry of an EndTxn from the next one:
+
+                     commit                      abort
+    Ongoing          PrepareCommit               PrepareAbort
+    PrepareCommit    CONCURRENT_TRANSACTIONS     INVALID_TXN_STATE
+    PrepareAbort     INVALID_TXN_STATE           CONCURRENT_TRANSACTIONS
+    CompleteCommit   done already                INVALID_TXN_STATE
+    CompleteAbort    INVALID_TXN_STATE           done already
+    Empty            INVALID_TXN_STATE           INVALID_TXN_STATE
+
+From version 5 on the decision raises the epoch (KIP-890). The same table then holds for a *retry*, whose epoch is the
+one before; with the current epoch it is the next EndTxn, of a transaction in which nothing was written: nothing can be
+committed, but a producer that does not know how far it came may abort, and its epoch is raised.
+"""
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from coordinator.transactions.add import Claim, check_claim
-from coordinator.transactions.state import TransactionState
-from coordinator.transactions.table import Transaction, TransactionTable
+from coordinator.transactions.init import FENCING_EPOCH, LAST_EPOCH, NeedsProducerId
+from coordinator.transactions.state import PREPARED, RESTING, TransactionState
+from coordinator.transactions.table import Predecessor, Transaction, TransactionTable
+from coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
 from wire.errors import ErrorCode
+from wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+
+class Ended(NamedTuple):
+    """The answer to an EndTxn: with which producer id and epoch the producer goes on, where it was not refused."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+Decided = tuple[Transaction | None, Ended | NeedsProducerId]
+"""The id's next state, None to leave it alone, and the answer."""
 
 _AFTER_THE_DECISION: Final = {
     (TransactionState.PREPARE_COMMIT, True): ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -23,19 +53,91 @@ _COMPLETE: Final = {
 
 
 def end_transaction(
-    table: TransactionTable, claim: Claim, committed: bool, now_ms: int
-) -> tuple[Transaction | None, ErrorCode]:
-    """The id's next state, None where it stays, and the answer."""
+    table: TransactionTable, claim: Claim, committed: bool, version: int, fresh_id: int | None, now_ms: int
+) -> Decided:
+    """Decide; `fresh_id` is a producer id nobody had, if the caller has one at hand."""
     if not claim.transactional_id:
-        return None, ErrorCode.INVALID_REQUEST
+        return None, Ended(ErrorCode.INVALID_REQUEST)
     current = table.transactions.get(claim.transactional_id)
-    error = check_claim(current, claim)
+    if version < EPOCH_PER_TRANSACTION:
+        error = check_claim(current, claim)
+        if error or current is None:
+            return None, Ended(error)
+        return _end_in_the_same_epoch(current, committed, now_ms)
+    error = _check_claim_or_retry(current, claim)
     if error or current is None:
-        return None, error
+        return None, Ended(error)
+    if _is_retry(current, claim):
+        return None, _answer_retry(current, committed)
+    if current.state is not TransactionState.ONGOING and committed:
+        return None, Ended(ErrorCode.INVALID_TXN_STATE)
+    return _end_in_the_next_epoch(table, current, committed, fresh_id, now_ms)
+
+
+def _end_in_the_same_epoch(current: Transaction, committed: bool, now_ms: int) -> Decided:
     if current.state is not TransactionState.ONGOING:
-        return None, _AFTER_THE_DECISION.get((current.state, committed), ErrorCode.INVALID_TXN_STATE)
-    state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
-    return replace(current, state=state, updated_ms=now_ms), ErrorCode.NONE
+        return None, Ended(_AFTER_THE_DECISION.get((current.state, committed), ErrorCode.INVALID_TXN_STATE))
+    ended = replace(
+        current,
+        state=_prepared(committed),
+        updated_ms=now_ms,
+        version=PLAIN,
+        previous_producer_id=current.producer_id,
+    )
+    return ended, Ended(ErrorCode.NONE)
+
+
+def _prepared(committed: bool) -> TransactionState:
+    return TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
+
+
+def _is_retry(current: Transaction, claim: Claim) -> bool:
+    """Whether the claim is of the epoch, or of the producer id, that the last end of a transaction left behind."""
+    if current.state in (TransactionState.ONGOING, TransactionState.EMPTY):
+        return False
+    if current.producer_id == claim.producer_id:
+        return current.producer_epoch == claim.producer_epoch + 1
+    rotated = current.state in RESTING and current.producer_epoch == 0
+    return rotated and (current.previous_producer_id, LAST_EPOCH) == (claim.producer_id, claim.producer_epoch)
+
+
+def _check_claim_or_retry(current: Transaction | None, claim: Claim) -> ErrorCode:
+    if current is not None and _is_retry(current, claim):
+        # An epoch that nobody can have, since it was kept for fencing: the producer has to ask for its next id.
+        exhausted = current.producer_epoch == FENCING_EPOCH and current.state in RESTING
+        return ErrorCode.PRODUCER_FENCED if exhausted else ErrorCode.NONE
+    error = check_claim(current, claim)
+    prepared = current is not None and current.state in PREPARED
+    # The producer is ahead: it may end its next transaction once the markers of this one are written.
+    return ErrorCode.CONCURRENT_TRANSACTIONS if prepared and not error else error
+
+
+def _answer_retry(current: Transaction, committed: bool) -> Ended:
+    error = _AFTER_THE_DECISION.get((current.state, committed), ErrorCode.INVALID_TXN_STATE)
+    return Ended(error) if error else Ended(error, current.producer_id, current.producer_epoch)
+
+
+def _end_in_the_next_epoch(
+    table: TransactionTable, current: Transaction, committed: bool, fresh_id: int | None, now_ms: int
+) -> Decided:
+    exhausted = current.producer_epoch >= LAST_EPOCH
+    if exhausted and fresh_id is None:
+        return None, NeedsProducerId()
+    epoch = current.producer_epoch + 1
+    begun = current.state is TransactionState.ONGOING
+    ended = replace(
+        current,
+        producer_epoch=epoch,
+        state=_prepared(committed),
+        start_ms=current.start_ms if begun else now_ms,
+        updated_ms=now_ms,
+        version=EPOCH_PER_TRANSACTION,
+        previous_producer_id=current.producer_id,
+        next_producer_id=fresh_id if exhausted and fresh_id is not None else NO_PRODUCER_ID,
+    )
+    table.predecessors[current.transactional_id] = Predecessor(current.producer_id, current.producer_epoch)
+    goes_on_as = (ended.next_producer_id, 0) if exhausted else (ended.producer_id, epoch)
+    return ended, Ended(ErrorCode.NONE, *goes_on_as)
 
 
 def complete(table: TransactionTable, ended: Transaction, now_ms: int) -> Transaction | None:
@@ -45,4 +147,14 @@ def complete(table: TransactionTable, ended: Transaction, now_ms: int) -> Transa
         return None
     if current.state is not ended.state:
         return None
-    return replace(current, state=_COMPLETE[current.state], partitions={}, updated_ms=now_ms)
+    rotates = current.next_producer_id != NO_PRODUCER_ID
+    return replace(
+        current,
+        producer_id=current.next_producer_id if rotates else current.producer_id,
+        producer_epoch=0 if rotates else current.producer_epoch,
+        state=_COMPLETE[current.state],
+        partitions={},
+        updated_ms=now_ms,
+        previous_producer_id=current.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+    )

@@ -9,7 +9,7 @@ def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:
     """The next states of all ids whose transaction has lasted longer than its producer said it would."""
     fenced: dict[str, Transaction] = {}
     while (late := table.pop_timed_out(now_ms)) is not None:
-        fenced[late.transactional_id] = fence(late, now_ms)
+        fenced[late.transactional_id] = fence(table, late, now_ms)
     return list(fenced.values())
 
 

@@ -5,16 +5,18 @@ from typing import Final, NamedTuple
 
 from coordinator.transactions.state import PREPARED, TransactionState
 from coordinator.transactions.table import NO_PREDECESSOR, NO_TIME, Predecessor, Transaction, TransactionTable
+from coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
 from wire.errors import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 LAST_EPOCH: Final = 2**15 - 2
 """A producer with this epoch gets another producer id; the one above is kept for fencing it."""
+FENCING_EPOCH: Final = LAST_EPOCH + 1
 
 
 class NeedsProducerId(NamedTuple):
-    """The answer to an InitProducerId that needs a producer id nobody had: call again with one."""
+    """The answer to a request that needs a producer id nobody had: call again with one."""
 
 
 Decided = tuple[Transaction | None, InitProducerIdResponse | NeedsProducerId]
@@ -37,7 +39,7 @@ def init_producer_id(
     if current.state in PREPARED:
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if current.state is TransactionState.ONGOING:
-        return fence(current, now_ms), refuse(ErrorCode.CONCURRENT_TRANSACTIONS)[1]
+        return fence(table, current, now_ms), refuse(ErrorCode.CONCURRENT_TRANSACTIONS)[1]
     return _take_over(table, current, request, fresh_id, now_ms)
 
 
@@ -46,10 +48,23 @@ def refuse(error: ErrorCode) -> Decided:
     return None, InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
-def fence(ongoing: Transaction, now_ms: int) -> Transaction:
-    """Abort a transaction against its producer's will, in an epoch that shuts that producer out."""
-    epoch = ongoing.producer_epoch + 1
-    return replace(ongoing, producer_epoch=epoch, state=TransactionState.PREPARE_ABORT, updated_ms=now_ms)
+def fence(table: TransactionTable, ongoing: Transaction, now_ms: int) -> Transaction:
+    """Abort a transaction against its producer's will, in an epoch that shuts that producer out.
+
+    Where the cluster raises epochs with every transaction, that is all that it means, so that the producer may claim
+    the new epoch as long as nobody else has taken the id up.
+    """
+    bumps = table.level() >= EPOCH_PER_TRANSACTION
+    before = Predecessor(ongoing.producer_id, ongoing.producer_epoch) if bumps else NO_PREDECESSOR
+    table.predecessors[ongoing.transactional_id] = before
+    return replace(
+        ongoing,
+        producer_epoch=ongoing.producer_epoch + 1,
+        state=TransactionState.PREPARE_ABORT,
+        updated_ms=now_ms,
+        version=EPOCH_PER_TRANSACTION if bumps else PLAIN,
+        previous_producer_id=ongoing.producer_id,
+    )
 
 
 def _claims(request: InitProducerIdRequest) -> bool:
@@ -68,12 +83,33 @@ def _begin(request: InitProducerIdRequest, fresh_id: int | None, now_ms: int) ->
     if fresh_id is None:
         return None, NeedsProducerId()
     assert request.transactional_id is not None
-    return _empty(request.transactional_id, fresh_id, 0, request.transaction_timeout_ms, now_ms)
+    fresh = Transaction(
+        request.transactional_id,
+        fresh_id,
+        0,
+        request.transaction_timeout_ms,
+        TransactionState.EMPTY,
+        {},
+        NO_TIME,
+        now_ms,
+        previous_producer_id=fresh_id,
+    )
+    return fresh, InitProducerIdResponse(producer_id=fresh_id, producer_epoch=0)
 
 
-def _empty(transactional_id: str, producer_id: int, epoch: int, timeout_ms: int, now_ms: int) -> Decided:
-    state = Transaction(transactional_id, producer_id, epoch, timeout_ms, TransactionState.EMPTY, {}, NO_TIME, now_ms)
-    return state, InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
+def _empty(current: Transaction, producer_id: int, epoch: int, timeout_ms: int, now_ms: int) -> Decided:
+    emptied = replace(
+        current,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        timeout_ms=timeout_ms,
+        state=TransactionState.EMPTY,
+        partitions={},
+        start_ms=NO_TIME,
+        updated_ms=now_ms,
+        previous_producer_id=current.producer_id,
+    )
+    return emptied, InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
 
 
 def _take_over(
@@ -83,16 +119,24 @@ def _take_over(
     transactional_id, timeout_ms = current.transactional_id, request.transaction_timeout_ms
     claimed = _claims(request)
     producer_id, epoch = current.producer_id, current.producer_epoch
-    if epoch >= LAST_EPOCH and (not claimed or request.producer_epoch == epoch):
-        if fresh_id is None:
-            return None, NeedsProducerId()
-        producer_id, epoch = fresh_id, 0
-    elif not claimed or request.producer_epoch == epoch:
-        epoch += 1
-    elif request.producer_epoch == table.predecessors.get(transactional_id, NO_PREDECESSOR).producer_epoch:
-        return _empty(transactional_id, producer_id, epoch, timeout_ms, now_ms)
-    else:
+    retry = claimed and _is_retry(table, current, request)
+    if claimed and not retry and request.producer_epoch != epoch:
         return refuse(ErrorCode.PRODUCER_FENCED)
+    if retry and epoch != FENCING_EPOCH:
+        return _empty(current, producer_id, epoch, timeout_ms, now_ms)
+    if epoch < LAST_EPOCH:
+        epoch += 1
+    elif fresh_id is None:
+        return None, NeedsProducerId()
+    else:
+        producer_id, epoch = fresh_id, 0
     before = Predecessor(current.producer_id, current.producer_epoch) if claimed else NO_PREDECESSOR
     table.predecessors[transactional_id] = before
-    return _empty(transactional_id, producer_id, epoch, timeout_ms, now_ms)
+    return _empty(current, producer_id, epoch, timeout_ms, now_ms)
+
+
+def _is_retry(table: TransactionTable, current: Transaction, request: InitProducerIdRequest) -> bool:
+    """Whether the claim is of the epoch that the current one was given for."""
+    if request.producer_epoch == current.producer_epoch:
+        return False
+    return request.producer_epoch == table.predecessors.get(current.transactional_id, NO_PREDECESSOR).producer_epoch

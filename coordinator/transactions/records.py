@@ -1,18 +1,26 @@
-"""The records of `__transaction_state`, in the bytes that Kafka writes while `transaction.version` is 0."""
+"""The records of `__transaction_state`, in the bytes that Kafka writes at the finalized `transaction.version`."""
+
+from typing import Final
 
 from coordinator.shard import ShardRecord
 from coordinator.transactions.state import TransactionState
 from coordinator.transactions.table import Transaction
+from coordinator.transactions.version import EPOCH_PER_TRANSACTION, TAGGED_RECORDS
 from wire.errors import UnsupportedVersionError
+from wire.records.batch import NO_PRODUCER_ID
 from wire.stored.framing import decode_key, decode_value, encode_key, encode_value, transaction_key_types
 from wire.stored.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-VALUE_VERSION = 0
-"""Version 1 adds tagged fields, and comes with transaction.version 1."""
+TAGGED: Final = 1
+UNTAGGED: Final = 0
 
 
-def transaction_record(transaction: Transaction) -> ShardRecord:
-    """An id's whole state. An Empty id has no partitions, which Kafka tells from "none any more" by null."""
+def transaction_record(transaction: Transaction, level: int) -> ShardRecord:
+    """An id's whole state. An Empty id has no partitions, which Kafka tells from "none any more" by null.
+
+    Below `transaction.version` 1 there are no tagged fields, unless the state would not be whole without them.
+    """
+    tagged = level >= TAGGED_RECORDS or transaction.version >= EPOCH_PER_TRANSACTION
     partitions = None
     if transaction.state is not TransactionState.EMPTY:
         partitions = tuple(
@@ -27,8 +35,11 @@ def transaction_record(transaction: Transaction) -> ShardRecord:
         transaction_partitions=partitions,
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=transaction.start_ms,
+        previous_producer_id=transaction.previous_producer_id if tagged else NO_PRODUCER_ID,
+        next_producer_id=transaction.next_producer_id,
+        client_transaction_version=transaction.version,
     )
-    return ShardRecord(_key(transaction.transactional_id), encode_value(value, VALUE_VERSION))
+    return ShardRecord(_key(transaction.transactional_id), encode_value(value, TAGGED if tagged else UNTAGGED))
 
 
 def tombstone(transactional_id: str) -> ShardRecord:
@@ -65,4 +76,7 @@ def decode_transaction(transactional_id: str, value: bytes) -> Transaction:
         partitions={part.topic: frozenset(part.partition_ids) for part in decoded.transaction_partitions or ()},
         start_ms=decoded.transaction_start_timestamp_ms,
         updated_ms=decoded.transaction_last_update_timestamp_ms,
+        version=decoded.client_transaction_version,
+        previous_producer_id=decoded.previous_producer_id,
+        next_producer_id=decoded.next_producer_id,
     )

@@ -5,7 +5,7 @@ Operations return an `Outcome`; the runtime replays its records, writes them and
 says so with `complete`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from coordinator.shard import Outcome, Reply, ShardRecord, Token
 from coordinator.transactions import add, describe, end, expiry, init, records
@@ -13,6 +13,7 @@ from coordinator.transactions import replay as replaying
 from coordinator.transactions.add import Claim
 from coordinator.transactions.config import TransactionConfig
 from coordinator.transactions.table import Partitions, Transaction, TransactionTable
+from coordinator.transactions.version import HIGHEST
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.list_transactions import ListTransactionsRequest
 
@@ -20,11 +21,12 @@ from wire.messages.list_transactions import ListTransactionsRequest
 class TransactionShard:
     """Transactional ids and their transactions; implements `coordinator.shard.Shard`.
 
-    Every operation answers errors in its reply and raises nothing for what a client may send.
+    Every operation answers errors in its reply and raises nothing for what a client may send. `level` tells the
+    finalized `transaction.version`.
     """
 
-    def __init__(self, config: TransactionConfig) -> None:
-        self._table = TransactionTable(config)
+    def __init__(self, config: TransactionConfig, level: Callable[[], int] = lambda: HIGHEST) -> None:
+        self._table = TransactionTable(config, level)
 
     # What the runtime calls
 
@@ -69,14 +71,19 @@ class TransactionShard:
         after, reply = init.init_producer_id(self._table, request, fresh_id, now_ms)
         return self._outcome(after, token, reply)
 
-    def add_partitions(self, claim: Claim, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
-        """Answer with the ErrorCode for all of the partitions."""
-        after, reply = add.add_partitions(self._table, claim, partitions, now_ms)
+    def add_partitions(self, claim: Claim, partitions: Partitions, version: int, token: Token, now_ms: int) -> Outcome:
+        """Answer with the ErrorCode for all of the partitions; `version` is what the producer follows."""
+        after, reply = add.add_partitions(self._table, claim, partitions, version, now_ms)
         return self._outcome(after, token, reply)
 
-    def end_transaction(self, claim: Claim, committed: bool, token: Token, now_ms: int) -> Outcome:
-        """Answer with an ErrorCode, when the decision is durable; the markers follow."""
-        after, reply = end.end_transaction(self._table, claim, committed, now_ms)
+    def end_transaction(
+        self, claim: Claim, committed: bool, version: int, fresh_id: int | None, token: Token, now_ms: int
+    ) -> Outcome:
+        """Answer with Ended, when the decision is durable; the markers follow.
+
+        Or with NeedsProducerId: then call again with a `fresh_id`.
+        """
+        after, reply = end.end_transaction(self._table, claim, committed, version, fresh_id, now_ms)
         return self._outcome(after, token, reply)
 
     # The broker itself
@@ -104,4 +111,4 @@ class TransactionShard:
 
     def _record(self, after: Transaction) -> ShardRecord:
         replaying.check_transition(self._table.transactions.get(after.transactional_id), after)
-        return records.transaction_record(after)
+        return records.transaction_record(after, self._table.level())

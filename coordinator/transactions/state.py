@@ -13,12 +13,19 @@ epoch that has passed. An id is in at most one transaction at a time:
     Ongoing           Ongoing           AddPartitionsToTxn, AddOffsets     more partitions
     Ongoing           PrepareCommit     EndTxn                             THE decision: once durable it is never undone
     Ongoing           PrepareAbort      EndTxn, InitProducerId, time-out   the latter two fence first: epoch + 1
+    Empty, Complete*  PrepareAbort      EndTxn from version 5              an abort of nothing: epoch + 1
     PrepareCommit     CompleteCommit    the runtime                        every partition has its marker
     PrepareAbort      CompleteAbort     the runtime                        every partition has its marker
     Empty, Complete*  (gone)            expiry                             unused for `transactional.id.expiration.ms`
 
+From EndTxn 5 on (`transaction.version` 2, KIP-890 part 2) every end raises the epoch, and the markers carry the raised
+one. So whatever is late, a batch or another EndTxn, has an epoch that has passed, and can never be taken for a part of
+the next transaction. An epoch that cannot be raised further ends with its producer id: the decision names the next one,
+which is in force, with epoch 0, when the markers are written. What a request may do depends on its own version; what
+the broker decides by itself (fencing, time-outs), and how records are written, on the cluster's finalized level.
+
 One record is written per line, and it is the state: there is none in memory that a record does not describe, but for
-what makes a lost reply of InitProducerId repeatable (`table.Predecessor`), which Kafka does not store either.
+what makes a lost reply of InitProducerId repeatable (`table.last_epochs`), which Kafka does not store either.
 
 Between Prepare* and Complete* the runtime writes a marker into every partition of the transaction, `__consumer_offsets`
 included. A crash there changes nothing: `on_loaded` finds the state, and the markers are written again, which harms
@@ -29,8 +36,8 @@ that knows of it (`verify`), so no partition is left without its marker.
 Kafka's PrepareEpochFence never shows here. There it is a transition in memory; here fencing and PrepareAbort are one
 record.
 
-Sources: KIP-98, KIP-360 (bumping the epoch instead of failing), KIP-447 (offsets), KIP-664 (tools), KIP-890 part 1
-(verification), Kafka's `TransactionCoordinator` and `TransactionMetadata`.
+Sources: KIP-98, KIP-360 (bumping the epoch instead of failing), KIP-447 (offsets), KIP-664 (tools), KIP-890, Kafka's
+`TransactionCoordinator` and `TransactionMetadata`.
 """
 
 from enum import IntEnum
@@ -59,12 +66,12 @@ _S = TransactionState
 
 TRANSITIONS: Final[dict[TransactionState | None, frozenset[TransactionState | None]]] = {
     None: frozenset({_S.EMPTY}),
-    _S.EMPTY: frozenset({_S.EMPTY, _S.ONGOING, None}),
+    _S.EMPTY: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, None}),
     _S.ONGOING: frozenset({_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT}),
     _S.PREPARE_COMMIT: frozenset({_S.COMPLETE_COMMIT}),
     _S.PREPARE_ABORT: frozenset({_S.COMPLETE_ABORT}),
-    _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, None}),
-    _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, None}),
+    _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, None}),
+    _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, None}),
 }
 """From each state, where an id can go; None is no id at all. Anything else is a bug of ours."""
 

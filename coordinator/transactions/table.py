@@ -1,12 +1,13 @@
 """All that one shard holds; operations take it as their first argument."""
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinator.transactions.config import TransactionConfig
 from coordinator.transactions.state import TransactionState
+from coordinator.transactions.version import HIGHEST, PLAIN
 from wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 NO_TIME = -1
@@ -17,7 +18,11 @@ Partitions = Mapping[str, frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transactional id as its last record describes it. `start_ms` is when the last transaction began, or -1."""
+    """One transactional id as its last record describes it. `start_ms` is when the last transaction began, or -1.
+
+    `version` is the `transaction.version` that its last transition followed. `previous_producer_id` is the one before
+    that transition; `next_producer_id` follows when the markers are written, -1 where the producer id stays.
+    """
 
     transactional_id: str
     producer_id: int
@@ -27,6 +32,9 @@ class Transaction:
     partitions: Partitions
     start_ms: int
     updated_ms: int
+    version: int = PLAIN
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
 
     @property
     def deadline_ms(self) -> int:
@@ -39,7 +47,7 @@ class Transaction:
 
 
 class Predecessor(NamedTuple):
-    """Which producer id and epoch the current ones were given for: a retry of that InitProducerId is answered alike."""
+    """Which producer id and epoch the current ones were given for: InitProducerId with these is a retry."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -50,9 +58,13 @@ NO_PREDECESSOR = Predecessor()
 
 @dataclass(slots=True)
 class TransactionTable:
-    """The transactional ids of one partition of `__transaction_state`. `predecessors` is soft, the rest is replayed."""
+    """The transactional ids of one partition of `__transaction_state`. `predecessors` is soft, the rest is replayed.
+
+    `level` tells the cluster's finalized `transaction.version`.
+    """
 
     config: TransactionConfig
+    level: Callable[[], int] = lambda: HIGHEST
     transactions: dict[str, Transaction] = field(default_factory=dict[str, Transaction])
     predecessors: dict[str, Predecessor] = field(default_factory=dict[str, Predecessor])
     unfinished: dict[str, None] = field(default_factory=dict[str, None])

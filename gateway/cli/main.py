@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "produce": ("gateway.cli.produce", "Send the lines of stdin to a topic."),
     "consume": ("gateway.cli.consume", "Print a topic's records."),
     "groups": ("gateway.cli.groups", "List, describe and delete consumer groups, reset their offsets."),
+    "transactions": ("gateway.cli.transactions", "List and describe transactions, find and end those that hang."),
     "features": ("gateway.cli.features", "Show the levels of the cluster's features, raise and lower them."),
 }
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from coordinator.configs.definition import ConfigValue
 from coordinator.configs.layers import BrokerLayers
 from coordinator.groups.config import GroupConfig
-from coordinator.groups.consumer.assignors import ASSIGNORS, KAFKAS_ASSIGNORS
+from coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
 from coordinator.groups.consumer.config import ConsumerGroupConfig
 from coordinator.transactions.config import TransactionConfig
 from gateway.config.errors import ConfigError
@@ -185,10 +185,11 @@ def _consumer_group(layers: BrokerLayers) -> ConsumerGroupConfig:
     names = [field.name for field in fields(ConsumerGroupConfig)]
     values: dict[str, Any] = {name: layers.values[name.replace("_", ".")] for name in names}
     asked = [KAFKAS_ASSIGNORS.get(name, name) for name in _texts(layers, "group.consumer.assignors")]
-    unknown = [name for name in asked if name not in ASSIGNORS]
+    unknown = [name for name in asked if name not in ASSIGNOR_NAMES]
     if unknown:
         raise ConfigError(
-            f"group.consumer.assignors names {unknown[0]}; there are {', '.join(ASSIGNORS)}", "group.consumer.assignors"
+            f"group.consumer.assignors names {unknown[0]}; there are {', '.join(ASSIGNOR_NAMES)}",
+            "group.consumer.assignors",
         )
     values["group_consumer_assignors"] = tuple(dict.fromkeys(asked))
     values["group_coordinator_rebalance_protocols"] = _texts(layers, "group.coordinator.rebalance.protocols")

@@ -1,11 +1,14 @@
-"""AddPartitionsToTxn (API 24), versions 0 to 3: a producer says where its transaction will write (KIP-98).
+"""AddPartitionsToTxn (API 24), versions 0 to 5: a producer says where its transaction will write (KIP-98).
 
-Versions 4 and 5 are for brokers that ask each other; here that is a call inside the process.
+From version 4 on it is brokers that ask, for many transactions at once (KIP-890): to let partitions take part that a
+producer of transaction.version 2 writes to, or to *verify* that they do. Here both are calls inside the process.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from coordinator.transactions.add import Claim
+from coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
 from gateway.context import RequestContext
 from gateway.errors import fencing_error
 from gateway.runtime.shards import CoordinatorError
@@ -14,24 +17,49 @@ from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
 )
 
 REQUEST: Final = AddPartitionsToTxnRequest
 FENCED_SINCE: Final = 2
+BATCHED_SINCE: Final = 4
 
 _Codes = dict[tuple[str, int], ErrorCode]
 
 
 async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """Add all partitions, or none where one of them does not exist."""
-    asked = [(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions]
-    codes: _Codes = {place: await _existence(ctx, *place) for place in asked}
+    """Add all partitions of a transaction, or none where one of them does not exist; the transactions in order."""
+    if ctx.api_version < BATCHED_SINCE:
+        only = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        codes = await _codes(ctx, only, PLAIN)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(only.topics, codes))
+    results = [
+        AddPartitionsToTxnResult(
+            transactional_id=each.transactional_id,
+            topic_results=_results(each.topics, await _codes(ctx, each, EPOCH_PER_TRANSACTION)),
+        )
+        for each in request.transactions
+    ]
+    return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
+
+
+async def _codes(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, version: int) -> _Codes:
+    places = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+    codes: _Codes = {place: await _existence(ctx, *place) for place in places}
     if any(codes.values()):
-        codes = {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
-    else:
-        codes = dict.fromkeys(asked, await _add(ctx, request))
-    return _answer(request, codes)
+        return {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
+    try:
+        return await _answers(ctx, asked, version)
+    except CoordinatorError as unavailable:
+        return dict.fromkeys(places, unavailable.error)
 
 
 async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
@@ -41,23 +69,19 @@ async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
     return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _add(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> ErrorCode:
-    claim = Claim(
-        request.v3_and_below_transactional_id,
-        request.v3_and_below_producer_id,
-        request.v3_and_below_producer_epoch,
-    )
+async def _answers(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, version: int) -> _Codes:
+    claim = Claim(asked.transactional_id, asked.producer_id, asked.producer_epoch)
     partitions: dict[str, frozenset[int]] = {}
-    for topic in request.v3_and_below_topics:
+    for topic in asked.topics:
         partitions[topic.name] = partitions.get(topic.name, frozenset()) | frozenset(topic.partitions)
-    try:
-        error = await ctx.services.transactions.add_partitions(claim, partitions)
-    except CoordinatorError as unavailable:
-        return unavailable.error
-    return fencing_error(error, ctx.api_version, FENCED_SINCE)
+    if asked.verify_only:
+        return dict(await ctx.services.transactions.look_up(claim, partitions))
+    error = await ctx.services.transactions.add_partitions(claim, partitions, version)
+    told = fencing_error(error, ctx.api_version, FENCED_SINCE)
+    return {(topic, index): told for topic, indexes in partitions.items() for index in indexes}
 
 
-def _answer(request: AddPartitionsToTxnRequest, codes: _Codes) -> AddPartitionsToTxnResponse:
+def _results(topics: Sequence[AddPartitionsToTxnTopic], codes: _Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
     results = [
         AddPartitionsToTxnTopicResult(
             name=topic.name,
@@ -70,6 +94,6 @@ def _answer(request: AddPartitionsToTxnRequest, codes: _Codes) -> AddPartitionsT
                 ]
             ),
         )
-        for topic in request.v3_and_below_topics
+        for topic in topics
     ]
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=tuple(results))
+    return tuple(results)

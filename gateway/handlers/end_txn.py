@@ -1,11 +1,12 @@
-"""EndTxn (API 26), versions 0 to 4: commit or abort (KIP-98). Answered when the decision is on disk; markers follow.
+"""EndTxn (API 26), versions 0 to 5: commit or abort (KIP-98). Answered when the decision is on disk; markers follow.
 
-Gaps: version 5 raises the epoch with every transaction (KIP-890, transaction.version 2).
+From version 5 on every end raises the epoch, and the answer says with which one to go on (KIP-890).
 """
 
 from typing import Final
 
 from coordinator.transactions.add import Claim
+from coordinator.transactions.version import version_of_end_txn
 from gateway.context import RequestContext
 from gateway.errors import fencing_error
 from gateway.runtime.shards import CoordinatorError
@@ -19,7 +20,10 @@ async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Decide."""
     claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
     try:
-        error = await ctx.services.transactions.end_transaction(claim, committed=request.committed)
+        ended = await ctx.services.transactions.end_transaction(
+            claim, committed=request.committed, version=version_of_end_txn(ctx.api_version)
+        )
     except CoordinatorError as unavailable:
         return EndTxnResponse(error_code=unavailable.error)
-    return EndTxnResponse(error_code=fencing_error(error, ctx.api_version, FENCED_SINCE))
+    error = fencing_error(ended.error, ctx.api_version, FENCED_SINCE)
+    return EndTxnResponse(error_code=error, producer_id=ended.producer_id, producer_epoch=ended.producer_epoch)

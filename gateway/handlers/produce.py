@@ -1,15 +1,16 @@
-"""Produce (API 0), versions 3 to 11; 0 to 2 are advertised for old librdkafka's sake and refused (KAFKA-18659).
+"""Produce (API 0), versions 3 to 12; 0 to 2 are advertised for old librdkafka's sake and refused (KAFKA-18659).
 
 The handler is pipelined: when it returns, every batch has its offsets or its refusal, and what it returns is ready once
 all of it is on disk. With acks=0 there is no response; on an error the connection is closed, as Kafka does.
 
 The first batch of a transaction in a partition goes in only if the transaction coordinator knows that the partition
-takes part (KIP-890): a batch that it did not know of would never get a marker, and hold up readers for ever.
+takes part (KIP-890): a batch that it did not know of would never get a marker, and hold up readers for ever. Up to
+version 11 the producer has said so itself (AddPartitionsToTxn); from 12 on the question is what lets it take part.
 
-Gaps: KIP-890's second part, in which producing enrols a partition (12), and topic ids (13).
+Gaps: topic ids (13).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Final
 
@@ -41,9 +42,21 @@ _MAGIC_AT: Final = 16
 _ATTRIBUTES_LOW_AT: Final = 22
 
 _PRODUCER_AT: Final = 43
-_PRODUCER: Final = Struct(">qh")
+_PRODUCER: Final = Struct(">qhi")
 ABORTABLE_SINCE: Final = 11
 """From this version a producer knows TRANSACTION_ABORTABLE."""
+ENROLLING_SINCE: Final = 12
+"""From this version a producer follows transaction.version 2."""
+
+NOT_NOW: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""What a producer is told as NOT_ENOUGH_REPLICAS, which every version tries again without looking for a new leader."""
 
 OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
 """Refusals for what the log knows of the producer, beside which Kafka tells where the log starts."""
@@ -135,7 +148,7 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     batches = _producers_of(request)
-    if len({producer_id for producer_id, _ in batches.values()}) > 1:
+    if len({producer_id for producer_id, _, _ in batches.values()}) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     guards: _Guards = {}
     for place, producer in batches.items():
@@ -143,13 +156,13 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
         if guard is not None:
             guards[place] = guard
     if guards:
-        claim = Claim(request.transactional_id, *next(iter(batches.values())))
-        await _ask(ctx, claim, guards)
+        producer_id, epoch, _ = next(iter(batches.values()))
+        await _ask(ctx, Claim(request.transactional_id, producer_id, epoch), guards)
     return guards
 
 
-def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], tuple[int, int]]:
-    """(topic, partition) to (producer id, epoch) of every transactional batch that is long enough to have them."""
+def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], tuple[int, int, int]]:
+    """(topic, partition) to (producer id, epoch, sequence) of each transactional batch long enough to have them."""
     return {
         (topic.name, part.index): _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
         for topic in request.topic_data
@@ -158,39 +171,57 @@ def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], tuple[int, i
     }
 
 
-async def _guard(ctx: RequestContext, place: tuple[str, int], producer: tuple[int, int]) -> VerificationGuard | None:
-    """What to bracket the question with; None where none is due, or the partition will refuse the batch anyway."""
+async def _guard(
+    ctx: RequestContext, place: tuple[str, int], producer: tuple[int, int, int]
+) -> VerificationGuard | ErrorCode | None:
+    """What to bracket the question with; None where none is due, or the partition will refuse the batch anyway.
+
+    An error for an epoch that has passed: the coordinator need not be asked.
+    """
     replica = ctx.services.replicas.get(*place)
     if replica is None:
         return None
     try:
         await replica.ensure_open()
-        return replica.log.verification(*producer)
+        log = replica.log
     except (ReplicaOfflineError, ReplicaGoneError):
         return None
+    guard = log.verification(*producer, enrolls=ctx.api_version >= ENROLLING_SINCE)
+    refusal = None if guard is None else log.check_transactional(*producer[:2], guard)
+    return guard if refusal is None else refusal.error
 
 
 async def _ask(ctx: RequestContext, claim: Claim, guards: _Guards) -> None:
     """Put the error in place of the guard wherever the coordinator says no."""
     partitions: dict[str, frozenset[int]] = {}
-    for topic, index in guards:
-        partitions[topic] = partitions.get(topic, frozenset()) | {index}
+    for (topic, index), guard in guards.items():
+        if isinstance(guard, VerificationGuard):
+            partitions[topic] = partitions.get(topic, frozenset()) | {index}
+    if not partitions:
+        return
     try:
-        errors = (await ctx.services.transactions.verify(claim, partitions)).errors
+        verdicts = await _verdicts(ctx, claim, partitions)
     except CoordinatorError:
-        errors = dict.fromkeys(guards, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    for place, error in errors.items():
+        unanswered = [(topic, index) for topic, indexes in partitions.items() for index in indexes]
+        verdicts = dict.fromkeys(unanswered, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    for place, error in verdicts.items():
         if error:
             guards[place] = _as_told(error, ctx.api_version)
+
+
+async def _verdicts(
+    ctx: RequestContext, claim: Claim, partitions: dict[str, frozenset[int]]
+) -> Mapping[tuple[str, int], ErrorCode]:
+    if ctx.api_version >= ENROLLING_SINCE:
+        return await ctx.services.transactions.enroll(claim, partitions)
+    return await ctx.services.transactions.verify(claim, partitions)
 
 
 def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
     """What a producer of this version makes the right thing of: older ones know few errors that they may retry."""
     if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    if error in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_NOT_AVAILABLE):
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    return error
+    return ErrorCode.NOT_ENOUGH_REPLICAS if error in NOT_NOW else error
 
 
 def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[tuple[str, list[_Pending]]]:

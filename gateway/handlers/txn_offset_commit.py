@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (API 28), versions 0 to 4: a group has read so far, if the transaction commits (KIP-98, KIP-447).
+"""TxnOffsetCommit (API 28), versions 0 to 5: a group has read so far, if the transaction commits (KIP-98, KIP-447).
 
 Partitions that do not exist are refused here, as Kafka's API layer does; the group's coordinator sees the rest, once
-the transaction's coordinator has said that the group takes part.
+the transaction's coordinator has said that the group takes part. From version 5 on asking is what lets it (KIP-890).
 """
 
 from dataclasses import replace
@@ -27,6 +27,8 @@ LOADING_SINCE: Final = 2
 """Producers of older versions crash at COORDINATOR_LOAD_IN_PROGRESS."""
 ABORTABLE_SINCE: Final = 4
 """From this version a producer knows TRANSACTION_ABORTABLE."""
+ENROLLING_SINCE: Final = 5
+"""From this version a producer follows transaction.version 2."""
 
 _Codes = dict[tuple[str, int], int]
 
@@ -46,9 +48,13 @@ async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOff
 async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse | ErrorCode:
     claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
 
+    enrolls = ctx.api_version >= ENROLLING_SINCE
+    transactions = ctx.services.transactions
+
     async def verify(partition: int) -> ErrorCode:
-        verdicts = await ctx.services.transactions.verify(claim, {OFFSETS_TOPIC: frozenset({partition})})
-        return verdicts.errors[OFFSETS_TOPIC, partition]
+        ask = transactions.enroll if enrolls else transactions.verify
+        verdicts = await ask(claim, {OFFSETS_TOPIC: frozenset({partition})})
+        return verdicts[OFFSETS_TOPIC, partition]
 
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -59,6 +65,7 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
             verify,
             lambda shard, token, now_ms: shard.txn_offset_commit(request, ctx.caller(), token, now_ms),
             TxnOffsetCommitResponse,
+            enrolls=enrolls,
         )
     except CoordinatorError as error:
         return error.error

@@ -1,27 +1,30 @@
 """The group coordinator of this broker: one shard for each partition of `__consumer_offsets`."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from coordinator.groups.config import GroupConfig
-from coordinator.groups.shard import GroupShard
 from coordinator.metadata.names import CONSUMER_OFFSETS
 from coordinator.shard import Outcome, Producer, Reply, Token
 from gateway.environment import Environment
 from gateway.runtime.coordinator import Coordinator
+from gateway.runtime.markers import Marker
 from gateway.runtime.metadata import MetadataService
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.shards import CoordinatorError
 from wire.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from coordinator.groups.shard import GroupShard
+
 R = TypeVar("R")
-GroupOperation = Callable[[GroupShard, Token, int], Outcome]
+GroupOperation = Callable[["GroupShard", Token, int], Outcome]
 
 OFFSETS_TOPIC: Final = CONSUMER_OFFSETS
 
 
-class GroupCoordinator(Coordinator[GroupShard]):
+class GroupCoordinator(Coordinator["GroupShard"]):
     """All group shards of this broker."""
 
     def __init__(
@@ -31,7 +34,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         env: Environment,
         config: GroupConfig,
     ) -> None:
-        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: GroupShard(config, lambda: metadata.image))
+        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(config, metadata))
 
     async def call_in_transaction(
         self,
@@ -40,24 +43,26 @@ class GroupCoordinator(Coordinator[GroupShard]):
         verify: Callable[[int], Awaitable[ErrorCode]],
         operation: GroupOperation,
         reply_type: type[R],
+        *,
+        enrolls: bool = False,
     ) -> R | ErrorCode:
         """Run an `operation` that writes in a producer's transaction, and wait for its reply.
 
-        `verify(partition)` asks the transaction coordinator whether that partition of the offsets topic takes part
-        (KIP-890); it is asked only before the transaction's first write there. The answer is an error when it does not,
-        or when the transaction has ended meanwhile. Raises CoordinatorError.
+        `verify(partition)` asks the transaction coordinator whether that partition of the offsets topic takes part, or,
+        where it `enrolls`, lets it (KIP-890); it is asked only before the transaction's first write there. The answer
+        is an error when it does not, or when the transaction has ended meanwhile. Raises CoordinatorError.
         """
         partition = self.partition(group_id)
         runtime = self._shard(partition)
         replica = runtime.replica
         try:
             await replica.ensure_open()
-            guard = replica.log.verification(*producer)
+            guard = replica.log.verification(*producer, enrolls=enrolls)
             if guard is not None and (error := await verify(partition)):
                 replica.log.end_verification(producer.producer_id)
                 return error
 
-            def guarded(shard: GroupShard, token: Token, now_ms: int) -> Outcome:
+            def guarded(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
                 refusal = replica.log.check_transactional(*producer, guard)
                 if refusal is not None:
                     return Outcome((), (Reply(token, refusal.error),))
@@ -69,18 +74,22 @@ class GroupCoordinator(Coordinator[GroupShard]):
         assert isinstance(reply, reply_type | ErrorCode)
         return reply
 
-    async def end_transaction(
-        self, partition: int, producer: Producer, *, committed: bool, coordinator_epoch: int
-    ) -> ErrorCode:
+    async def end_transaction(self, partition: int, marker: Marker) -> ErrorCode:
         """Write a transaction's marker, and let its offsets count or not; both done when this returns (KAFKA-17507).
 
         Raises CoordinatorError.
         """
-        runtime = self._shard(partition)
-        return await runtime.end_transaction(producer, committed=committed, coordinator_epoch=coordinator_epoch)
+        return await self._shard(partition).end_transaction(marker)
 
     def topics_deleted(self, names: list[str]) -> None:
         """Forget the offsets committed for topics that are gone; with the offsets topic all groups go."""
         super().topics_deleted(names)
         for runtime in self._shards.values():
             runtime.run(lambda shard, now_ms: shard.on_topics_deleted(names, now_ms))
+
+
+def _group_shard(config: GroupConfig, metadata: MetadataService) -> "GroupShard":
+    """A new shard. All that decides about groups is imported here, for a broker without groups starts faster."""
+    from coordinator.groups.shard import GroupShard
+
+    return GroupShard(config, lambda: metadata.image)

@@ -238,6 +238,7 @@ class Replica(Watchable):
         origin: AppendOrigin,
         *,
         api_version: int = 9,
+        transaction_version: int = 0,
         guard: VerificationGuard | None = None,
     ) -> tuple[Appended | Duplicate | Rejected, Ticket | None]:
         """Decide on one batch and queue it; the result stands once the ticket settles without error.
@@ -247,7 +248,12 @@ class Replica(Watchable):
         Raises ReplicaOfflineError, ReplicaGoneError.
         """
         result = self.log.append(
-            records, origin=origin, now_ms=self._env.wall_ms(), api_version=api_version, guard=guard
+            records,
+            origin=origin,
+            now_ms=self._env.wall_ms(),
+            api_version=api_version,
+            transaction_version=transaction_version,
+            guard=guard,
         )
         if isinstance(result, Appended):
             return result, self._submit(result.write, result.last_offset + 1)

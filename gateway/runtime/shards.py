@@ -16,13 +16,14 @@ import trio
 
 from coordinator.shard import Outcome, Producer, Reply, Shard, ShardRecord, Token
 from gateway.environment import Environment
+from gateway.runtime.markers import Marker, append_marker
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from partitions.markers import read_end_txn_marker
 from partitions.results import AppendOrigin, Rejected
 from storage_backends.interface import StoreError
 from wire.errors import ErrorCode, ProtocolError
 from wire.records.batch import NO_PRODUCER_ID, iter_headers
-from wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
+from wire.records.builder import SimpleRecord, build_batch
 from wire.records.errors import InvalidRecordBatch
 from wire.records.reader import read_records
 
@@ -254,7 +255,7 @@ class ShardRuntime(Generic[S]):
             if waiter is not None:
                 waiter.settle(None, ErrorCode.MESSAGE_TOO_LARGE)
 
-    async def end_transaction(self, producer: Producer, *, committed: bool, coordinator_epoch: int) -> ErrorCode:
+    async def end_transaction(self, marker: Marker) -> ErrorCode:
         """Write the marker that ends a producer's transaction in this shard's log; durable when this returns.
 
         The marker is the transaction coordinator's decision and not the shard's, so that it passes no operation. The
@@ -262,22 +263,15 @@ class ShardRuntime(Generic[S]):
         """
         await self._ensure_active()
         now_ms = self._clock.now_ms()
-        marker = end_transaction_marker(
-            committed=committed,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            timestamp_ms=now_ms,
-        )
         shard = self._shard
         try:
-            result, ticket = self.replica.append(memoryview(marker), AppendOrigin.COORDINATOR)
+            refused, ticket = append_marker(self.replica, marker, now_ms)
         except (ReplicaOfflineError, ReplicaGoneError) as error:
             self._discard(shard)
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-        if isinstance(result, Rejected):
-            return result.error
-        shard.replay_end(producer.producer_id, committed, now_ms)
+        if refused:
+            return refused
+        shard.replay_end(marker.producer.producer_id, marker.committed, now_ms)
         if ticket is not None:
             ticket.on_settled(partial(self._settled, shard))
             try:

@@ -11,7 +11,7 @@ a while. Here such a request waits a moment for the markers, which mostly saves 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -21,23 +21,24 @@ from coordinator.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from coordinator.shard import Outcome, Producer, Token
 from coordinator.transactions.add import Claim, Verdicts
 from coordinator.transactions.config import TransactionConfig
+from coordinator.transactions.end import Ended
 from coordinator.transactions.init import NeedsProducerId
 from coordinator.transactions.shard import TransactionShard
 from coordinator.transactions.state import TransactionState
 from coordinator.transactions.table import Partitions, Transaction
+from coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEATURE, PLAIN
 from gateway.environment import Environment
 from gateway.runtime.coordinator import Coordinator
 from gateway.runtime.groups import GroupCoordinator
+from gateway.runtime.markers import Marker, write_marker
 from gateway.runtime.metadata import MetadataService
 from gateway.runtime.producer_ids import ProducerIds
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.shards import CoordinatorError
-from partitions.results import AppendOrigin, Rejected
 from storage_backends.interface import StoreError
 from wire.errors import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.records.builder import end_transaction_marker
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,14 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         producer_ids: ProducerIds,
         nursery: trio.Nursery,
     ) -> None:
-        super().__init__(TRANSACTION_STATE, metadata, replicas, env, lambda: TransactionShard(config), self._to_finish)
+        super().__init__(
+            TRANSACTION_STATE,
+            metadata,
+            replicas,
+            env,
+            lambda: TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN)),
+            self._to_finish,
+        )
         self._env = env
         self._groups = groups
         self._producer_ids = producer_ids
@@ -90,13 +98,16 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         assert isinstance(reply, InitProducerIdResponse)
         return reply
 
-    async def add_partitions(self, claim: Claim, partitions: Partitions) -> ErrorCode:
-        """Let partitions take part in the producer's transaction, all or none. Raises CoordinatorError."""
+    async def add_partitions(self, claim: Claim, partitions: Partitions, version: int) -> ErrorCode:
+        """Let partitions take part in the producer's transaction, all or none. Raises CoordinatorError.
+
+        `version` is the `transaction.version` that the producer follows.
+        """
 
         def ask() -> Awaitable[ErrorCode]:
             return self.call(
                 claim.transactional_id,
-                lambda shard, token, now_ms: shard.add_partitions(claim, partitions, token, now_ms),
+                lambda shard, token, now_ms: shard.add_partitions(claim, partitions, version, token, now_ms),
                 ErrorCode,
             )
 
@@ -105,32 +116,45 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
     async def add_offsets(self, claim: Claim, group_id: str) -> ErrorCode:
         """Let a group's offsets take part in the producer's transaction. Raises CoordinatorError."""
         partition = self._groups.partition(group_id)
-        return await self.add_partitions(claim, {CONSUMER_OFFSETS: frozenset({partition})})
+        return await self.add_partitions(claim, {CONSUMER_OFFSETS: frozenset({partition})}, PLAIN)
 
-    async def end_transaction(self, claim: Claim, *, committed: bool) -> ErrorCode:
-        """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorError."""
+    async def end_transaction(self, claim: Claim, *, committed: bool, version: int) -> Ended:
+        """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorError.
 
-        def ask() -> Awaitable[ErrorCode]:
-            return self.call(
-                claim.transactional_id,
-                lambda shard, token, now_ms: shard.end_transaction(claim, committed, token, now_ms),
-                ErrorCode,
-            )
-
-        return await self._patiently(claim.transactional_id, ask, _itself)
-
-    async def verify(self, claim: Claim, partitions: Partitions) -> Verdicts:
-        """Whether the producer may write in its transaction, for each (topic, partition). Raises CoordinatorError.
-
-        An epoch that has passed is INVALID_PRODUCER_EPOCH, which producers know from partitions.
+        `version` is the `transaction.version` that the producer follows.
         """
+        ask = partial(self._end_transaction, claim, committed, version)
+        return await self._patiently(claim.transactional_id, ask, lambda ended: ended.error)
+
+    async def _end_transaction(self, claim: Claim, committed: bool, version: int) -> Ended:
+        def operation(shard: TransactionShard, token: Token, now_ms: int) -> Outcome:
+            return shard.end_transaction(claim, committed, version, fresh_id, token, now_ms)
+
+        fresh_id: int | None = None
+        reply = await self.call(claim.transactional_id, operation, object)
+        if isinstance(reply, NeedsProducerId):
+            fresh_id = await self._producer_ids.allocate()
+            reply = await self.call(claim.transactional_id, operation, object)
+        assert isinstance(reply, Ended)
+        return reply
+
+    async def look_up(self, claim: Claim, partitions: Partitions) -> Mapping[tuple[str, int], ErrorCode]:
+        """Whether the producer may write in its transaction, for each (topic, partition). Raises CoordinatorError."""
         verdicts = await self.call(
             claim.transactional_id,
             lambda shard, token, now_ms: shard.verify(claim, partitions, token, now_ms),
             Verdicts,
         )
-        fenced, invalid = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
-        return Verdicts({place: invalid if error is fenced else error for place, error in verdicts.errors.items()})
+        return verdicts.errors
+
+    async def verify(self, claim: Claim, partitions: Partitions) -> Mapping[tuple[str, int], ErrorCode]:
+        """As `look_up`, in the words of partitions: an epoch that has passed is INVALID_PRODUCER_EPOCH."""
+        return {place: _to_producer(error) for place, error in (await self.look_up(claim, partitions)).items()}
+
+    async def enroll(self, claim: Claim, partitions: Partitions) -> Mapping[tuple[str, int], ErrorCode]:
+        """Let partitions take part because the producer writes there (KIP-890); answers as `verify` does."""
+        error = _to_producer(await self.add_partitions(claim, partitions, EPOCH_PER_TRANSACTION))
+        return {(topic, index): error for topic, indexes in partitions.items() for index in indexes}
 
     async def _patiently(
         self, transactional_id: str, ask: Callable[[], Awaitable[R]], error_of: Callable[[R], int]
@@ -161,10 +185,12 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         transactional_id = decided.transactional_id
         try:
             epoch = self._shard(self.partition(transactional_id)).replica.log.leader_epoch
+            committed = decided.state is TransactionState.PREPARE_COMMIT
+            marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
             async with trio.open_nursery() as nursery:
                 for topic, indexes in decided.partitions.items():
                     for index in sorted(indexes):
-                        nursery.start_soon(self._mark, decided, topic, index, epoch)
+                        nursery.start_soon(self._mark, marker, topic, index)
             await self.call(
                 transactional_id, lambda shard, token, now_ms: shard.complete(decided, token, now_ms), type(None)
             )
@@ -176,11 +202,11 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
             if finished is not None:
                 finished.set()
 
-    async def _mark(self, decided: Transaction, topic: str, index: int, coordinator_epoch: int) -> None:
+    async def _mark(self, marker: Marker, topic: str, index: int) -> None:
         """Write the marker into one partition; return when it is on disk, or the partition is no more."""
         while (replica := self._replicas.get(topic, index)) is not None:
             try:
-                error = await self._write_marker(decided, replica, coordinator_epoch)
+                error = await self.write_marker(replica, marker)
             except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError, StoreError) as cause:
                 log.warning("marker not written partition=%s cause=%s, tried again", replica.key, cause)
                 await trio.sleep(MARKER_RETRY_MS / 1000)
@@ -190,28 +216,20 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
                 log.warning("marker refused partition=%s error=%s", replica.key, error.name)
             return
 
-    async def _write_marker(self, decided: Transaction, replica: Replica, coordinator_epoch: int) -> ErrorCode:
-        committed = decided.state is TransactionState.PREPARE_COMMIT
-        producer = Producer(decided.producer_id, decided.producer_epoch)
+    async def write_marker(self, replica: Replica, marker: Marker) -> ErrorCode:
+        """Write a marker into one partition; in a partition of offsets that makes them count, or not (KAFKA-17507).
+
+        The answer is an error where the log refuses it. Raises CoordinatorError, ReplicaOfflineError, ReplicaGoneError,
+        StoreError.
+        """
         if replica.key.topic == CONSUMER_OFFSETS:
-            return await self._groups.end_transaction(
-                replica.key.index, producer, committed=committed, coordinator_epoch=coordinator_epoch
-            )
-        await replica.ensure_open()
-        marker = end_transaction_marker(
-            committed=committed,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            timestamp_ms=self._env.wall_ms(),
-        )
-        result, ticket = replica.append(memoryview(marker), AppendOrigin.COORDINATOR)
-        if isinstance(result, Rejected):
-            return result.error
-        if ticket is not None:
-            await ticket.wait()
-        return ErrorCode.NONE
+            return await self._groups.end_transaction(replica.key.index, marker)
+        return await write_marker(replica, marker, self._env.wall_ms())
 
 
 def _itself(error: ErrorCode) -> int:
     return error
+
+
+def _to_producer(error: ErrorCode) -> ErrorCode:
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error

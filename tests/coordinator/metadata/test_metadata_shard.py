@@ -239,7 +239,11 @@ class TestBrokers:
     def test_the_first_broker_founds_the_cluster(self):
         shard = ShardUnderTest()
         assert shard.image.cluster_id == "a-cluster"
-        assert shard.image.features.finalized == {"group.version": 1, "metadata.version": 30}
+        assert shard.image.features.finalized == {
+            "group.version": 1,
+            "metadata.version": 30,
+            "transaction.version": 2,
+        }
         assert shard.image.features.epoch > 0
         assert shard.image.brokers[1].listeners["PLAINTEXT"].port == 9092
         assert shard.image.brokers[1].is_active

@@ -4,16 +4,18 @@ A model of two partitions stands beside the shard. It takes a batch if its guard
 marker when the runtime would write one. After each step the world compares the state with its replay.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from transaction_world import World
 
+from coordinator.shard import Outcome
 from coordinator.transactions.add import Claim
 from coordinator.transactions.config import TransactionConfig
-from coordinator.transactions.init import NeedsProducerId
+from coordinator.transactions.init import LAST_EPOCH, NeedsProducerId
+from coordinator.transactions.records import transaction_record
 from coordinator.transactions.state import PREPARED, TransactionState
 from wire.errors import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
@@ -21,13 +23,14 @@ from wire.messages.init_producer_id import InitProducerIdRequest
 TIMEOUT_MS = 10_000
 CONFIG = TransactionConfig(transaction_remove_expired_transaction_cleanup_interval_ms=10**9)
 TOPIC = "data"
-numbers, indexes = st.integers(0, 2), st.integers(0, 1)
+numbers, indexes, versions = st.integers(0, 2), st.integers(0, 1), st.sampled_from([0, 2])
 
 
 @dataclass
 class Producer:
     pid: int = -1
     epoch: int = -1
+    version: int = 0
     begun: int = 0
     """How many transactions it has begun; with pid and epoch, the name of the one that is going on."""
     added: set[int] = field(default_factory=set)
@@ -55,9 +58,29 @@ class TransactionMachine(RuleBasedStateMachine):
         self.highest = {}
         self.outcomes = {}
 
+    @initialize(
+        level=st.integers(0, 2), versions=st.tuples(*[st.sampled_from([0, 2])] * 3), epochs_left=st.integers(1, 9)
+    )
+    def begin(self, level, versions, epochs_left):
+        """Producers of either version, in a cluster of any level, and few epochs before the next producer id."""
+        self.world.level = level
+        for producer, version in zip(self.producers, versions, strict=True):
+            producer.version = version
+        self.init(0, False)
+        held = replace(self.current(), producer_epoch=LAST_EPOCH - epochs_left)
+        self.world.apply(Outcome([transaction_record(held, level)]))
+        self.producers[0].epoch = self.highest[held.producer_id] = held.producer_epoch
+
     def call(self, operation, *arguments):
         _, (reply,) = self.world.apply(operation(*arguments, self.world.token(), self.world.now_ms))
         return reply.value
+
+    def call_with_ids(self, operation, *arguments):
+        reply = self.call(operation, *arguments, None)
+        if isinstance(reply, NeedsProducerId):
+            self.next_pid += 1
+            reply = self.call(operation, *arguments, self.next_pid)
+        return reply
 
     def claim(self, producer):
         return Claim("t", producer.pid, producer.epoch)
@@ -77,55 +100,84 @@ class TransactionMachine(RuleBasedStateMachine):
             producer_id=producer.pid if claims else -1,
             producer_epoch=producer.epoch if claims else -1,
         )
-        reply = self.call(self.world.shard.init_producer_id, request, None)
-        if isinstance(reply, NeedsProducerId):
-            self.next_pid += 1
-            reply = self.call(self.world.shard.init_producer_id, request, self.next_pid)
+        reply = self.call_with_ids(self.world.shard.init_producer_id, request)
         if not reply.error_code:
+            assert reply.producer_epoch <= LAST_EPOCH, "an epoch that is kept for fencing"
             assert reply.producer_epoch >= self.highest.get(reply.producer_id, 0), "an epoch was given twice"
             assert claims or reply.producer_epoch > self.highest.get(reply.producer_id, -1), "the same epoch for two"
             self.highest[reply.producer_id] = reply.producer_epoch
-            self.producers[number] = Producer(reply.producer_id, reply.producer_epoch)
+            self.producers[number] = Producer(reply.producer_id, reply.producer_epoch, producer.version)
 
     @rule(number=numbers, index=indexes)
     def add(self, number, index):
-        producer = self.producers[number]
+        self.adds(self.producers[number], index)
+
+    def adds(self, producer, index):
         before = self.current()
-        error = self.call(self.world.shard.add_partitions, self.claim(producer), {TOPIC: frozenset({index})})
+        places = {TOPIC: frozenset({index})}
+        error = self.call(self.world.shard.add_partitions, self.claim(producer), places, producer.version)
         if error is ErrorCode.NONE:
             self.must_own(producer)
             if before.state is not TransactionState.ONGOING:
                 producer.begun += 1
                 producer.added = set()
             producer.added.add(index)
+        return error
 
     @rule(number=numbers, index=indexes)
     def write(self, number, index):
-        """Ask, and write if the coordinator agrees; a batch of a transaction that is open here is not asked about."""
+        """Ask, and write if the coordinator agrees; a batch of a transaction that is open here is not asked about.
+
+        What version 2 asks is to take part.
+        """
         producer, partition = self.producers[number], self.partitions[index]
         if producer.epoch < partition.epochs.get(producer.pid, -1) or producer.pid < 0:
             return
         known = partition.open.get(producer.pid)
         if known is None or known[0] != producer.epoch:
-            verdicts = self.call(self.world.shard.verify, self.claim(producer), {TOPIC: frozenset({index})})
-            if verdicts.errors[TOPIC, index]:
+            if producer.version == 2:
+                error = self.adds(producer, index)
+            else:
+                verdicts = self.call(self.world.shard.verify, self.claim(producer), {TOPIC: frozenset({index})})
+                error = verdicts.errors[TOPIC, index]
+            if error:
                 return
             self.must_own(producer)
             assert index in producer.added, "a partition that was never added"
             partition.open[producer.pid] = (producer.epoch, self.world.now_ms, producer.transaction)
         partition.epochs[producer.pid] = producer.epoch
 
-    @rule(number=numbers, committed=st.booleans())
-    def end(self, number, committed):
+    @rule(number=numbers, committed=st.booleans(), lost=st.booleans())
+    def end(self, number, committed, lost):
+        """The reply may be lost on its way; then the producer asks again, or for the opposite."""
         producer = self.producers[number]
         before = self.current()
-        error = self.call(self.world.shard.end_transaction, self.claim(producer), committed)
-        if error is ErrorCode.NONE:
-            self.must_own(producer)
+        operation, claim = self.world.shard.end_transaction, self.claim(producer)
+        ended = self.call_with_ids(operation, claim, committed, producer.version)
+        if ended.error is ErrorCode.NONE:
             outcome = self.outcomes.setdefault(producer.transaction, committed)
             assert outcome is committed, "two outcomes"
-        elif before is not None and before.state in PREPARED and error is ErrorCode.CONCURRENT_TRANSACTIONS:
-            assert (before.state is TransactionState.PREPARE_COMMIT) is committed
+            if producer.version == 2:
+                self.goes_on(producer, before, ended, lost)
+            else:
+                self.must_own(producer)
+        elif before is not None and before.state in PREPARED and ended.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+            ahead = producer.version == 2 and before.producer_epoch == producer.epoch
+            assert ahead or (before.state is TransactionState.PREPARE_COMMIT) is committed
+
+    def goes_on(self, producer, before, ended, lost):
+        """With a producer id and epoch that nobody else was given; an answer to a retry is the first answer."""
+        current = self.current()
+        next_one = (current.next_producer_id, 0) if current.next_producer_id >= 0 else None
+        given = (ended.producer_id, ended.producer_epoch)
+        assert given in (next_one, (current.producer_id, current.producer_epoch))
+        assert ended.producer_epoch <= LAST_EPOCH, "an epoch that is kept for fencing"
+        if (before.producer_id, before.producer_epoch) == (producer.pid, producer.epoch):
+            assert ended.producer_epoch > self.highest.get(ended.producer_id, -1), "the same epoch for two"
+        self.highest[ended.producer_id] = max(ended.producer_epoch, self.highest.get(ended.producer_id, 0))
+        if not lost:
+            producer.pid, producer.epoch = given
+            producer.begun, producer.added = 0, set()
 
     def must_own(self, producer):
         current = self.current()
@@ -142,7 +194,9 @@ class TransactionMachine(RuleBasedStateMachine):
             pass
 
     def mark(self, partition, decided):
-        assert decided.producer_epoch >= partition.epochs.get(decided.producer_id, -1), "a marker behind its producer"
+        seen = partition.epochs.get(decided.producer_id, -1)
+        begun = decided.producer_id in partition.open
+        assert decided.producer_epoch >= seen + (begun and decided.version == 2), "a marker behind its producer"
         partition.epochs[decided.producer_id] = decided.producer_epoch
         ended = partition.open.pop(decided.producer_id, None)
         if ended is None:

@@ -10,6 +10,7 @@ from transaction_world import World
 
 from coordinator.transactions.add import Claim, Verdicts
 from coordinator.transactions.config import TransactionConfig
+from coordinator.transactions.end import Ended
 from coordinator.transactions.init import NeedsProducerId
 from coordinator.transactions.records import decode_id, decode_transaction
 from wire.errors import ErrorCode
@@ -35,6 +36,7 @@ class Script:
 
     def __init__(self):
         self.world = World(TransactionConfig(**CONFIG))
+        self.version = 0
         self.producers: dict[str, Producer] = {}
         self.next_pid = 100
 
@@ -71,6 +73,12 @@ class Script:
         self.world = World(TransactionConfig(**CONFIG | {key: int(value) for key, value in options.items()}))
         return ["ok"]
 
+    def do_version(self, words, options):
+        """What producers follow from now on, and with `level=` what the cluster has finalized."""
+        self.version = int(words[0])
+        self.world.level = int(options.get("level", self.version))
+        return ["ok"]
+
     def do_init(self, names, options):
         producer = self.producer(names[0], options)
         claimed = "claim" in names
@@ -92,7 +100,8 @@ class Script:
 
     def do_add(self, names, options):
         producer = self.producer(names[0], options)
-        return self.call(producer.name, self.world.shard.add_partitions, producer.claim(), places(names[1:]))[0]
+        operation = self.world.shard.add_partitions
+        return self.call(producer.name, operation, producer.claim(), places(names[1:]), self.version)[0]
 
     def do_verify(self, names, options):
         producer = self.producer(names[0], options)
@@ -106,7 +115,15 @@ class Script:
 
     def end(self, names, options, committed):
         producer = self.producer(names[0], options)
-        return self.call(producer.name, self.world.shard.end_transaction, producer.claim(), committed)[0]
+        operation, asked = self.world.shard.end_transaction, (producer.claim(), committed, self.version)
+        lines, reply = self.call(producer.name, operation, *asked, None)
+        if isinstance(reply, NeedsProducerId):
+            self.next_pid += 1
+            more, reply = self.call(producer.name, operation, *asked, self.next_pid)
+            lines += more
+        if not reply.error and reply.producer_id >= 0 and "lost" not in names:
+            producer.pid, producer.epoch = reply.producer_id, reply.producer_epoch
+        return lines
 
     def do_finish(self, _, __):
         return self.later(self.world.finish())
@@ -126,7 +143,7 @@ class Script:
         from coordinator.transactions.records import transaction_record
 
         held = self.world.shard._table.transactions[words[0]]
-        self.world.apply(Outcome([transaction_record(replace(held, producer_epoch=int(words[1])))]))
+        self.world.apply(Outcome([transaction_record(replace(held, producer_epoch=int(words[1])), self.world.level)]))
         return ["ok"]
 
     def do_describe(self, names, _):
@@ -153,7 +170,10 @@ def show_record(record):
     one = decode_transaction(name, record.value)
     where = " ".join(f"{topic}:{'+'.join(map(str, sorted(indexes)))}" for topic, indexes in one.partitions.items())
     head = f"write {name} {one.state.label} pid={one.producer_id} epoch={one.producer_epoch} timeout={one.timeout_ms}"
-    return f"{head} start={one.start_ms} updated={one.updated_ms} [{where}]"
+    rotation = f" next={one.next_producer_id}" if one.next_producer_id >= 0 else ""
+    rotated = f" previous={one.previous_producer_id}" if one.previous_producer_id not in (-1, one.producer_id) else ""
+    followed = f" version={one.version}" if one.version else ""
+    return f"{head} start={one.start_ms} updated={one.updated_ms} [{where}]{followed}{rotation}{rotated}"
 
 
 def show(value):
@@ -167,6 +187,10 @@ def show(value):
             f"{one.transactional_id} {one.producer_id} {one.transaction_state}" for one in value.transaction_states
         ]
         return f"{listed} unknown={list(value.unknown_state_filters)}"
+    if isinstance(value, Ended) and not value.error and value.producer_id >= 0:
+        return f"pid={value.producer_id} epoch={value.producer_epoch}"
+    if isinstance(value, Ended):
+        return value.error.name
     if isinstance(value, ErrorCode):
         return value.name
     return str(value)

@@ -26,9 +26,11 @@ class World:
     config: TransactionConfig = field(default_factory=TransactionConfig)
     now_ms: int = 1000
     log: list[ShardRecord] = field(default_factory=list)
+    level: int = 0
+    """The finalized transaction.version."""
 
     def __post_init__(self):
-        self.shard = TransactionShard(self.config)
+        self.shard = TransactionShard(self.config, lambda: self.level)
         self.tokens = 0
         self.waiting: set[Token] = set()
         self.decided = []
@@ -55,7 +57,7 @@ class World:
         return list(outcome.records), list(outcome.replies)
 
     def rebuild(self, log) -> TransactionShard:
-        shard = TransactionShard(self.config)
+        shard = TransactionShard(self.config, lambda: self.level)
         for record in log:
             shard.replay(record, self.now_ms)
         return shard

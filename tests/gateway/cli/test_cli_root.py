@@ -13,6 +13,7 @@ from gateway.cli.main import COMMANDS, cli, version
 HELP_CASES = [[], *[[name] for name in COMMANDS]]
 HELP_CASES += [["topics", name] for name in ("list", "create", "describe", "alter", "delete")]
 HELP_CASES += [["groups", name] for name in ("list", "describe", "delete", "reset-offsets")]
+HELP_CASES += [["transactions", name] for name in ("list", "describe", "describe-producers", "abort", "find-hanging")]
 
 
 @pytest.mark.parametrize("path", HELP_CASES, ids=" ".join)

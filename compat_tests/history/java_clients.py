@@ -1,0 +1,82 @@
+"""The Java client as `workers` want it: transaction.version 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compat_tests.history.workers import PARTITIONS, TOPIC, ClientError
+from compat_tests.java_clients import JavaConsumer, JavaError, JavaProducer, JavaVm
+
+
+class Transactional:
+    """A producer with a transactional id; making one fences its predecessor. Raises ClientError."""
+
+    def __init__(self, java: JavaVm, bootstrap: str, transactional_id: str) -> None:
+        settings = {"transaction_timeout_ms": "8000", "reconnect_backoff_max_ms": "200", "max_block_ms": "30000"}
+        self._producer = JavaProducer(java, bootstrap, transactional_id, **settings)
+        self._sent: list[Any] = []
+        try:
+            self._once(self._producer.init)
+        except ClientError:
+            self._producer.close()
+            raise
+
+    def begin(self) -> None:
+        self._sent = []
+        self._once(self._producer.begin)
+
+    def send(self, partition: int, value: str) -> None:
+        self._sent.append(self._once(lambda: self._producer.send(TOPIC, partition, value)))
+
+    def sent_offsets(self) -> list[int | None]:
+        return [self._once(lambda sent=sent: self._producer.offset_of(sent)) for sent in self._sent]
+
+    def commit(self) -> None:
+        self._once(lambda: self._producer.end(committed=True))
+
+    def abort(self) -> None:
+        self._once(lambda: self._producer.end(committed=False))
+
+    def close(self) -> None:
+        self._producer.close()
+
+    @staticmethod
+    def _once(call: Any) -> Any:
+        try:
+            return call()
+        except JavaError as error:
+            raise ClientError(str(error)) from error
+
+
+class Plain:
+    """An idempotent producer. Raises ClientError."""
+
+    def __init__(self, java: JavaVm, bootstrap: str) -> None:
+        self._producer = JavaProducer(java, bootstrap, None, reconnect_backoff_max_ms="200")
+
+    def send(self, partition: int, value: str) -> int:
+        try:
+            return self._producer.offset_of(self._producer.send(TOPIC, partition, value))
+        except JavaError as error:
+            raise ClientError(str(error)) from error
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+class Reading:
+    """A read_committed consumer of all partitions from the beginning. Raises ClientError."""
+
+    def __init__(self, java: JavaVm, bootstrap: str) -> None:
+        settings = {"isolation_level": "read_committed", "reconnect_backoff_max_ms": "200", "max_poll_records": "200"}
+        self._consumer = JavaConsumer(java, bootstrap, **settings)
+        self._consumer.assign_from_beginning(TOPIC, PARTITIONS)
+
+    def poll(self) -> list[tuple[int, int, str]]:
+        try:
+            return self._consumer.poll()
+        except JavaError as error:
+            raise ClientError(str(error)) from error
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -1,0 +1,197 @@
+"""`odradek transactions`: transactional ids of any Kafka, who writes to a partition, and what hangs (KIP-664)."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying
+from gateway.cli.errors import CliError
+from gateway.cli.group_offsets import TopicChoice
+from gateway.cli.hanging import find_hanging, named_partitions, open_producers
+from gateway.cli.options import Duration, connection_options, json_option
+from gateway.cli.output import emit_json, note, table
+
+LONGEST_TRANSACTION: Final = "PT15M"
+PRODUCER: Final = ("topic", "partition", "producer_id", "epoch", "coordinator_epoch")
+
+
+@click.group(
+    epilog="\b\nExamples:\n  odradek transactions list --state Ongoing\n  odradek transactions find-hanging\n"
+    "  odradek transactions abort payments:3 --start-offset 1200"
+)
+def transactions() -> None:
+    """List and describe transactions, find and end those that hang."""
+
+
+@transactions.command("list", epilog="\b\nExample:\n  odradek transactions list --longer-than PT1M")
+@click.option("--state", "states", multiple=True, help="Only in this state, e.g. Ongoing or Empty. Repeatable.")
+@click.option("--producer-id", "producer_ids", type=int, multiple=True, help="Only of this producer id. Repeatable.")
+@click.option("--longer-than", type=Duration(), help="Only transactions that have lasted longer, e.g. PT5M.")
+@click.option("--pattern", help="Only ids that this regular expression matches as a whole (from Kafka 4.1 on).")
+@json_option
+@connection_options
+def list_transactions(target: Target, *, as_json: bool, **filters: Any) -> None:  # noqa: ANN401 - click's options
+    """Print transactional ids with coordinator, producer id and state."""
+    with open_admin(target) as admin:
+        found = _listed(target, admin, **filters)
+    rows = sorted((each.transactional_id, broker, each.producer_id, each.state.value) for broker, each in found)
+    _print(("transactional_id", "coordinator", "producer_id", "state"), rows, as_json=as_json)
+
+
+def _listed(
+    target: Target,
+    admin: Admin,
+    *,
+    states: Sequence[str],
+    producer_ids: Sequence[int],
+    longer_than: int | None,
+    pattern: str | None,
+) -> list[tuple[int, Any]]:
+    by_broker = retrying(
+        target,
+        lambda: admin.list_transactions(
+            state_filters=list(states) or None,
+            producer_id_filters=list(producer_ids) or None,
+            duration_filter_ms=longer_than,
+            transactional_id_pattern=pattern,
+        ),
+    )
+    return [(broker, each) for broker, listed in by_broker.items() for each in listed]
+
+
+@transactions.command("describe", epilog="\b\nExample:\n  odradek transactions describe payments-1 --json")
+@click.argument("ids", metavar="TRANSACTIONAL_ID...", nargs=-1, required=True)
+@json_option
+@connection_options
+def describe(target: Target, *, ids: Sequence[str], as_json: bool) -> None:
+    """Show an id's producer, state, and the partitions that take part in its transaction."""
+    with open_admin(target) as admin:
+        described = retrying(target, lambda: admin.describe_transactions(list(ids)))
+    rows = [_described(name, described[name]) for name in ids]
+    if as_json:
+        emit_json(rows)
+        return
+    keys = ("transactional_id", "coordinator", "producer_id", "epoch", "state", "timeout_ms", "started", "partitions")
+    shown = [[",".join(row[key]) if key == "partitions" else row[key] for key in keys] for row in rows]
+    table([_header(key) for key in keys], shown)
+
+
+def _described(name: str, found: Any) -> dict[str, Any]:  # noqa: ANN401 - kafka-python's tuple
+    return {
+        "transactional_id": name,
+        "coordinator": found.coordinator_id,
+        "producer_id": found.producer_id,
+        "epoch": found.producer_epoch,
+        "state": found.state.value,
+        "timeout_ms": found.transaction_timeout_ms,
+        "started": _moment(found.transaction_start_time_ms),
+        "partitions": [f"{tp.topic}-{tp.partition}" for tp in sorted(found.topic_partitions)],
+    }
+
+
+def _moment(timestamp_ms: int) -> str | None:
+    if timestamp_ms < 0:
+        return None
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@transactions.command(
+    "describe-producers", epilog="\b\nExample:\n  odradek transactions describe-producers payments:0,3"
+)
+@click.argument("places", metavar="TOPIC[:PARTITION,...]...", nargs=-1, required=True, type=TopicChoice())
+@json_option
+@connection_options
+def describe_producers(target: Target, *, places: Sequence[tuple[str, tuple[int, ...]]], as_json: bool) -> None:
+    """Show the producers that a partition knows, and where an open transaction begins."""
+    with open_admin(target) as admin:
+        wanted = named_partitions(target, admin, places)
+        found = retrying(target, lambda: admin.describe_producers(wanted))
+    rows = [_producer(tp, each) for tp in sorted(found) for each in found[tp].active_producers]
+    _print((*PRODUCER, "last_sequence", "last_write", "open_since"), rows, as_json=as_json)
+
+
+def _producer(place: TopicPartition, found: Any) -> Sequence[Any]:  # noqa: ANN401 - kafka-python's tuple
+    whose = (*place, found.producer_id, found.producer_epoch, found.coordinator_epoch)
+    last_write, since = _moment(found.last_timestamp), _offset(found.current_transaction_start_offset)
+    return (*whose, found.last_sequence, last_write, since)
+
+
+def _offset(offset: int) -> int | None:
+    return offset if offset >= 0 else None
+
+
+@transactions.command("abort", epilog="\b\nExample:\n  odradek transactions abort payments:3 --start-offset 1200")
+@click.argument("place", metavar="TOPIC:PARTITION", type=TopicChoice())
+@click.option("--start-offset", type=int, help="Where the transaction begins, as find-hanging says.")
+@click.option("--producer-id", type=int, help="Instead: whose transaction it is, with --epoch.")
+@click.option("--epoch", type=int, help="The producer's epoch.")
+@click.option("--coordinator-epoch", type=int, default=0, show_default=True, help="What the marker is to say.")
+@connection_options
+def abort(
+    target: Target,
+    *,
+    place: tuple[str, tuple[int, ...]],
+    start_offset: int | None,
+    producer_id: int | None,
+    epoch: int | None,
+    coordinator_epoch: int,
+) -> None:
+    """Write an abort marker into a partition where a transaction hangs, so that readers get on.
+
+    Only for transactions that no coordinator knows: all others end by themselves.
+    """
+    if len(place[1]) != 1:
+        raise click.UsageError("name one partition, as TOPIC:PARTITION")
+    if (start_offset is None) == (producer_id is None) or (producer_id is None) != (epoch is None):
+        raise click.UsageError("give either --start-offset, or --producer-id with --epoch")
+    with open_admin(target) as admin:
+        [partition] = named_partitions(target, admin, [place])
+        if start_offset is not None:
+            found = [one for _, one in open_producers(target, admin, [partition]) if one.start_offset == start_offset]
+            if not found:
+                raise CliError(f"no transaction is open in {place[0]}-{place[1][0]} since offset {start_offset}")
+            producer_id, epoch = found[0].producer_id, found[0].epoch
+            coordinator_epoch = max(found[0].coordinator_epoch, 0)
+        spec = library().admin.AbortTransactionSpec(partition, producer_id, epoch, coordinator_epoch)
+        retrying(target, lambda: admin.abort_transaction(spec))
+    note(f"the transaction of producer {producer_id} in {place[0]}-{place[1][0]} is aborted")
+
+
+@transactions.command("find-hanging", epilog="\b\nExample:\n  odradek transactions find-hanging --topic payments")
+@click.option(
+    "--topic", "places", type=TopicChoice(), multiple=True, help="Only here. Repeatable. Default: everywhere."
+)
+@click.option(
+    "--older-than",
+    type=Duration(),
+    default=LONGEST_TRANSACTION,
+    show_default=True,
+    help="Only transactions without a write for so long; transaction.max.timeout.ms of the brokers is right.",
+)
+@json_option
+@connection_options
+def find_hanging_command(
+    target: Target, *, places: Sequence[tuple[str, tuple[int, ...]]], older_than: int, as_json: bool
+) -> None:
+    """Find transactions that are open in a partition and that no coordinator knows to be so."""
+    with open_admin(target) as admin:
+        now_ms = round(datetime.now(UTC).timestamp() * 1000)
+        found = find_hanging(target, admin, places, now_ms - older_than)
+    rows = [
+        (*place, one.producer_id, one.epoch, one.coordinator_epoch, one.start_offset, _moment(one.last_write_ms))
+        for place, one in found
+    ]
+    _print((*PRODUCER, "start_offset", "last_write"), rows, as_json=as_json)
+
+
+def _print(keys: Sequence[str], rows: Sequence[Sequence[Any]], *, as_json: bool) -> None:
+    if as_json:
+        emit_json([dict(zip(keys, row, strict=True)) for row in rows])
+    else:
+        table([_header(key) for key in keys], rows)
+
+
+def _header(key: str) -> str:
+    return key.upper().replace("_", " ")
