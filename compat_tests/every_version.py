@@ -20,7 +20,7 @@ from wire.messages.create_partitions import CreatePartitionsRequest, CreateParti
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.describe_groups import DescribeGroupsRequest
@@ -56,6 +56,8 @@ from wire.schema import Message, Struct
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 TOPIC, BROKER_RESOURCE = 2, 4
+NO_TOPIC = UUID(int=0x77)
+"""An id that no topic has."""
 TIMESTAMP_MS = 1_700_000_000_000
 
 DIFFERS_BY_NATURE = frozenset(
@@ -111,6 +113,11 @@ class Stage:
     def __init__(self, wire: Wire, name: str, node_id: str) -> None:
         self.wire, self.name, self.node_id = wire, name, node_id
         self.group = f"{name}-group"
+        self.ids: dict[str, UUID] = {}
+
+    def id_of(self, topic: str) -> UUID:
+        """The id of a topic that `topic` made; one that nobody has for any other."""
+        return self.ids.get(topic, NO_TOPIC)
 
     def topic(self, suffix: str = "", partitions: int = 2, configs: Mapping[str, str] = {}) -> str:
         """Create a topic and wait until it has leaders."""
@@ -121,9 +128,10 @@ class Stage:
         assert created.topics[0].error_code == 0, created
         asked = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
         for _ in range(200):
-            (found,) = self.wire.call(ApiKey.METADATA, 9, asked).topics
+            (found,) = self.wire.call(ApiKey.METADATA, 12, asked).topics
             led = found.error_code == 0 and all(part.leader_id >= 0 for part in found.partitions)
             if led and self._serves(name, partitions):
+                self.ids[name] = found.topic_id
                 return name
             time.sleep(0.05)
         raise AssertionError(f"{name} got no leaders")
@@ -144,7 +152,7 @@ class Stage:
     def produce(self, topic: str, version: int, acks: int = -1) -> Any:
         batch = build_batch([SimpleRecord(b"k", b"v%d" % n, TIMESTAMP_MS + n) for n in range(3)])
         parts = (PartitionProduceData(index=0, records=memoryview(batch)),)
-        data = (TopicProduceData(name=topic, partition_data=parts),)
+        data = (TopicProduceData(name=topic, topic_id=self.id_of(topic), partition_data=parts),)
         return self.wire.call(ApiKey.PRODUCE, version, ProduceRequest(acks=acks, timeout_ms=9000, topic_data=data))
 
     def coordinator(self) -> None:
@@ -174,7 +182,8 @@ class Stage:
     def commit(self, topic: str, version: int = 5) -> Any:
         part = OffsetCommitRequestPartition(partition_index=0, committed_offset=2, committed_metadata="note")
         request = OffsetCommitRequest(
-            group_id=self.group, topics=(OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
+            group_id=self.group,
+            topics=(OffsetCommitRequestTopic(name=topic, topic_id=self.id_of(topic), partitions=(part,)),),
         )
         return self.wire.call(ApiKey.OFFSET_COMMIT, version, request)
 
@@ -236,30 +245,13 @@ def _produce(stage: Stage, version: int) -> Iterator[Any]:
     yield stage.produce(topic, version)
     yield stage.produce(topic, version, acks=1)
     yield stage.produce(topic, version, acks=7)
-
-
-@script(ApiKey.FETCH)
-def _fetch(stage: Stage, version: int) -> Iterator[Any]:
-    topic = stage.filled()
-    for partition, offset in ((0, 0), (0, 3), (0, 99), (1, 0)):
-        part = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-        for isolation in (0, 1):
-            yield stage.wire.call(
-                ApiKey.FETCH,
-                version,
-                FetchRequest(
-                    max_wait_ms=10,
-                    min_bytes=1,
-                    isolation_level=isolation,
-                    topics=(FetchTopic(topic=topic, partitions=(part,)),),
-                ),
-            )
+    yield stage.produce("not-there", version)
 
 
 @script(ApiKey.LIST_OFFSETS)
 def _list_offsets(stage: Stage, version: int) -> Iterator[Any]:
     topic = stage.filled()
-    special = [LATEST, EARLIEST, *([MAX_TIMESTAMP] if version >= 7 else []), *([-4] if version >= 8 else [])]
+    special = [LATEST, EARLIEST, *([MAX_TIMESTAMP] if version >= 7 else []), *([-4] if version >= 8 else []), -5, -6]
     for timestamp in (*special, TIMESTAMP_MS + 1, TIMESTAMP_MS + 99):
         part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         request = ListOffsetsRequest(
@@ -270,6 +262,12 @@ def _list_offsets(stage: Stage, version: int) -> Iterator[Any]:
 
 @script(ApiKey.METADATA)
 def _metadata(stage: Stage, version: int) -> Iterator[Any]:
+    if version >= 10:
+        topic = stage.topic("-by-id")
+        for asked in ((stage.id_of(topic), None), (NO_TOPIC, None), (stage.id_of(topic), "not-there")):
+            by_id = (MetadataRequestTopic(topic_id=asked[0], name=asked[1]),)
+            request = MetadataRequest(topics=by_id, allow_auto_topic_creation=False)
+            yield stage.wire.call(ApiKey.METADATA, version, request)
     for name in (stage.topic(), "not there", "not-there"):
         topics = (MetadataRequestTopic(name=name),)
         yield (
@@ -331,8 +329,11 @@ def _offset_fetch(stage: Stage, version: int) -> Iterator[Any]:
     topic = stage.topic()
     stage.commit(topic)
     if version >= 8:
-        named = (OffsetFetchRequestTopics(name=topic, partition_indexes=(0, 1)),)
-        for topics in (named, None):
+        named, unknown = [
+            (OffsetFetchRequestTopics(name=name, topic_id=stage.id_of(name), partition_indexes=(0, 1)),)
+            for name in (topic, "not-there")
+        ]
+        for topics in (named, None, unknown + named):
             groups = (OffsetFetchRequestGroup(group_id=stage.group, topics=topics),)
             yield stage.wire.call(ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(groups=groups))
         return
@@ -447,6 +448,10 @@ def _create_topics(stage: Stage, version: int) -> Iterator[Any]:
 def _delete_topics(stage: Stage, version: int) -> Iterator[Any]:
     names = (stage.topic(), "not-there")
     request = DeleteTopicsRequest(topic_names=names, timeout_ms=9000)
+    if version >= 6:
+        by_id = [DeleteTopicState(topic_id=topic_id) for topic_id in (stage.id_of(stage.topic("-by-id")), NO_TOPIC)]
+        by_name = [DeleteTopicState(name=name) for name in names]
+        request = DeleteTopicsRequest(topics=(*by_id, *by_name), timeout_ms=9000)
     yield _in_order(stage.wire.call(ApiKey.DELETE_TOPICS, version, request).responses)
 
 
@@ -523,7 +528,7 @@ def _by_group(items: Any) -> list[Any]:
 
 
 def _in_order(items: Any) -> list[Any]:
-    return sorted(items, key=lambda item: item.name)
+    return sorted(items, key=lambda item: item.name or "")
 
 
 def advertised() -> list[tuple[ApiKey, int]]:

@@ -165,7 +165,7 @@ class Transactional(NamedTuple):
             transactional_id=self.id,
             acks=-1,
             timeout_ms=9000,
-            topic_data=(TopicProduceData(name=topic, partition_data=data),),
+            topic_data=(TopicProduceData(name=topic, topic_id=self.stage.id_of(topic), partition_data=data),),
         )
 
         def first(answer: Any) -> int:
@@ -178,7 +178,7 @@ class Transactional(NamedTuple):
         request = TxnOffsetCommitRequest(
             **self.claim(),
             group_id=self.stage.group,
-            topics=(TxnOffsetCommitRequestTopic(name=topic, partitions=(part,)),),
+            topics=(TxnOffsetCommitRequestTopic(name=topic, topic_id=self.stage.id_of(topic), partitions=(part,)),),
             **fields,
         )
 

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from compat_tests import every_version_consumer_groups, every_version_security  # noqa: F401 - they register scripts
+from compat_tests import (
+    every_version_consumer_groups,  # noqa: F401 - they register scripts
+    every_version_fetch,  # noqa: F401
+    every_version_security,  # noqa: F401
+)
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import SCRIPTS, Stage, Wire, advertised, comparable
 from compat_tests.every_version_admin import config_resources_other_than_topics, levels_there_and_back

@@ -19,11 +19,14 @@ from compat_tests.every_version import Stage, Wire, comparable
 from compat_tests.every_version_transactions import Transactional, init
 from coordinator.groups.partitioner import partition_for
 from coordinator.transactions.records import decode_id
+from coordinator.transactions.version import FEATURE, HIGHEST
 from wire.api_keys import ApiKey
 from wire.headers import decode_response, encode_request
+from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.describe_transactions import DescribeTransactionsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from wire.records.batch import iter_headers
 from wire.records.reader import read_records
 from wire.stored.framing import decode_value
@@ -31,6 +34,7 @@ from wire.stored.transaction_records import TransactionLogValue
 
 Story = Callable[[Stage], Iterator[Any]]
 STATE_PARTITIONS = 50
+UPGRADE, DOWNGRADE = 1, 2
 
 
 def claimed(producer: Transactional, version: int = 5) -> Any:
@@ -220,6 +224,62 @@ def compare(comparison: Comparison, story: Story) -> None:
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_story(comparison: Comparison, story: Story) -> None:
     compare(comparison, story)
+
+
+@pytest.fixture(params=[0, 1], ids=lambda level: f"level {level}")
+def lowered(comparison: Comparison, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both clusters at a lower transaction.version, and back again afterwards."""
+    sides = [broker.bootstrap for broker in (comparison.odradek, comparison.kafka) if broker is not None]
+    try:
+        for bootstrap in sides:
+            set_level(bootstrap, request.param, DOWNGRADE)
+        yield
+    finally:
+        for bootstrap in sides:
+            set_level(bootstrap, HIGHEST, UPGRADE)
+
+
+def set_level(bootstrap: str, level: int, upgrade_type: int) -> None:
+    """Return when the level is in force: in Kafka the coordinator learns of it a little later."""
+    update = FeatureUpdateKey(feature=FEATURE, max_version_level=level, upgrade_type=upgrade_type)
+    known = ApiVersionsRequest(client_software_name="levels", client_software_version="1")
+    with Wire(bootstrap) as wire:
+        assert wire.call(ApiKey.UPDATE_FEATURES, 2, UpdateFeaturesRequest(feature_updates=(update,))).error_code == 0
+        while True:
+            finalized = wire.call(ApiKey.API_VERSIONS, 4, known).finalized_features
+            if {each.name: each.max_version_level for each in finalized}.get(FEATURE, 0) == level:
+                return
+
+
+def what_the_coordinator_does_by_itself(stage: Stage) -> Iterator[Any]:
+    """Fencing, a time-out, and the records of both, for clients that heed the level."""
+    topic = stage.topic()
+    fenced = Transactional.begin(stage, "-fenced")
+    yield fenced.add(3, topic, 0)
+    yield fenced.produce(11, topic)
+    given = taken_up(fenced)
+    yield given
+    yield fenced.end(4, True)
+    yield claimed(fenced)
+    successor = fenced.after(given)
+    yield successor.add(3, topic, 0)
+    yield successor.end(4, True)
+    yield successor.described()
+    slow = Transactional.begin(stage, "-slow")
+    slow = slow.after(init(stage, 5, slow.id, transaction_timeout_ms=300))
+    yield slow.add(3, topic, 0)
+    until_aborted(slow)
+    yield slow.described()
+    yield slow.end(4, False)
+    yield claimed(slow)
+    yield slow.described()
+    yield [list(state_records(stage, each)) for each in (fenced, slow)]
+
+
+@pytest.mark.usefixtures("lowered")
+def test_a_lower_level(comparison: Comparison) -> None:
+    """What a request may do depends on its version, what the coordinator does by itself on the cluster's level."""
+    compare(comparison, what_the_coordinator_does_by_itself)
 
 
 LAST_EPOCH = 32_766

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from coordinator.metadata.image import MetadataImage
+from coordinator.metadata.image import MetadataImage, TopicImage
 from coordinator.metadata.settings import MetadataConfig
 from gateway.config import BrokerConfig
 from gateway.environment import Environment, ProductionEnvironment
@@ -35,6 +35,7 @@ from gateway.runtime.ticker import Ticker
 from gateway.runtime.transactions import TransactionCoordinator
 from gateway.server import Server
 from gateway.services import Services
+from partitions.fetch_sessions import FetchSessions
 from storage_backends.interface import Store
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
@@ -156,6 +157,9 @@ async def _join(
 
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
+    sessions = FetchSessions(
+        config.max_incremental_fetch_session_cache_slots, lambda: env.random.randrange(1, 2**31), config.partitions_max
+    )
 
     def published(before: MetadataImage, after: MetadataImage) -> None:
         settings.publish(after)
@@ -164,14 +168,22 @@ async def _join(
         if changed:
             janitor.wake(changed)
             cleaner.wake()
-        deleted = [name for name in before.topics_by_name if name not in after.topics_by_name]
+        deleted = [topic.name for topic in before.topics_by_name.values() if _is_gone(topic, after)]
         if deleted:
             groups.topics_deleted(deleted)
             transactions.topics_deleted(deleted)
 
     metadata.on_published = published
     await _start(metadata, advertised, config.rack)
-    return Services(env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, advertised)
+    return Services(
+        env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, sessions, advertised
+    )
+
+
+def _is_gone(topic: TopicImage, after: MetadataImage) -> bool:
+    """Whether a topic was deleted, though one of its name may have been created since."""
+    same_name = after.topic(topic.name)
+    return same_name is None or (same_name is not topic and same_name.topic_id != topic.topic_id)
 
 
 async def _start(metadata: MetadataService, advertised: dict[str, tuple[str, int]], rack: str | None) -> None:

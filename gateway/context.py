@@ -15,6 +15,9 @@ from wire.api_keys import ApiKey
 TURN_EVERY: Final = 500
 """How many of the things that a client listed are handled before others get a turn; it takes some milliseconds."""
 
+LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
+"""The isolation levels that a client may ask for, by number."""
+
 
 @dataclass(slots=True)
 class RequestContext:
@@ -42,9 +45,9 @@ class RequestContext:
     @staticmethod
     def isolation(level: int) -> Isolation:
         """The isolation level that a client asks for. Raises RequestRefusedError when it is none of the protocol's."""
-        if level not in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        if not 0 <= level < len(LEVELS):
             raise RequestRefusedError(f"there is no isolation level {level}")
-        return Isolation(level)
+        return LEVELS[level]
 
     @staticmethod
     async def let_others_go_on() -> None:

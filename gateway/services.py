@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.runtime.retention import RetentionJanitor
     from gateway.runtime.settings import LiveSettings
     from gateway.runtime.transactions import TransactionCoordinator
+    from partitions.fetch_sessions import FetchSessions
 
 
 @dataclass(slots=True)
@@ -39,6 +40,7 @@ class Services:
     transactions: TransactionCoordinator
     janitor: RetentionJanitor
     cleaner: LogCleaner
+    fetch_sessions: FetchSessions
     advertised: dict[str, tuple[str, int]]
     stopping: bool = False
 

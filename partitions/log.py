@@ -465,7 +465,7 @@ class PartitionLog:
         return refusal or self._epochs.end_of(leader_epoch, self._durable_end_offset)
 
     def _check_epoch(self, current_leader_epoch: int) -> Rejected | None:
-        if current_leader_epoch in (NO_LEADER_EPOCH, self._leader_epoch):
+        if current_leader_epoch == self._leader_epoch or current_leader_epoch < 0:  # any below 0 asks for no check
             return None
         older = current_leader_epoch < self._leader_epoch
         error = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH

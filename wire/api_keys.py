@@ -208,18 +208,15 @@ KAFKA_VERSIONS: dict[ApiKey, ServedVersions] = {
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Trap 1: 0-2 are advertised but refused. librdkafka 2.3 and older takes a minimum of 3 to mean that
     # the broker knows no message format 2 and silently stops compressing (KAFKA-18659).
-    # 13 needs topic ids (KIP-516).
-    ApiKey.PRODUCE: (0, 12),
+    # Trap 6: topic ids came in one step: Produce, Fetch and Metadata 13, DeleteTopics 6, OffsetCommit, OffsetFetch 10.
+    ApiKey.PRODUCE: (0, 13),
     # Trap 2: minimums stay as low as Kafka's, since old librdkafka asks for exact versions.
-    # From 13 on a fetch names topics by id.
-    ApiKey.FETCH: (4, 12),
-    # 10 adds a timeout for tiered storage, 11 another kind of offset.
-    ApiKey.LIST_OFFSETS: (1, 9),
-    # 13 belongs to the step that brings topic ids everywhere (trap 6).
-    ApiKey.METADATA: (0, 12),
-    # 10 names topics by id. kafka-go always sends 2 and 1 of these two (trap 22).
-    ApiKey.OFFSET_COMMIT: (2, 9),
-    ApiKey.OFFSET_FETCH: (1, 9),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.LIST_OFFSETS: (1, 11),
+    ApiKey.METADATA: (0, 13),
+    # kafka-go always sends 2 and 1 of these two (trap 22).
+    ApiKey.OFFSET_COMMIT: (2, 10),
+    ApiKey.OFFSET_FETCH: (1, 10),
     # Trap 22: kafka-go always sends version 0 of FindCoordinator, Heartbeat, LeaveGroup and SyncGroup.
     ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.JOIN_GROUP: (0, 9),
@@ -233,8 +230,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # 4 as well.
     ApiKey.API_VERSIONS: (0, 4),
     ApiKey.CREATE_TOPICS: (2, 7),
-    # 6 names topics by id.
-    ApiKey.DELETE_TOPICS: (1, 5),
+    ApiKey.DELETE_TOPICS: (1, 6),
     ApiKey.DELETE_RECORDS: (0, 2),
     # 6 is for two-phase commit and unstable in Kafka, too.
     ApiKey.INIT_PRODUCER_ID: (0, 5),

@@ -76,14 +76,14 @@ class DecoderSource(SourceWriter):
             self._sized(spec, kind, target, label)
 
     def _struct_field(self, spec: FieldSpec, cls: type[Struct], target: str) -> None:
-        # A nullable struct has a presence byte in front (KIP-893), also inside a tagged field.
+        # A nullable struct has a presence byte in front (KIP-893), also inside a tagged field, where 0 says null.
         if not (self.nullable(spec) and spec.type.struct is cls):
             self.emit(f"{target} = {self.struct(cls)}")
             return
         present = self.fresh("n")
         self._run.append(("b", present))
         self._flush()
-        self.indent(f"if {present} < 0:")
+        self.indent(f"if {present} {'<' if spec.tag is None else '<='} 0:")
         self.emit(f"{target} = None")
         self.dedent()
         self.indent("else:")

@@ -80,7 +80,7 @@ class EncoderSource(SourceWriter):
             return
         self._flush()
         self.indent(f"if {name} is None:")
-        self.emit(f"{self._out}.append(255)")
+        self.emit(f"{self._out}.append({255 if spec.tag is None else 0})")
         self.dedent()
         self.indent("else:")
         self._run.append(("b", "1"))
@@ -182,7 +182,9 @@ class EncoderSource(SourceWriter):
     def _known_tag(self, cls: type[Struct], spec: FieldSpec, value: str, tags: str) -> None:
         name, outer = self.fresh("v"), self._out
         self.emit(f"{name} = {value}.{spec.name}")
-        if spec.default == ():
+        if self.nullable(spec) and spec.type.struct is not None and spec.default is None:
+            self.indent("if True:")  # to Kafka its absence is an empty struct, so null must be said
+        elif spec.default == ():
             self.indent(f"if {name} is None or len({name}):")
         elif spec.default is None:
             self.indent(f"if {name} is not None:")

@@ -1,8 +1,10 @@
-"""OffsetFetch, versions 1 to 9: where a group is. From version 8 for several groups, whose pieces a handler joins.
+"""OffsetFetch, versions 1 to 10: where a group is. From version 8 for several groups, whose pieces a handler joins.
 
 With `require_stable` (from version 7, KIP-447) an offset that an open transaction would change is answered with
 UNSTABLE_OFFSET_COMMIT: whoever goes on from there would read again what that transaction is about to have read.
 """
+
+from uuid import UUID
 
 from coordinator.groups.consumer.commits import check_fetch
 from coordinator.groups.table import GroupTable
@@ -19,6 +21,7 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from wire.stored.group_records import OffsetCommitValue
+from wire.types import ZERO_UUID
 
 NO_OFFSET = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 """What an answer says where nothing is committed."""
@@ -67,10 +70,17 @@ def _topic(
     partitions = tuple(
         _unstable(index)
         if require_stable and table.offsets.is_pending(group_id, topic.name, index)
-        else _partition(index, offsets.get(index, NO_OFFSET))
+        else _partition(index, _of_topic(offsets.get(index, NO_OFFSET), topic.topic_id))
         for index in topic.partition_indexes
     )
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _of_topic(value: OffsetCommitValue, topic_id: UUID) -> OffsetCommitValue:
+    """The commit, unless it was made for another topic of that name; a zero id on either side is not known."""
+    if ZERO_UUID in (value.topic_id, topic_id) or value.topic_id == topic_id:
+        return value
+    return NO_OFFSET
 
 
 def _unstable(index: int) -> OffsetFetchResponsePartitions:

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from coordinator.configs.definition import ConfigValue
 from coordinator.configs.layers import BrokerLayers
 from coordinator.groups.config import GroupConfig
-from coordinator.groups.consumer.assignors import ASSIGNORS, KAFKAS_ASSIGNORS
+from coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
 from coordinator.groups.consumer.config import ConsumerGroupConfig
 from coordinator.transactions.config import TransactionConfig
 from gateway.config.errors import ConfigError
@@ -35,6 +35,7 @@ class BrokerConfig:
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
+    max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     producer_id_expiration_ms: int
     socket_request_max_bytes: int
@@ -44,6 +45,7 @@ class BrokerConfig:
     connection_max_in_flight_requests: int
     connection_write_timeout_ms: int
     drain_timeout_ms: int
+    partitions_max: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool
@@ -92,6 +94,7 @@ _SIMPLE: Final = {
     "fetch_max_bytes": "fetch.max.bytes",
     "max_connections": "max.connections",
     "max_connections_per_ip": "max.connections.per.ip",
+    "max_incremental_fetch_session_cache_slots": "max.incremental.fetch.session.cache.slots",
     "max_request_partition_size_limit": "max.request.partition.size.limit",
     "producer_id_expiration_ms": "producer.id.expiration.ms",
     "socket_request_max_bytes": "socket.request.max.bytes",
@@ -101,6 +104,7 @@ _SIMPLE: Final = {
     "connection_max_in_flight_requests": "odradek.connection.max.in.flight.requests",
     "connection_write_timeout_ms": "odradek.connection.write.timeout.ms",
     "drain_timeout_ms": "odradek.drain.timeout.ms",
+    "partitions_max": "odradek.partitions.max",
     "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",
     "log_cleaner_dedupe_buffer_size": "log.cleaner.dedupe.buffer.size",
     "log_cleaner_enable": "log.cleaner.enable",
@@ -185,10 +189,11 @@ def _consumer_group(layers: BrokerLayers) -> ConsumerGroupConfig:
     names = [field.name for field in fields(ConsumerGroupConfig)]
     values: dict[str, Any] = {name: layers.values[name.replace("_", ".")] for name in names}
     asked = [KAFKAS_ASSIGNORS.get(name, name) for name in _texts(layers, "group.consumer.assignors")]
-    unknown = [name for name in asked if name not in ASSIGNORS]
+    unknown = [name for name in asked if name not in ASSIGNOR_NAMES]
     if unknown:
         raise ConfigError(
-            f"group.consumer.assignors names {unknown[0]}; there are {', '.join(ASSIGNORS)}", "group.consumer.assignors"
+            f"group.consumer.assignors names {unknown[0]}; there are {', '.join(ASSIGNOR_NAMES)}",
+            "group.consumer.assignors",
         )
     values["group_consumer_assignors"] = tuple(dict.fromkeys(asked))
     values["group_coordinator_rebalance_protocols"] = _texts(layers, "group.coordinator.rebalance.protocols")

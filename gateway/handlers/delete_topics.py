@@ -1,4 +1,4 @@
-"""DeleteTopics (API 20), versions 1 to 5: delete topics and their data."""
+"""DeleteTopics (API 20), versions 1 to 6: delete topics and their data; from 6 by name or by id."""
 
 from typing import Final
 
@@ -6,7 +6,12 @@ from gateway.context import RequestContext
 from gateway.runtime.metadata import error_of_unavailable
 from gateway.runtime.shards import CoordinatorError
 from wire.errors import ErrorCode
-from wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 
 REQUEST: Final = DeleteTopicsRequest
 
@@ -20,7 +25,9 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
 
 
 def _refused(request: DeleteTopicsRequest, error: ErrorCode) -> DeleteTopicsResponse:
-    topics = [
-        DeletableTopicResult(name=name, error_code=error, error_message=error.message) for name in request.topic_names
+    asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
+    results = [
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=error.message)
+        for topic in asked
     ]
-    return DeleteTopicsResponse(responses=tuple(topics))
+    return DeleteTopicsResponse(responses=tuple(results))

@@ -1,130 +1,183 @@
-"""Fetch (API 1), versions 4 to 12, without sessions: the session id answered is always 0, which every client accepts.
+"""Fetch (API 1), versions 4 to 18: read on from offsets; in sessions (KIP-227), and by topic id from 13 (KIP-516).
 
 A fetch that finds less than `min_bytes` waits, watching the logs it asked for, and looks again the moment one of them
 grows, an answer turns into an error, or `max_wait_ms` is over. The bytes are lent by the stores and go to the socket as
 they are; the leases end when the reply is sent.
 
-Gaps: fetch sessions (KIP-227), topic ids (13+), follower fetches.
+Partitions of which the metadata says that they are not there stand last in the answer and do not hurry it, as in Kafka.
+What is read is looked up once: a topic that is deleted and created again while a fetch waits is not read by mistake.
+
+Gaps: follower fetches.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from gateway.context import TURN_EVERY, RequestContext
+from gateway.leader_hints import fetch_with_leaders
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
 from gateway.runtime.watch import Watcher
 from partitions.fetch import FetchBudget
-from partitions.results import FetchPlan, Rejected
+from partitions.fetch_sessions import Fetch, Wanted
+from partitions.results import FetchPlan, Isolation, Rejected
 from storage_backends.interface import ReadLease
 from wire.errors import ErrorCode
 from wire.messages.fetch import (
     AbortedTransaction,
-    FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
 )
 from wire.records.batch import iter_headers
+from wire.types import ZERO_UUID
 
 REQUEST: Final = FetchRequest
-TURN_EVERY: Final = 500
-"""After so many partitions others get a turn."""
+
+_Found = tuple[Wanted, Replica | None]
+"""A partition that is there; no replica when it belongs to another topic of the name than the session means."""
+_Answer = tuple[Wanted, PartitionData]
 
 
 async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     """Answer as soon as there is enough to read, an error to tell, or the time is up."""
-    env = ctx.services.env
-    deadline_ms = env.monotonic_ms() + max(request.max_wait_ms, 0)
-    watcher = Watcher()
-    watched: list[Replica] = []
-    try:
-        while True:
-            attempt = _Attempt(ctx, request, watcher, watched)
-            response = await attempt.run()
-            left_ms = deadline_ms - env.monotonic_ms()
-            if attempt.enough or left_ms <= 0 or ctx.services.stopping:
-                ctx.on_sent.extend(attempt.give_back)
-                return response
-            attempt.undo()
-            await watcher.wait(left_ms)
-    finally:
-        for replica in watched:
-            replica.unwatch(watcher)
+    services = ctx.services
+    isolation = ctx.isolation(request.isolation_level)
+    now_ms = services.env.monotonic_ms()
+    fetch = services.fetch_sessions.open(request, ctx.api_version, services.metadata.topic_name, now_ms)
+    found, missing = await _look_up(ctx, fetch)
+    reading = _Reading(ctx, request, isolation, found)
+    answers = await reading.read_until(now_ms + max(request.max_wait_ms, 0))
+    answers += missing
+    response = fetch.answer(answers, now_ms)
+    if not reading.failed:
+        return response
+    return fetch_with_leaders(response, ctx.api_version, services.metadata.image, ctx.listener)
 
 
-class _Attempt:
-    """One look at everything that the request asks for."""
+async def _look_up(ctx: RequestContext, fetch: Fetch) -> tuple[list[_Found], list[_Answer]]:
+    """What can be read, and the errors of what the metadata does not have."""
+    found: list[_Found] = []
+    missing: list[_Answer] = []
+    nameless: list[_Answer] = []
+    replicas = ctx.services.replicas
+    for number, wanted in enumerate(fetch.wanted, 1):
+        if not number % TURN_EVERY:
+            await ctx.let_others_go_on()
+        topic = wanted.topic
+        if topic is None:
+            nameless.append((wanted, _missing(wanted, ErrorCode.UNKNOWN_TOPIC_ID)))
+            continue
+        replica = replicas.get(topic, wanted.asked.partition)
+        if replica is None:
+            missing.append((wanted, _missing(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+        elif wanted.topic_id is ZERO_UUID or wanted.topic_id == replica.key.topic_id:
+            found.append((wanted, replica))
+        else:
+            found.append((wanted, None))
+    return found, nameless + missing
 
-    def __init__(self, ctx: RequestContext, request: FetchRequest, watcher: Watcher, watched: list[Replica]) -> None:
+
+def _missing(wanted: Wanted, error: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=wanted.asked.partition, error_code=error, high_watermark=-1, records=())
+
+
+class _Reading:
+    """One fetch as it looks, again and again, until there is enough. `failed`: a partition's answer is an error."""
+
+    def __init__(
+        self, ctx: RequestContext, request: FetchRequest, isolation: Isolation, found: Sequence[_Found]
+    ) -> None:
         self._ctx = ctx
-        self._request = request
-        self._isolation = ctx.isolation(request.isolation_level)
-        self._watcher = watcher
-        self._watched = watched
-        self._watching = bool(watched)
-        self._budget = FetchBudget(min(request.max_bytes, ctx.services.config.fetch_max_bytes))
-        self._failed = False
-        self._looked_at = 0
-        self.give_back: list[partial[None]] = []
+        self._isolation = isolation
+        self._found = found
+        self._max_bytes = min(request.max_bytes, ctx.services.config.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, max(self._max_bytes, 0))
+        self._watcher = Watcher()
+        self._watched: list[Replica] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._budget = FetchBudget(self._max_bytes)
+        self.failed = False
+        self._give_back: list[partial[None]] = []
+
+    async def read_until(self, deadline_ms: int) -> list[_Answer]:
+        """What is found; the leases are given back when the answer is sent."""
+        services = self._ctx.services
+        try:
+            while True:
+                answers = await self._look()
+                if self._is_enough or services.stopping:
+                    break
+                left_ms = deadline_ms - services.env.monotonic_ms()
+                if left_ms <= 0:
+                    break
+                self._undo()
+                await self._watcher.wait(left_ms)
+                self._begin()
+            self._ctx.on_sent.extend(self._give_back)
+            return answers
+        finally:
+            for replica in self._watched or ():
+                replica.unwatch(self._watcher)
 
     @property
-    def enough(self) -> bool:
-        """Whether the answer need not wait."""
-        return self._failed or self._budget.taken_bytes >= self._request.min_bytes or not self._request.topics
+    def _is_enough(self) -> bool:
+        return self.failed or self._budget.taken_bytes >= self._min_bytes or not self._found
 
-    def undo(self) -> None:
+    def _undo(self) -> None:
         """Give back what was borrowed for an answer that is not sent."""
-        for give_back in self.give_back:
+        for give_back in self._give_back:
             give_back()
 
-    async def run(self) -> FetchResponse:
+    async def _look(self) -> list[_Answer]:
+        watched: list[Replica] | None = None
+        if self._watched is None:
+            watched = self._watched = []
+        answers: list[_Answer] = []
         try:
-            return FetchResponse(responses=tuple([await self._topic(topic) for topic in self._request.topics]))
+            for number, (wanted, replica) in enumerate(self._found, 1):
+                if not number % TURN_EVERY:
+                    await self._ctx.let_others_go_on()
+                answers.append((wanted, await self._partition(wanted.asked, replica, watched)))
         except BaseException:
-            self.undo()
+            self._undo()
             raise
+        return answers
 
-    async def _topic(self, topic: FetchTopic) -> FetchableTopicResponse:
-        parts = tuple([await self._partition(topic.topic, part) for part in topic.partitions])
-        return FetchableTopicResponse(topic=topic.topic, partitions=parts)
-
-    async def _partition(self, topic: str, part: FetchPartition) -> PartitionData:
-        self._looked_at += 1
-        if not self._looked_at % TURN_EVERY:
-            await self._ctx.let_others_go_on()
-        replica = self._ctx.services.replicas.get(topic, part.partition)
+    async def _partition(
+        self, asked: FetchPartition, replica: Replica | None, watched: list[Replica] | None
+    ) -> PartitionData:
         if replica is None:
-            return self._error(part.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return self._error(asked.partition, ErrorCode.INCONSISTENT_TOPIC_ID)
         try:
-            await replica.ensure_open()
-            if not self._watching:
+            if replica.state is not ReplicaState.OPEN:
+                await replica.ensure_open()
+            if watched is not None:
                 replica.watch(self._watcher)
-                self._watched.append(replica)
-            return await self._read(replica, part)
+                watched.append(replica)
+            plan = replica.log.fetch(
+                asked.fetch_offset,
+                max_bytes=asked.partition_max_bytes,
+                isolation=self._isolation,
+                current_leader_epoch=asked.current_leader_epoch,
+            )
+            if isinstance(plan, Rejected):
+                return self._error(asked.partition, plan.error)
+            lease = None if plan.is_empty else await self._lease(replica, plan)
+            return _data(asked.partition, replica, plan, lease)
         except ReplicaOfflineError:
-            return self._error(part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            return self._error(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         except ReplicaGoneError:
-            return self._error(part.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return self._error(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _error(self, index: int, error: ErrorCode) -> PartitionData:
-        self._failed = True
+        self.failed = True
         return PartitionData(
             partition_index=index, error_code=error, high_watermark=-1, aborted_transactions=None, records=()
         )
-
-    async def _read(self, replica: Replica, part: FetchPartition) -> PartitionData:
-        plan = replica.log.fetch(
-            part.fetch_offset,
-            max_bytes=part.partition_max_bytes,
-            isolation=self._isolation,
-            current_leader_epoch=part.current_leader_epoch,
-        )
-        if isinstance(plan, Rejected):
-            return self._error(part.partition, plan.error)
-        lease = None if plan.is_empty else await self._lease(replica, plan)
-        return _data(part.partition, replica, plan, lease)
 
     async def _lease(self, replica: Replica, plan: FetchPlan) -> ReadLease | None:
         """Borrow within the bounds; only the answer's first batch may exceed them, or a reader could never go on."""
@@ -135,7 +188,7 @@ class _Attempt:
         if not self._budget.take(lease.size_bytes, allowed_bytes):
             replica.give_back(lease)
             return None
-        self.give_back.append(partial(replica.give_back, lease))
+        self._give_back.append(partial(replica.give_back, lease))
         return lease
 
 

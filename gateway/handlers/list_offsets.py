@@ -4,12 +4,21 @@ The special timestamps are answered from memory. A timestamp is looked up in the
 then found in its batch.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from gateway.context import RequestContext
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
-from partitions.offsets import offset_in_batches
+from partitions.offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    offset_in_batches,
+)
 from partitions.results import NO_LEADER_EPOCH, Isolation, NeedsScan, OffsetFound, Rejected
 from wire.errors import ErrorCode
 from wire.messages.list_offsets import (
@@ -26,18 +35,31 @@ REQUEST: Final = ListOffsetsRequest
 SCAN_BYTES: Final = 64 * 1024
 """How much is read at a time to find a record; one batch nearly always does."""
 LEADER_EPOCH_SINCE: Final = 4
+SPECIAL_SINCE: Final = {
+    EARLIEST_TIMESTAMP: 1,
+    LATEST_TIMESTAMP: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+"""The version that brought each special timestamp; all of them are below zero, and no others are."""
 
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answer each partition by itself."""
     isolation = ctx.isolation(request.isolation_level)
-    topics = [
-        ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=tuple([await _partition(ctx, topic.name, part, isolation) for part in topic.partitions]),
-        )
-        for topic in request.topics
-    ]
+    asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+    topics: list[ListOffsetsTopicResponse] = []
+    for topic in request.topics:
+        answers: dict[int, ListOffsetsPartitionResponse] = {}
+        for part in topic.partitions:
+            index = part.partition_index
+            if asked[topic.name, index] > 1:
+                answers[index] = _error(part, ErrorCode.INVALID_REQUEST)
+            else:
+                answers[index] = await _partition(ctx, topic.name, part, isolation)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers.values())))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
@@ -45,6 +67,8 @@ async def _partition(
     ctx: RequestContext, topic: str, part: ListOffsetsPartition, isolation: Isolation
 ) -> ListOffsetsPartitionResponse:
     await ctx.take_turns()
+    if part.timestamp < 0 and ctx.api_version < SPECIAL_SINCE.get(part.timestamp, ctx.api_version + 1):
+        return _error(part, ErrorCode.UNSUPPORTED_VERSION)
     replica = ctx.services.replicas.get(topic, part.partition_index)
     if replica is None:
         return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

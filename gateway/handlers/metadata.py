@@ -1,12 +1,13 @@
-"""Metadata (API 3), versions 0 to 12: the brokers, and topics with their partitions' leaders.
+"""Metadata (API 3), versions 0 to 13: the brokers, and topics with their partitions' leaders.
 
 Unknown topics are created when both the client and `auto.create.topics.enable` allow it; the answer waits until they
 are there, where Kafka lets the client ask again (docs/differences.md).
 
-Gaps: version 13 belongs to topic ids.
+From version 12 on topics may be asked for by id (KIP-516). As in Kafka, a request with any id is one by ids, and names
+in it that come without one are passed over.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -28,15 +29,20 @@ from wire.messages.metadata import (
 REQUEST: Final = MetadataRequest
 NO_TOPIC_ID: Final = UUID(int=0)
 NOT_ASKED: Final = -(2**31)
+IDS_IN_REQUESTS_SINCE: Final = 12
+"""Versions 10 and 11 have the fields, but ids may not be asked for yet."""
 
 
 async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Describe the topics asked for: all of them for null, and in version 0 for an empty list too."""
     everything = request.topics is None or (ctx.api_version == 0 and not request.topics)
+    asked = _asked(request, ctx.api_version)
+    if isinstance(asked, ErrorCode):
+        return _refused(request, asked)
     if everything:
         found = await _all(ctx, request)
     else:
-        found = await _named(ctx, request, request.topics or ())
+        found = await _named(ctx, request, asked)
     image = ctx.services.metadata.image
     host, port = ctx.services.advertised[ctx.listener]
     node_id = ctx.services.config.node_id
@@ -51,6 +57,23 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
     )
 
 
+def _asked(request: MetadataRequest, api_version: int) -> list[MetadataRequestTopic] | ErrorCode:
+    """The topics asked for, each once; an error for a request that does not say which it means."""
+    topics = list(dict.fromkeys(request.topics or ()))
+    by_id = [topic for topic in topics if topic.topic_id != NO_TOPIC_ID]
+    if by_id:
+        return by_id if api_version >= IDS_IN_REQUESTS_SINCE else ErrorCode.INVALID_REQUEST
+    return ErrorCode.INVALID_REQUEST if any(topic.name is None for topic in topics) else topics
+
+
+def _refused(request: MetadataRequest, error: ErrorCode) -> MetadataResponse:
+    topics = [
+        MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in request.topics or ()
+    ]
+    return MetadataResponse(topics=tuple(topics), error_code=error)
+
+
 async def _all(ctx: RequestContext, request: MetadataRequest) -> list[MetadataResponseTopic]:
     found: list[MetadataResponseTopic] = []
     for topic in tuple(ctx.services.metadata.image.topics_by_name.values()):
@@ -60,10 +83,14 @@ async def _all(ctx: RequestContext, request: MetadataRequest) -> list[MetadataRe
 
 
 async def _named(
-    ctx: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...]
+    ctx: RequestContext, request: MetadataRequest, topics: Sequence[MetadataRequestTopic]
 ) -> list[MetadataResponseTopic]:
     image = ctx.services.metadata.image
-    missing = [topic.name for topic in topics if topic.name and image.topic(topic.name) is None]
+    missing = [
+        topic.name
+        for topic in topics
+        if topic.name and topic.topic_id == NO_TOPIC_ID and image.topic(topic.name) is None
+    ]
     refused: Mapping[str, RefusedError | None] = {}
     if missing and request.allow_auto_topic_creation and ctx.services.config.auto_create_topics_enable:
         refused = await _create(ctx, missing)
@@ -85,7 +112,7 @@ async def _one(
 ) -> MetadataResponseTopic:
     await ctx.take_turns()
     image = ctx.services.metadata.image
-    if asked.name is None:
+    if asked.name is None or asked.topic_id != NO_TOPIC_ID:
         found = image.topic_by_id(asked.topic_id)
         if found is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)

@@ -1,11 +1,13 @@
-"""OffsetCommit (API 8), versions 2 to 9: note how far a group, or a consumer on its own, has read.
+"""OffsetCommit (API 8), versions 2 to 10: note how far a group, or a consumer on its own, has read.
 
-Partitions that do not exist are refused here, as Kafka's API layer does; the coordinator sees the rest.
+Partitions that do not exist are refused here, as Kafka's API layer does; the coordinator sees the rest. From version 10
+topics are named by id (KIP-848): what was read of a topic says nothing of one that was created under its name since.
 """
 
 from dataclasses import replace
 from typing import Final
 
+from coordinator.metadata.image import MetadataImage
 from gateway.context import RequestContext
 from gateway.runtime.shards import CoordinatorError, TooLargeError
 from wire.errors import ErrorCode
@@ -17,35 +19,61 @@ from wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from wire.types import ZERO_UUID
 
 REQUEST: Final = OffsetCommitRequest
+TOPIC_IDS_SINCE: Final = 10
 
 
 async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Commit what exists; answer in the order asked."""
-    known = [await _known(ctx, topic) for topic in request.topics]
+    by_id = ctx.api_version >= TOPIC_IDS_SINCE
+    if by_id:
+        request = await _with_names(ctx, request)
+    image = ctx.services.metadata.image
+    known: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        await ctx.take_turns()
+        known.append(_known(image, topic))
     accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     if request.topics and not accepted.topics:
-        return _answer(request, {})
+        return _answer(request, {}, by_id)
     try:
         response = await ctx.services.groups.call(
             request.group_id,
-            lambda shard, token, now_ms: shard.offset_commit(accepted, ctx.caller(), token, now_ms),
+            lambda shard, token, now_ms: shard.offset_commit(_again(ctx, accepted, image), ctx.caller(), token, now_ms),
             OffsetCommitResponse,
         )
     except TooLargeError:
-        return _answer(request, _all(accepted, ErrorCode.INVALID_COMMIT_OFFSET_SIZE))
+        return _answer(request, _all(accepted, ErrorCode.INVALID_COMMIT_OFFSET_SIZE), by_id)
     except CoordinatorError as error:
-        return _answer(request, _all(accepted, error.error))
-    return _answer(request, _codes(response))
+        return _answer(request, _all(accepted, error.error), by_id)
+    return _answer(request, _codes(response), by_id)
 
 
 _Codes = dict[tuple[str, int], int]
 
 
-async def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
-    await ctx.take_turns()
-    image = ctx.services.metadata.image.topic(topic.name)
+async def _with_names(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRequest:
+    """The request with the topics' names beside their ids; an id that no topic has gets the name of none, ""."""
+    topics: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        await ctx.take_turns()
+        topics.append(replace(topic, name=ctx.services.metadata.topic_name(topic.topic_id) or ""))
+    return replace(request, topics=tuple(topics))
+
+
+def _again(ctx: RequestContext, accepted: OffsetCommitRequest, seen: MetadataImage) -> OffsetCommitRequest:
+    """What is still there; a topic may have been deleted while the group's coordinator was being loaded."""
+    image = ctx.services.metadata.image
+    if image.topics_by_id is seen.topics_by_id:
+        return accepted
+    known = [_known(image, topic) for topic in accepted.topics]
+    return replace(accepted, topics=tuple([topic for topic in known if topic.partitions]))
+
+
+def _known(metadata: MetadataImage, topic: OffsetCommitRequestTopic) -> OffsetCommitRequestTopic:
+    image = metadata.topic(topic.name) if topic.topic_id == ZERO_UUID else metadata.topic_by_id(topic.topic_id)
     if image is None:
         return replace(topic, partitions=())
     count = len(image.partitions)
@@ -63,13 +91,18 @@ def _codes(response: OffsetCommitResponse) -> _Codes:
     }
 
 
-def _answer(request: OffsetCommitRequest, codes: _Codes) -> OffsetCommitResponse:
+def _answer(request: OffsetCommitRequest, codes: _Codes, by_id: bool) -> OffsetCommitResponse:
     def answer(topic: str, part: OffsetCommitRequestPartition) -> OffsetCommitResponsePartition:
-        code = codes.get((topic, part.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and not topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = codes.get((topic, part.partition_index), unknown)
         return OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
 
     topics = [
-        OffsetCommitResponseTopic(name=topic.name, partitions=tuple([answer(topic.name, p) for p in topic.partitions]))
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple([answer(topic.name, part) for part in topic.partitions]),
+        )
         for topic in request.topics
     ]
     return OffsetCommitResponse(topics=tuple(topics))

@@ -1,5 +1,10 @@
-"""OffsetFetch (API 9), versions 1 to 9: how far groups have read; several groups at once from 8 (KIP-709)."""
+"""OffsetFetch (API 9), versions 1 to 10: how far groups have read; several groups at once from 8 (KIP-709).
 
+From version 10 topics are named by id. An offset that was committed for a topic that has been deleted since is not told
+of one that was created under its name; before version 10 the name stands for the topic that has it now.
+"""
+
+from dataclasses import replace
 from typing import Final
 
 from gateway.context import RequestContext
@@ -8,13 +13,17 @@ from wire.errors import ErrorCode
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
 
 REQUEST: Final = OffsetFetchRequest
+TOPIC_IDS_SINCE: Final = 10
 BATCHED_SINCE: Final = 8
 GROUP_ERROR_SINCE: Final = 2
 """Before this version an error stands with every partition."""
@@ -40,15 +49,54 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
 
 
 async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    by_id = ctx.api_version >= TOPIC_IDS_SINCE
     await ctx.take_turns()
+    asked = None
+    if group.topics is not None:
+        asked = tuple([await _resolved(ctx, topic, by_id) for topic in group.topics])
+    known = asked if asked is None else tuple([topic for topic in asked if topic.name or not by_id])
     try:
-        return await ctx.services.groups.call(
+        found = await ctx.services.groups.call(
             group.group_id,
-            lambda shard, token, now_ms: shard.offset_fetch_group(group, require_stable, token, now_ms),
+            lambda shard, token, now_ms: shard.offset_fetch_group(
+                replace(group, topics=known), require_stable, token, now_ms
+            ),
             OffsetFetchResponseGroup,
         )
     except CoordinatorError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_as_told(error.error))
+    if not by_id or found.error_code:
+        return found
+    if asked is None:
+        return replace(found, topics=_with_ids(ctx, found.topics))
+    unknown = [_unknown(topic) for topic in asked if not topic.name]
+    return replace(found, topics=(*found.topics, *unknown))
+
+
+async def _resolved(ctx: RequestContext, topic: OffsetFetchRequestTopics, by_id: bool) -> OffsetFetchRequestTopics:
+    """With both name and id, as far as there is such a topic."""
+    await ctx.take_turns()
+    image = ctx.services.metadata.image
+    if by_id:
+        return replace(topic, name=ctx.services.metadata.topic_name(topic.topic_id) or "")
+    found = image.topic(topic.name)
+    return topic if found is None else replace(topic, topic_id=found.topic_id)
+
+
+def _with_ids(
+    ctx: RequestContext, topics: tuple[OffsetFetchResponseTopics, ...]
+) -> tuple[OffsetFetchResponseTopics, ...]:
+    """Those that have an id; by none other could the answer name them."""
+    found = [(topic, ctx.services.metadata.image.topic(topic.name)) for topic in topics]
+    return tuple([replace(topic, topic_id=image.topic_id) for topic, image in found if image is not None])
+
+
+def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    partitions = [
+        OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+        for index in topic.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=tuple(partitions))
 
 
 def _as_told(error: ErrorCode) -> ErrorCode:

@@ -1,4 +1,7 @@
-"""Produce (API 0), versions 3 to 12; 0 to 2 are advertised for old librdkafka's sake and refused (KAFKA-18659).
+"""Produce (API 0), versions 3 to 13; 0 to 2 are advertised for old librdkafka's sake and refused (KAFKA-18659).
+
+From 13 on topics are named by id (KIP-516): a topic that was deleted and created again does not get its predecessor's
+records.
 
 The handler is pipelined: when it returns, every batch has its offsets or its refusal, and what it returns is ready once
 all of it is on disk. With acks=0 there is no response; on an error the connection is closed, as Kafka does.
@@ -6,8 +9,6 @@ all of it is on disk. With acks=0 there is no response; on an error the connecti
 The first batch of a transaction in a partition goes in only if the transaction coordinator knows that the partition
 takes part (KIP-890): a batch that it did not know of would never get a marker, and hold up readers for ever. Up to
 version 11 the producer has said so itself (AddPartitionsToTxn); from 12 on the question is what lets it take part.
-
-Gaps: topic ids (13).
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from coordinator.metadata.names import INTERNAL_TOPICS
 from coordinator.transactions.add import Claim
 from gateway.context import RequestContext
 from gateway.errors import RequestRefusedError, error_of_store
+from gateway.leader_hints import produce_with_leaders
 from gateway.runtime.commit import Ticket
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.shards import CoordinatorError
@@ -31,6 +33,7 @@ from wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from wire.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_FLAG
@@ -43,6 +46,7 @@ _ATTRIBUTES_LOW_AT: Final = 22
 
 _PRODUCER_AT: Final = 43
 _PRODUCER: Final = Struct(">qhi")
+TOPIC_IDS_SINCE: Final = 13
 ABORTABLE_SINCE: Final = 11
 """From this version a producer knows TRANSACTION_ABORTABLE."""
 ENROLLING_SINCE: Final = 12
@@ -64,14 +68,16 @@ OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, Erro
 _Guards = dict[tuple[str, int], VerificationGuard | ErrorCode]
 """For each (topic, partition) that had to be asked about, the guard to append with, or what the coordinator said."""
 _Pending = tuple[PartitionProduceResponse, Ticket | None]
+_Appended = tuple[TopicProduceData, list[_Pending]]
 
 
 class PendingProduce:
     """The response of a Produce on its way to the disk: ready when the commits of all its batches are settled."""
 
-    __slots__ = ("_acks", "_appended", "_callback", "_unsettled")
+    __slots__ = ("_acks", "_appended", "_callback", "_ctx", "_unsettled")
 
-    def __init__(self, acks: int, appended: list[tuple[str, list[_Pending]]]) -> None:
+    def __init__(self, ctx: RequestContext, acks: int, appended: list[_Appended]) -> None:
+        self._ctx = ctx
         self._acks = acks
         self._appended = appended
         self._callback: Callable[[], None] | None = None
@@ -100,30 +106,56 @@ class PendingProduce:
         """None with acks=0. Raises RequestRefusedError for an error then."""
         responses = tuple(
             [
-                TopicProduceResponse(name=name, partition_responses=tuple([_outcome(*one) for one in results]))
-                for name, results in self._appended
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=tuple([_outcome(*one) for one in results]),
+                )
+                for topic, results in self._appended
             ]
         )
         if self._acks == 0:
             _close_on_error(responses)
             return None
-        return ProduceResponse(responses=responses)
+        ctx = self._ctx
+        return produce_with_leaders(
+            ProduceResponse(responses=responses), ctx.api_version, ctx.services.metadata.image, ctx.listener
+        )
 
 
 async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce:
     """Append every partition's batch; return what becomes the response. Order: that of the calls."""
     await ctx.services.replicas.backlog.room()
+    if ctx.api_version >= TOPIC_IDS_SINCE:
+        request = _with_names(ctx, request)
     guards: _Guards = {}
     if _has_transactional(request):
         verified = await _verify(ctx, request)
         if isinstance(verified, ErrorCode):
-            return PendingProduce(request.acks, _all_refused(request, verified))
+            return PendingProduce(ctx, request.acks, _all_refused(request, verified))
         guards = verified
-    appended: list[tuple[str, list[_Pending]]] = []
+    appended: list[_Appended] = []
     for topic in request.topic_data:
-        results = [await _append(ctx, topic.name, part, request.acks, guards) for part in topic.partition_data]
-        appended.append((topic.name, results))
-    return PendingProduce(request.acks, appended)
+        results = [await _append(ctx, topic, part, request.acks, guards) for part in topic.partition_data]
+        appended.append((topic, results))
+    return PendingProduce(ctx, request.acks, appended)
+
+
+def _with_names(ctx: RequestContext, request: ProduceRequest) -> ProduceRequest:
+    """The request with the topics' names beside their ids; an id that no topic has gets the name of none, ""."""
+    name_of = ctx.services.metadata.topic_name
+    topics = [
+        TopicProduceData(
+            name=name_of(topic.topic_id) or "", topic_id=topic.topic_id, partition_data=topic.partition_data
+        )
+        for topic in request.topic_data
+    ]
+    return ProduceRequest(
+        transactional_id=request.transactional_id,
+        acks=request.acks,
+        timeout_ms=request.timeout_ms,
+        topic_data=tuple(topics),
+    )
 
 
 def _is_transactional(part: PartitionProduceData) -> bool:
@@ -224,21 +256,25 @@ def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
     return ErrorCode.NOT_ENOUGH_REPLICAS if error in NOT_NOW else error
 
 
-def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[tuple[str, list[_Pending]]]:
+def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[_Appended]:
     return [
-        (topic.name, [(_refusal(part.index, error), None) for part in topic.partition_data])
-        for topic in request.topic_data
+        (topic, [(_refusal(part.index, error), None) for part in topic.partition_data]) for topic in request.topic_data
     ]
 
 
-async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, acks: int, guards: _Guards) -> _Pending:
+async def _append(
+    ctx: RequestContext, asked: TopicProduceData, part: PartitionProduceData, acks: int, guards: _Guards
+) -> _Pending:
+    topic = asked.name
     if acks not in VALID_ACKS:
         return _refusal(part.index, ErrorCode.INVALID_REQUIRED_ACKS), None
     if topic in INTERNAL_TOPICS:  # what stands there is the coordinators' state
         return _refusal(part.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
     replica = ctx.services.replicas.get(topic, part.index)
     if replica is None:
-        return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+        return _refusal(part.index, _error_of_missing(topic, ctx.api_version)), None
+    if ctx.api_version >= TOPIC_IDS_SINCE and asked.topic_id != replica.key.topic_id:  # created again meanwhile
+        return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_ID), None
     guard = guards.get((topic, part.index))
     if isinstance(guard, ErrorCode):
         return _refusal(part.index, guard), None
@@ -255,6 +291,11 @@ async def _append(ctx: RequestContext, topic: str, part: PartitionProduceData, a
     if isinstance(result, Rejected):
         return _rejection(part.index, result, replica.log.log_start_offset), None
     return _success(part.index, result, replica.log.log_start_offset), ticket
+
+
+def _error_of_missing(topic: str, api_version: int) -> ErrorCode:
+    by_unknown_id = not topic and api_version >= TOPIC_IDS_SINCE
+    return ErrorCode.UNKNOWN_TOPIC_ID if by_unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _success(index: int, result: Appended | Duplicate, log_start_offset: int) -> PartitionProduceResponse:

@@ -1,10 +1,9 @@
 """The group coordinator of this broker: one shard for each partition of `__consumer_offsets`."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from coordinator.groups.config import GroupConfig
-from coordinator.groups.shard import GroupShard
 from coordinator.metadata.names import CONSUMER_OFFSETS
 from coordinator.shard import Outcome, Producer, Reply, Token
 from gateway.environment import Environment
@@ -16,13 +15,16 @@ from gateway.runtime.replicas import Replicas
 from gateway.runtime.shards import CoordinatorError
 from wire.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from coordinator.groups.shard import GroupShard
+
 R = TypeVar("R")
-GroupOperation = Callable[[GroupShard, Token, int], Outcome]
+GroupOperation = Callable[["GroupShard", Token, int], Outcome]
 
 OFFSETS_TOPIC: Final = CONSUMER_OFFSETS
 
 
-class GroupCoordinator(Coordinator[GroupShard]):
+class GroupCoordinator(Coordinator["GroupShard"]):
     """All group shards of this broker."""
 
     def __init__(
@@ -32,7 +34,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         env: Environment,
         config: GroupConfig,
     ) -> None:
-        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: GroupShard(config, lambda: metadata.image))
+        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(config, metadata))
 
     async def call_in_transaction(
         self,
@@ -60,7 +62,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
                 replica.log.end_verification(producer.producer_id)
                 return error
 
-            def guarded(shard: GroupShard, token: Token, now_ms: int) -> Outcome:
+            def guarded(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
                 refusal = replica.log.check_transactional(*producer, guard)
                 if refusal is not None:
                     return Outcome((), (Reply(token, refusal.error),))
@@ -84,3 +86,10 @@ class GroupCoordinator(Coordinator[GroupShard]):
         super().topics_deleted(names)
         for runtime in self._shards.values():
             runtime.run(lambda shard, now_ms: shard.on_topics_deleted(names, now_ms))
+
+
+def _group_shard(config: GroupConfig, metadata: MetadataService) -> "GroupShard":
+    """A new shard. All that decides about groups is imported here, for a broker without groups starts faster."""
+    from coordinator.groups.shard import GroupShard
+
+    return GroupShard(config, lambda: metadata.image)

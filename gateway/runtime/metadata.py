@@ -83,6 +83,11 @@ class MetadataService:
         """The newest durable image."""
         return self._image
 
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The name of the topic that has this id now, None when there is none."""
+        topic = self._image.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
     async def load(self) -> None:
         """Replay the metadata log. Raises CoordinatorError."""
         await self._runtime.load()

@@ -6,22 +6,29 @@ import trio
 class Watcher:
     """One waiting Fetch. Watch, look, and only then wait: news that came in between is not missed."""
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "_news")
 
     def __init__(self) -> None:
-        self._event = trio.Event()
+        self._news = False
+        self._event: trio.Event | None = None
+        """Made only to wait: most fetches find enough and never do."""
 
     def wake(self) -> None:
         """There is news."""
-        self._event.set()
+        self._news = True
+        if self._event is not None:
+            self._event.set()
 
     async def wait(self, timeout_ms: int) -> bool:
         """Wait for news for at most `timeout_ms`; return whether there was any, and be ready for the next."""
-        with trio.move_on_after(timeout_ms / 1000):
-            await self._event.wait()
-        news = self._event.is_set()
-        if news:
+        if self._news:
+            await trio.lowlevel.checkpoint()
+        else:
             self._event = trio.Event()
+            with trio.move_on_after(timeout_ms / 1000):
+                await self._event.wait()
+            self._event = None
+        news, self._news = self._news, False
         return news
 
 

@@ -98,8 +98,24 @@ def test_a_fetch_without_partitions_does_not_wait(client):
 
 
 def test_a_fetch_with_an_error_does_not_wait(client, topic):
-    good, bad = parts_of(client.call(fetch_request(topic, [(0, 0), (7, 0)], max_wait_ms=FOREVER_MS)))
-    assert (good.error_code, bad.error_code) == (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    client.create_topic(f"{topic}-wide", 2)
+    good, bad = parts_of(client.call(fetch_request(f"{topic}-wide", [(0, 0), (1, 7)], max_wait_ms=FOREVER_MS)))
+    assert (good.error_code, bad.error_code) == (0, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+def test_a_fetch_of_nothing_that_is_there_does_not_wait(client, topic):
+    [bad] = parts_of(client.call(fetch_request(topic, [(7, 0)], max_wait_ms=FOREVER_MS)))
+    assert bad.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_partition_that_is_not_there_does_not_hurry_the_others(shared_broker, client, waiting, topic):
+    """Or a consumer of a deleted topic and a quiet one would ask again and again."""
+    fetched = waiting.send(fetch_request(topic, [(7, 0), (0, 0)], max_wait_ms=FOREVER_MS))
+    await_waiting(shared_broker, topic)
+    client.produce(topic, batch_of(b"news"))
+    good, bad = parts_of(waiting.receive(fetched))
+    assert (good.partition_index, base_offsets(good)) == (0, [0])
+    assert (bad.partition_index, bad.error_code) == (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def test_a_fetch_that_waits_on_a_topic_is_answered_when_it_is_deleted(shared_broker, client, waiting, topic):
@@ -168,16 +184,6 @@ def test_partition_max_bytes_bounds_each_partition(client, topic):
         client.produce(topic, batch_of(b"x" * 1000))
     [part] = parts_of(client.call(fetch_request(topic, [(0, 0)], partition_max_bytes=3300)))
     assert 0 < len(part.records) <= 3300
-
-
-def test_trap_09_a_session_is_never_given(client, topic):
-    """The client that asks for one (epoch 0) is told id 0, and asks in full each time."""
-    client.produce(topic, batch_of(b"x"))
-    for session_id, session_epoch in ((0, 0), (0, -1), (0, 0)):
-        request = fetch_request(topic, [(0, 0)])
-        fields = {name: getattr(request, name) for name in ("max_wait_ms", "min_bytes", "max_bytes", "topics")}
-        answer = client.call(FetchRequest(session_id=session_id, session_epoch=session_epoch, **fields))
-        assert (answer.error_code, answer.session_id, base_offsets(parts_of(answer)[0])) == (0, 0, [0])
 
 
 @pytest.mark.parametrize("version", range(4, 13))

@@ -60,7 +60,8 @@ def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool
         message = f"Instance id {instance_id} is still in use by member {old.member_id}."
         raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
     target = target_of(group, old.member_id)
-    member = replace(old, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+    kept = old.held_since(JOIN_EPOCH)
+    member = replace(old, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH, assigned=kept)
     draft.write(
         *records.member_tombstones(group.group_id, old.member_id),
         records.member_record(group.group_id, member),

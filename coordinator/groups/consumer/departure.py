@@ -8,7 +8,7 @@ from coordinator.groups.consumer.arrival import static_member, unknown_member
 from coordinator.groups.consumer.draft import Draft
 from coordinator.groups.consumer.group import ConsumerGroup
 from coordinator.groups.consumer.member import ConsumerMember
-from coordinator.groups.consumer.member_state import STATIC_LEAVE_EPOCH, MemberState
+from coordinator.groups.consumer.member_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH, MemberState
 from coordinator.groups.consumer.metadata import raise_epoch
 from coordinator.groups.consumer.regexes import resolve_regexes
 from coordinator.groups.decision import Decision
@@ -30,7 +30,7 @@ def leave(
     else:
         member = static_member(group, request.instance_id, request.member_id)
     if request.instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
-        away = replace(member, epoch=STATIC_LEAVE_EPOCH, revoking={})
+        away = replace(member, epoch=STATIC_LEAVE_EPOCH, assigned=member.held_since(JOIN_EPOCH), revoking={})
         decision.record(records.current_record(group.group_id, away))
     else:
         fence(table, group, [member], decision)

@@ -71,6 +71,10 @@ class ConsumerMember:
         found = self.assigned.get(topic_id, _NOTHING).get(partition)
         return self.revoking.get(topic_id, _NOTHING).get(partition) if found is None else found
 
+    def held_since(self, epoch: int) -> Held:
+        """What it is assigned, as if it had been since `epoch`: whoever takes a static member's place counts anew."""
+        return {topic_id: dict.fromkeys(held, epoch) for topic_id, held in self.assigned.items()}
+
     def owns_no_more_than_assigned(self, owned: Iterable[NamedPartitions] | None) -> bool:
         """Whether what it says that it owns is what it was assigned, or less; it must say."""
         if owned is None:

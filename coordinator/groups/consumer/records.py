@@ -116,24 +116,26 @@ def partition_metadata_tombstone(group_id: str) -> ShardRecord:
     return _tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[ShardRecord]:
+def member_tombstones(group_id: str, member_id: str) -> tuple[ShardRecord, ShardRecord, ShardRecord]:
     """That a member is gone: what it has, what it was to have, and who it was, in this order."""
-    return [
+    return (
         _tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
         _tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
         _tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
-    ]
+    )
 
 
 def group_tombstones(group: ConsumerGroup) -> list[ShardRecord]:
-    """That a group is gone with everything in it."""
+    """That a group is gone with everything in it, in Kafka's order."""
     group_id = group.group_id
-    members = [record for member_id in group.members for record in member_tombstones(group_id, member_id)]
+    members = [member_tombstones(group_id, member_id) for member_id in group.members]
     return [
-        *members,
+        *(current for current, _, _ in members),
+        *(target for _, target, _ in members),
         _tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        *(member for _, _, member in members),
         *(regex_tombstone(group_id, regex) for regex in group.regexes),
-        *([partition_metadata_tombstone(group_id)] if group.has_partition_metadata else []),
+        partition_metadata_tombstone(group_id),
         _tombstone(ConsumerGroupMetadataKey(group_id=group_id)),
     ]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES
 from coordinator.groups.consumer.assignors import ASSIGNORS
 from coordinator.groups.consumer.assignors.problem import MemberWish, Problem
 from coordinator.groups.consumer.assignors.range import assign_ranges
@@ -108,3 +109,7 @@ def test_range_splits_topics_of_the_same_size_alike():
     solution = assign_ranges(Problem(members, {TOPICS[0]: 7, TOPICS[1]: 7}))
     for member in members:
         assert solution[member.member_id][TOPICS[0]] == solution[member.member_id][TOPICS[1]]
+
+
+def test_every_name_that_settings_may_have_is_an_assignors():
+    assert tuple(ASSIGNORS) == ASSIGNOR_NAMES

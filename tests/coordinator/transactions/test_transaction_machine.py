@@ -162,7 +162,8 @@ class TransactionMachine(RuleBasedStateMachine):
             else:
                 self.must_own(producer)
         elif before is not None and before.state in PREPARED and ended.error is ErrorCode.CONCURRENT_TRANSACTIONS:
-            ahead = producer.version == 2 and before.producer_epoch == producer.epoch
+            soon = ((before.producer_id, before.producer_epoch), (before.next_producer_id, 0))
+            ahead = producer.version == 2 and (producer.pid, producer.epoch) in soon
             assert ahead or (before.state is TransactionState.PREPARE_COMMIT) is committed
 
     def goes_on(self, producer, before, ended, lost):

@@ -1,0 +1,352 @@
+"""Fetch sessions (KIP-227): the broker remembers what a reader wants, and the reader sends only what changed.
+
+Theory of operation
+-------------------
+A *full* fetch names everything. Unless its epoch says that it is the last, a session may come of it, whose id stands in
+the answer. An *incremental* fetch carries that id and the next epoch; it names new and changed partitions and those to
+forget, and the answer leaves out partitions without news:
+
+    full, epoch 0 ──► session, epoch 1 ──incremental, epoch n──► session, epoch n + 1
+                          │ a full fetch that names it, nothing wanted any more, evicted
+                          ▼
+                        gone: FETCH_SESSION_ID_NOT_FOUND, and the reader begins anew with a full fetch
+
+The epoch finds requests and answers that got lost: one that is not the expected one is refused, and the reader begins
+anew. Partitions that gave records go to the end of the session's order, so that those behind them come first next time
+when the bytes of an answer do not suffice for all.
+
+A session belongs to topic ids or to names (versions from 13 on, or before) for its whole life. A partition named by an
+id keeps that id: a topic that was deleted and created again is another one.
+
+There are as many sessions as the cache has slots. When none is left, a session unused for `EVICTION_MS` goes; else, if
+the new one is more valuable (a follower's before a consumer's, then more partitions), the least valuable of those that
+have lived for `EVICTION_MS`; else the reader gets no session, and goes on with full fetches.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from wire.errors import ErrorCode
+from wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+LAST_EPOCH: Final = 2**31 - 1
+EVICTION_MS: Final = 120_000
+"""How long a session is safe from others, and how long it may be unused; Kafka's value, which is no setting there."""
+TOPIC_IDS_SINCE: Final = 13
+"""From this version a fetch names topics by id."""
+
+Place = tuple[UUID | str, int]
+"""A partition as the reader names it: by its topic's id, or before version 13 by its topic's name."""
+
+
+class Wanted:
+    """One partition that a reader wants: how it asked for it last, and what it was told of it last.
+
+    `topic` is None as long as no topic has the id that was asked for.
+    """
+
+    __slots__ = ("asked", "high_watermark", "log_start_offset", "topic", "topic_id")
+
+    def __init__(self, topic: str | None, topic_id: UUID, asked: FetchPartition) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.asked = asked
+        self.high_watermark: int = -1
+        self.log_start_offset: int = -1
+
+    def note(self, data: PartitionData) -> bool:
+        """Remember what an answer says; return whether any of it is news to the reader."""
+        trouble = data.error_code != ErrorCode.NONE or data.diverging_epoch.epoch >= 0
+        news = (
+            trouble
+            or bool(data.records)
+            or data.high_watermark != self.high_watermark
+            or data.log_start_offset != self.log_start_offset
+        )
+        # When the trouble is over that is news, whatever the partition then says.
+        self.high_watermark = -1 if trouble else data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return news
+
+
+Answers = Sequence[tuple[Wanted, PartitionData]]
+Names = Callable[[UUID], str | None]
+"""The name of the topic that has an id now, None when there is none."""
+
+
+class EvictionKey(NamedTuple):
+    """How valuable a session is; the smallest gives way first."""
+
+    privileged: bool
+    partitions: int
+    session_id: int
+
+
+class FetchSession:
+    """What the broker remembers of one reader."""
+
+    __slots__ = ("created_ms", "epoch", "evictable_by", "id", "key", "last_used_ms", "partitions", "uses_topic_ids")
+
+    def __init__(self, key: EvictionKey, partitions: dict[Place, Wanted], uses_topic_ids: bool, now_ms: int) -> None:
+        self.id = key.session_id
+        self.key = key
+        self.partitions = partitions
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = INITIAL_EPOCH + 1
+        self.created_ms = self.last_used_ms = now_ms
+        self.evictable_by: tuple[bool, bool] = (False, False)
+        """Whether it gives way to (everyone, followers)."""
+
+    def update(self, changed: dict[Place, Wanted], forgotten: Iterable[Place]) -> None:
+        """Take in what an incremental fetch says; a changed partition keeps its place in the order."""
+        for place, wanted in changed.items():
+            known = self.partitions.get(place)
+            if known is None:
+                self.partitions[place] = wanted
+            else:
+                known.asked = wanted.asked
+        for place in forgotten:
+            self.partitions.pop(place, None)
+
+    def to_the_end(self, place: Place) -> None:
+        """Let all other partitions come before this one."""
+        wanted = self.partitions.pop(place, None)
+        if wanted is not None:
+            self.partitions[place] = wanted
+
+
+class Fetch:
+    """One fetch between request and answer: what to read, and what of it to tell.
+
+    `wanted` is in the order to read in. With an `error` there is nothing to read, and that is the answer.
+    """
+
+    __slots__ = ("_sessions", "error", "wanted")
+
+    def __init__(self, sessions: "FetchSessions", wanted: Sequence[Wanted], error: ErrorCode = ErrorCode.NONE) -> None:
+        self._sessions = sessions
+        self.wanted = wanted
+        self.error = error
+
+    def answer(self, answers: Answers, now_ms: int) -> FetchResponse:
+        """The response, from what was found for each partition wanted; here all of it, and no session."""
+        if self.error:
+            return FetchResponse(error_code=self.error)
+        return FetchResponse(responses=grouped(answers))
+
+
+class _FullFetch(Fetch):
+    """A full fetch that may begin a session."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self, sessions: "FetchSessions", wanted: Sequence[Wanted], by_id: bool) -> None:
+        super().__init__(sessions, wanted)
+        self._by_id = by_id
+
+    def answer(self, answers: Answers, now_ms: int) -> FetchResponse:
+        """Everything, with the id of the session if there is room for one."""
+        session_id = self._sessions.create(answers, self._by_id, now_ms)
+        return FetchResponse(session_id=session_id, responses=grouped(answers))
+
+
+class _IncrementalFetch(Fetch):
+    """A fetch in a session."""
+
+    __slots__ = ("_expected_epoch", "_session")
+
+    def __init__(self, sessions: "FetchSessions", session: FetchSession) -> None:
+        super().__init__(sessions, list(session.partitions.values()))
+        self._session = session
+        self._expected_epoch = session.epoch
+
+    def answer(self, answers: Answers, now_ms: int) -> FetchResponse:
+        """What is news; an error if another fetch of the session has come meanwhile."""
+        session = self._session
+        if session.epoch != self._expected_epoch:
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+        news: list[tuple[Wanted, PartitionData]] = []
+        for wanted, data in answers:
+            if wanted.note(data):
+                news.append((wanted, data))
+                if data.records:
+                    session.to_the_end(_place(wanted, session.uses_topic_ids))
+        return FetchResponse(session_id=session.id, responses=grouped(news))
+
+
+class FetchSessions:
+    """The sessions of one broker: at most `slots`, each of at most `max_partitions`.
+
+    `new_id` gives random positive 32-bit numbers: a reader that guesses must not hit another's session.
+    """
+
+    def __init__(self, slots: int, new_id: Callable[[], int], max_partitions: int) -> None:
+        self._slots = slots
+        self._new_id = new_id
+        self._max_partitions = max_partitions
+        self._sessions: dict[int, FetchSession] = {}
+        """By id, the least recently used first."""
+        self._evictable: tuple[list[EvictionKey], list[EvictionKey]] = ([], [])
+        """The sessions that give way to (everyone, followers), the least valuable first."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __contains__(self, session_id: int) -> bool:
+        return session_id in self._sessions
+
+    def open(self, request: FetchRequest, api_version: int, name_of: Names, now_ms: int) -> Fetch:
+        """Take in a request. The caller reads `wanted` and has `answer` make the response."""
+        by_id = api_version >= TOPIC_IDS_SINCE
+        named = _named(request, by_id, name_of)
+        epoch = request.session_epoch
+        if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._incremental(request, by_id, named, name_of, now_ms)
+        if request.session_id != NO_SESSION:
+            self._remove(request.session_id)
+        wanted = tuple(named.values())
+        return Fetch(self, wanted) if epoch == FINAL_EPOCH else _FullFetch(self, wanted, by_id)
+
+    def _incremental(
+        self, request: FetchRequest, by_id: bool, named: dict[Place, Wanted], name_of: Names, now_ms: int
+    ) -> Fetch:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return Fetch(self, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            return Fetch(self, (), ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != by_id:
+            return Fetch(self, (), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(named, _forgotten(request, by_id))
+        if len(session.partitions) > self._max_partitions:
+            self._remove(session.id)  # the reader begins anew, without a session
+            return Fetch(self, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if not session.partitions:
+            self._remove(session.id)
+            return Fetch(self, tuple(named.values()))
+        self._touch(session, now_ms)
+        session.epoch = session.epoch + 1 if session.epoch < LAST_EPOCH else INITIAL_EPOCH + 1
+        if by_id:
+            for wanted in session.partitions.values():
+                wanted.topic = wanted.topic or name_of(wanted.topic_id)
+        return _IncrementalFetch(self, session)
+
+    # The cache
+
+    def create(self, answers: Answers, uses_topic_ids: bool, now_ms: int, *, privileged: bool = False) -> int:
+        """Begin a session with what was just answered, in that order; 0 when there is no room for it.
+
+        `privileged` ones are followers'.
+        """
+        size = len(answers)
+        if size > self._max_partitions or not self._has_room(EvictionKey(privileged, size, NO_SESSION), now_ms):
+            return NO_SESSION
+        session_id = self._new_id()
+        while session_id in self._sessions:
+            session_id = self._new_id()
+        partitions: dict[Place, Wanted] = {}
+        for wanted, data in answers:
+            wanted.note(data)
+            partitions[_place(wanted, uses_topic_ids)] = wanted
+        session = FetchSession(EvictionKey(privileged, size, session_id), partitions, uses_topic_ids, now_ms)
+        self._touch(session, now_ms)
+        return session_id
+
+    def _has_room(self, newcomer: EvictionKey, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.last_used_ms > EVICTION_MS:
+            self._remove(oldest.id)
+            return True
+        evictable = self._evictable[newcomer.privileged]
+        if not evictable or newcomer < evictable[0]:
+            return False
+        self._remove(evictable[0].session_id)
+        return True
+
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
+        self._sessions.pop(session.id, None)
+        self._sessions[session.id] = session
+        session.last_used_ms = now_ms
+        aged = now_ms - session.created_ms > EVICTION_MS
+        key = session.key._replace(partitions=len(session.partitions))
+        evictable_by = (aged, aged or not key.privileged)
+        if (key, evictable_by) != (session.key, session.evictable_by):
+            self._withdraw(session)
+            session.key, session.evictable_by = key, evictable_by
+            for keys, applies in zip(self._evictable, evictable_by, strict=True):
+                if applies:
+                    insort(keys, key)
+
+    def _withdraw(self, session: FetchSession) -> None:
+        for keys, applies in zip(self._evictable, session.evictable_by, strict=True):
+            if applies:
+                del keys[bisect_left(keys, session.key)]
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._withdraw(session)
+
+
+def _place(wanted: Wanted, by_id: bool) -> Place:
+    return (wanted.topic_id if by_id else wanted.topic or "", wanted.asked.partition)
+
+
+def _named(request: FetchRequest, by_id: bool, name_of: Names) -> dict[Place, Wanted]:
+    """What a request names, in its order; of a partition that it names twice, the last counts."""
+    named: dict[Place, Wanted] = {}
+    for topic in request.topics:
+        name = name_of(topic.topic_id) if by_id else topic.topic
+        key = topic.topic_id if by_id else topic.topic
+        for part in topic.partitions:
+            named[key, part.partition] = Wanted(name, topic.topic_id, part)
+    return named
+
+
+def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[Place]:
+    for topic in request.forgotten_topics_data:
+        key = topic.topic_id if by_id else topic.topic
+        for index in topic.partitions:
+            yield key, index
+
+
+def grouped(answers: Answers) -> tuple[FetchableTopicResponse, ...]:
+    """Answers as the response has them: those of one topic that stand beside each other together."""
+    topics: list[FetchableTopicResponse] = []
+    last: Wanted | None = None
+    parts: list[PartitionData] = []
+    for wanted, data in answers:
+        if last is not None and not _same_topic(last, wanted):
+            topics.append(_topic(last, parts))
+            parts = []
+        parts.append(data)
+        last = wanted
+    if last is not None:
+        topics.append(_topic(last, parts))
+    return tuple(topics)
+
+
+def _same_topic(one: Wanted, other: Wanted) -> bool:
+    # Those from one request share the very objects; comparing UUIDs takes its time.
+    if one.topic_id is other.topic_id:
+        return one.topic is other.topic or one.topic == other.topic
+    return one.topic_id == other.topic_id and one.topic == other.topic
+
+
+def _topic(wanted: Wanted, parts: list[PartitionData]) -> FetchableTopicResponse:
+    return FetchableTopicResponse(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=tuple(parts))
