@@ -219,6 +219,10 @@ class PartitionLog:
         """The coordinator has said that the partition is not in the producer's transaction."""
         self._producers.end_verification(producer_id)
 
+    def is_overtaken(self, producer_id: int, guard: VerificationGuard) -> bool:
+        """Whether the guard is void, since a marker or a batch of the producer has come after it was given."""
+        return self._producers.is_overtaken(producer_id, guard)
+
     def check_transactional(
         self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None
     ) -> Rejected | None:

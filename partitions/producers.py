@@ -279,6 +279,10 @@ class Producers:
             guard.ask_also(producer_epoch, sequence)
         return guard
 
+    def is_overtaken(self, producer_id: int, guard: VerificationGuard) -> bool:
+        """Whether a marker or a batch has deleted the guard, or another question has one of its own by now."""
+        return self._guards.get(producer_id) is not guard
+
     def end_verification(self, producer_id: int) -> None:
         """The coordinator has said no: forget the guard."""
         self._guards.pop(producer_id, None)

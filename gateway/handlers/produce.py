@@ -21,7 +21,7 @@ from gateway.context import RequestContext
 from gateway.errors import RequestRefusedError, error_of_store
 from gateway.leader_hints import produce_with_leaders
 from gateway.runtime.commit import Ticket
-from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
 from gateway.runtime.shards import CoordinatorError
 from partitions.producers import VerificationGuard
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
@@ -65,6 +65,8 @@ NOT_NOW: Final = frozenset(
 OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
 """Refusals for what the log knows of the producer, beside which Kafka tells where the log starts."""
 
+_Asking = tuple[int, int, int]
+"""Producer id, epoch and sequence of a batch whose partition the coordinator is asked about."""
 _Guards = dict[tuple[str, int], VerificationGuard | ErrorCode]
 """For each (topic, partition) that had to be asked about, the guard to append with, or what the coordinator said."""
 _Pending = tuple[PartitionProduceResponse, Ticket | None]
@@ -182,18 +184,33 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
     batches = _producers_of(request)
     if len({producer_id for producer_id, _, _ in batches.values()}) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    guards: _Guards = {}
-    for place, producer in batches.items():
-        guard = await _guard(ctx, place, producer)
-        if guard is not None:
-            guards[place] = guard
-    if guards:
-        producer_id, epoch, _ = next(iter(batches.values()))
-        await _ask(ctx, Claim(request.transactional_id, producer_id, epoch), guards)
-    return guards
+    while True:
+        guards: _Guards = {}
+        for place, producer in batches.items():
+            guard = await _guard(ctx, place, producer)
+            if guard is not None:
+                guards[place] = guard
+        if guards:
+            producer_id, epoch, _ = next(iter(batches.values()))
+            await _ask(ctx, Claim(request.transactional_id, producer_id, epoch), guards)
+        if not any(_is_overtaken(ctx, place, batches[place], guard) for place, guard in guards.items()):
+            return guards
 
 
-def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], tuple[int, int, int]]:
+def _is_overtaken(
+    ctx: RequestContext, place: tuple[str, int], producer: _Asking, guard: VerificationGuard | ErrorCode
+) -> bool:
+    """Whether a marker of the transaction before came between the guard and the answer, which was yes.
+
+    The question is asked again then: it ends, since from a yes on only this transaction's own end writes markers.
+    """
+    replica = ctx.services.replicas.get(*place)
+    if isinstance(guard, ErrorCode) or replica is None or replica.state is not ReplicaState.OPEN:
+        return False
+    return replica.log.is_overtaken(producer[0], guard)
+
+
+def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], _Asking]:
     """(topic, partition) to (producer id, epoch, sequence) of each transactional batch long enough to have them."""
     return {
         (topic.name, part.index): _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
@@ -204,7 +221,7 @@ def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], tuple[int, i
 
 
 async def _guard(
-    ctx: RequestContext, place: tuple[str, int], producer: tuple[int, int, int]
+    ctx: RequestContext, place: tuple[str, int], producer: _Asking
 ) -> VerificationGuard | ErrorCode | None:
     """What to bracket the question with; None where none is due, or the partition will refuse the batch anyway.
 

@@ -58,9 +58,13 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         try:
             await replica.ensure_open()
             guard = replica.log.verification(*producer, enrolls=enrolls)
-            if guard is not None and (error := await verify(partition)):
-                replica.log.end_verification(producer.producer_id)
-                return error
+            while guard is not None:
+                if error := await verify(partition):
+                    replica.log.end_verification(producer.producer_id)
+                    return error
+                if not replica.log.is_overtaken(producer.producer_id, guard):
+                    break  # else a marker of the transaction before came in between
+                guard = replica.log.verification(*producer, enrolls=enrolls)
 
             def guarded(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
                 refusal = replica.log.check_transactional(*producer, guard)

@@ -37,6 +37,32 @@ def test_writing_lets_a_partition_take_part(client, topic, producer):
     assert stable_and_aborted(client, topic) == (9, [3])
 
 
+def test_a_marker_that_comes_while_the_coordinator_is_asked_costs_another_question(
+    shared_broker, client, topic, producer, monkeypatch
+):
+    """The guard of the question is gone then; the batch must not be refused for good, for its transaction is new."""
+    services = shared_broker.broker.services
+    enroll, asked = services.transactions.enroll, []
+
+    async def overtaken(claim, partitions):
+        answer = await enroll(claim, partitions)
+        asked.extend(partitions)
+        if len(asked) % 2:
+            for name, indexes in partitions.items():
+                for index in indexes:
+                    services.replicas.get(name, index).log.end_verification(claim.producer_id)
+        return answer
+
+    monkeypatch.setattr(services.transactions, "enroll", overtaken)
+    assert producer.write(topic, b"one") == 0
+    assert asked == [topic] * 2
+    assert producer.commit_offset(topic, 1, "overtaken") == 0
+    assert len(asked) == 4
+    assert producer.end(True) == 0
+    assert stable_and_aborted(client, topic) == (2, [])
+    assert committed_offset(client, topic, "overtaken") == (0, 1)
+
+
 def test_a_late_batch_is_never_taken_for_a_part_of_the_next_transaction(client, topic, producer):
     assert producer.write(topic, b"one") == 0
     late_epoch = producer.epoch

@@ -82,7 +82,7 @@ def test_describe_and_delete_of_a_missing_group(odradek):
 
 def test_delete(odradek, group):
     odradek("groups", "delete", group)
-    assert group not in odradek("groups", "list").stdout
+    assert group not in odradek("groups", "list").stdout.split()
 
 
 def test_offsets_of_a_deleted_topic_do_not_break_describe(odradek, topic, group):
