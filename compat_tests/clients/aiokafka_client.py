@@ -296,7 +296,10 @@ async def _transact(
                 await producer.send_and_wait(out, value, partition=partition)
             await producer.send_offsets_to_transaction({place: offset}, group)
             await (producer.commit_transaction() if committed else producer.abort_transaction())
-            offsets.append(await consumer.committed(place))
+            deadline = Deadline("the offset, whose marker may come after the end's answer")
+            while (found := await consumer.committed(place)) != offset and committed:
+                deadline.check(found)
+            offsets.append(found)
         await successor.start()
         fenced = await _fenced(producer, out)
     finally:

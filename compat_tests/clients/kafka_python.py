@@ -272,7 +272,10 @@ def transact(
                 sent.get(timeout=40)
             producer.send_offsets_to_transaction({place: OffsetAndMetadata(offset, "", -1)}, group)
             (producer.commit_transaction if committed else producer.abort_transaction)()
-            offsets.append(consumer.committed(place))
+            deadline = Deadline("the offset, whose marker may come after the end's answer")
+            while (found := consumer.committed(place)) != offset and committed:
+                deadline.check(found)
+            offsets.append(found)
         successor = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
         successor.init_transactions()
         successor.close(timeout=20)

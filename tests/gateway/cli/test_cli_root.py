@@ -66,8 +66,16 @@ def test_an_address_that_is_none():
     assert CliRunner().invoke(cli, ["topics", "list", "-b", "host:port"]).exit_code == 2
 
 
+HEARING_CTRL_C = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("gateway", run_name="__main__", alter_sys=True)
+"""
+"""`python -m gateway`, also under a shell's background job, which ignores SIGINT with all that it starts."""
+
+
 def spawn(bootstrap: str, *arguments: str, **options) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "gateway", *arguments, "--bootstrap", bootstrap]
+    command = [sys.executable, "-c", HEARING_CTRL_C, *arguments, "--bootstrap", bootstrap]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
