@@ -1,5 +1,6 @@
 """Every example runs as it stands and prints what its page says."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def output_of(*arguments: str, timeout_s: int = 100) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTEST_ADDOPTS": ""},  # the options of this run are not the example's
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
