@@ -99,6 +99,7 @@ def run(bootstrap: str, *, only: str = "", timeout_s: float, tests: Sequence[str
             _command(folder, report, only or " or ".join(tests)),
             log=Path(scratch) / "output",
             env={
+                "PYTEST_ADDOPTS": "",
                 "KAFKA_URI": f"kafka://{bootstrap}",
                 "KAFKA_VERSION": "4.3",
                 "KAFKA_ROOT": scratch,  # it must exist; nothing is started from it
