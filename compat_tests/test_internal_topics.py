@@ -98,7 +98,9 @@ class Actor:
         self.stage, self.topic = stage, topic
 
     def call(self, key: ApiKey, version: int, request: Any) -> Any:
-        return self.stage.wire.call(key, version, request)
+        return patiently(
+            lambda: self.stage.wire.call(key, version, request), lambda answer: getattr(answer, "error_code", 0)
+        )
 
     def join(self, instance: str | None = None, member_id: str = "", protocol: str = "range") -> Any:
         request = JoinGroupRequest(

@@ -104,9 +104,10 @@ def many_partitions(side: Side) -> Any:
 @BOOK.case("key-hashing")
 def key_hashing(side: Side) -> Any:
     topic = side.topic(partitions=7)
-    kcat(side, "-P", "-t", topic, "-K", ":", stdin=b"".join(b"N%d:x\n" % n for n in range(100)))
+    in_order = ("-X", "max.in.flight.requests.per.connection=1")  # also when a batch must be sent again
+    kcat(side, "-P", "-t", topic, "-K", ":", *in_order, stdin=b"".join(b"N%d:x\n" % n for n in range(100)))
     murmur = side.topic("murmur", 7)
-    like_java = ("-X", "topic.partitioner=murmur2_random")
+    like_java = (*in_order, "-X", "topic.partitioner=murmur2_random")
     kcat(side, "-P", "-t", murmur, "-K", ":", *like_java, stdin=b"".join(b"N%d:x\n" % n for n in range(100)))
     return {"consistent": consume(side, topic), "murmur2": consume(side, murmur)}
 

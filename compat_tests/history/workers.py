@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import random
 import threading
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 from compat_tests.history.operations import Key, Outcome, Read, Send
 from compat_tests.history.recorder import Recorder
@@ -55,42 +57,55 @@ class ReadingClient(Protocol):
     def close(self) -> None: ...
 
 
+C = TypeVar("C", TransactionalClient, PlainClient, ReadingClient)
+
+
 def key_of(partition: int) -> Key:
     """A partition's name in the history."""
     return f"{TOPIC}-{partition}"
 
 
-class Worker(threading.Thread):
-    """Repeats `work` until `stop`; a ClientError that `work` lets through costs it its client only."""
+class Worker(ABC, threading.Thread, Generic[C]):
+    """Repeats `work` with the client that `make` makes, until `finish`; a ClientError costs it that client."""
 
-    def __init__(self, process: str, recorder: Recorder) -> None:
+    def __init__(self, process: str, recorder: Recorder, make: Callable[[], C]) -> None:
         super().__init__(name=process, daemon=True)
         self.process, self.recorder = process, recorder
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
+        self._make = make
+        self._client: C | None = None
+        self._chance = random.Random(process)
 
     def run(self) -> None:
         try:
             while not self.stopping.is_set():
                 try:
-                    self.work()
+                    self._work_once()
                 except ClientError:
-                    self.renew()
+                    self._leave()
         except BaseException as error:  # noqa: BLE001 - raised in the test's thread
             self.failure = error
         finally:
-            self.leave()
+            self._leave()
 
-    def work(self) -> None:
-        raise NotImplementedError
+    def _work_once(self) -> None:
+        if self._client is None:
+            self._client = self._make()
+            self.begin_anew()
+        self.work(self._client)
 
-    def renew(self) -> None:
-        """Make the client anew."""
-        raise NotImplementedError
+    def _leave(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
-    def leave(self) -> None:
-        """Close the client."""
-        raise NotImplementedError
+    def begin_anew(self) -> None:
+        """Called with each new client, before its first work."""
+
+    @abstractmethod
+    def work(self, client: C) -> None:
+        """One operation, noted in the history. May raise ClientError."""
 
     def finish(self) -> None:
         """Stop after the operation that is under way. Raises what the worker failed with."""
@@ -101,30 +116,14 @@ class Worker(threading.Thread):
             raise self.failure
 
 
-class TransactionWorker(Worker):
+class TransactionWorker(Worker[TransactionalClient]):
     """Transactions of one to four records over the partitions; every fourth is aborted."""
 
-    def __init__(self, process: str, recorder: Recorder, make) -> None:
-        super().__init__(process, recorder)
-        self._make = make
-        self._client: TransactionalClient | None = None
-        self._chance = random.Random(process)
-        self._number = 0
+    _number = 0
 
-    def renew(self) -> None:
-        self.leave()
-
-    def leave(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    def work(self) -> None:
-        if self._client is None:
-            self._client = self._make()
-        assert self._client is not None
+    def work(self, client: TransactionalClient) -> None:
         planned = [(self._chance.randrange(PARTITIONS), self._value()) for _ in range(self._chance.randint(1, 4))]
-        began, transaction = self.recorder.now(), _Transaction(self._client, planned)
+        began, transaction = self.recorder.now(), _Transaction(client, planned)
         try:
             transaction.run(commits=self._chance.randrange(4) > 0)
         finally:
@@ -168,63 +167,33 @@ class _Transaction:
         client.abort()
 
 
-class PlainWorker(Worker):
+class PlainWorker(Worker[PlainClient]):
     """Sends one record at a time, outside of transactions; what is in doubt stays so."""
 
-    def __init__(self, process: str, recorder: Recorder, make) -> None:
-        super().__init__(process, recorder)
-        self._make = make
-        self._client: PlainClient | None = None
-        self._chance = random.Random(process)
-        self._number = 0
+    _number = 0
 
-    def renew(self) -> None:
-        self.leave()
-
-    def leave(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    def work(self) -> None:
-        if self._client is None:
-            self._client = self._make()
-        assert self._client is not None
+    def work(self, client: PlainClient) -> None:
         self._number += 1
         partition, value = self._chance.randrange(PARTITIONS), f"{self.process}.{self._number}"
         began, outcome, offset = self.recorder.now(), "info", None
         try:
-            offset = self._client.send(partition, value)
+            offset = client.send(partition, value)
             outcome = "ok"
         finally:
             sends = [Send(key_of(partition), value, offset)]
             self.recorder.note(self.process, "ok" if outcome == "ok" else "info", began, sends=sends)
 
 
-class ReadWorker(Worker):
+class ReadWorker(Worker[ReadingClient]):
     """Polls; a new client begins at the beginning again, and says so."""
 
-    def __init__(self, process: str, recorder: Recorder, make) -> None:
-        super().__init__(process, recorder)
-        self._make = make
-        self._client: ReadingClient | None = None
+    def begin_anew(self) -> None:
+        keys = [key_of(partition) for partition in range(PARTITIONS)]
+        self.recorder.note(self.process, "info", self.recorder.now(), assigned=keys)
 
-    def renew(self) -> None:
-        self.leave()
-
-    def leave(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    def work(self) -> None:
-        if self._client is None:
-            self._client = self._make()
-            keys = [key_of(partition) for partition in range(PARTITIONS)]
-            self.recorder.note(self.process, "info", self.recorder.now(), assigned=keys)
-        assert self._client is not None
+    def work(self, client: ReadingClient) -> None:
         began = self.recorder.now()
-        found = self._client.poll()
+        found = client.poll()
         if found:
             reads = [Read(key_of(partition), value, offset) for partition, offset, value in found]
             self.recorder.note(self.process, "ok", began, reads=reads)

@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import outcome
 import trio
@@ -95,28 +95,6 @@ class Ticket:
             self._event.set()
 
 
-class Outcome(Generic[T]):
-    """A call that is run in one place while its result, or exception, is wanted in another."""
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
-        self._value: list[T] = []
-        self._error: Exception | None = None
-
-    def run(self) -> None:
-        """Run it."""
-        try:
-            self._value.append(self._call())
-        except Exception as error:  # noqa: BLE001 - raised by `value`
-            self._error = error
-
-    def value(self) -> T:
-        """What it returned or raised."""
-        if self._error is not None:
-            raise self._error
-        return self._value[0]
-
-
 class _Group:
     """Writes that go into one commit; `end_offset` is where the log ends after them. Or an errand instead."""
 
@@ -193,13 +171,13 @@ class CommitQueue:
         """
         if self._failure is not None:
             raise self._failure
-        errand = Outcome(call)
-        group = _Group(errand.run)
+        results: list[outcome.Outcome[T]] = []
+        group = _Group(lambda: results.append(outcome.capture(call)))
         self._pending.append(group)
         self._be_busy()
         with trio.CancelScope(shield=True):
             await group.ticket.wait()
-        return errand.value()
+        return results[0].unwrap()
 
     def last_ticket(self) -> Ticket | None:
         """The ticket of the newest write that is not settled, None when everything is on disk."""

@@ -1,7 +1,7 @@
 """What the coordinators of a broker share: one shard for each partition of an internal topic, and their clock.
 
 A shard whose partition has a log is loaded when the broker starts, in the background; requests in the meantime are told
-COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes alive with its first request.
+COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes alive with its first request; others wait for that one.
 """
 
 import logging
@@ -96,7 +96,12 @@ class Coordinator(Generic[S]):
             if replica is None:
                 raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
             runtime = ShardRuntime(
-                replica, self._clock, self._make, publish=self._publish, on_deadline=self._on_deadline
+                replica,
+                self._clock,
+                self._make,
+                publish=self._publish,
+                on_deadline=self._on_deadline,
+                empty=self._all_known,
             )
             self._shards[partition] = runtime
         return runtime

@@ -106,7 +106,8 @@ class ShardRuntime(Generic[S]):
 
     `make` builds an empty shard. `publish(shard)` is asked after each operation that wrote records for a function to
     call when they are durable, before the replies go out: the metadata runtime publishes its image so. `discarded` says
-    that the shard was thrown away after a failed append and not loaded since.
+    that the shard was thrown away after a failed append and not loaded since. Of an `empty` partition there is nothing
+    to replay, so that callers wait while it is opened for the first time and are not told that it loads.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class ShardRuntime(Generic[S]):
         *,
         publish: Callable[[S], Callable[[], None]] | None = None,
         on_deadline: Callable[[int | None], None] = lambda _: None,
+        empty: bool = False,
     ) -> None:
         self.replica = replica
         self.state = ShardState.NEW
@@ -125,6 +127,8 @@ class ShardRuntime(Generic[S]):
         self._make = make
         self._publish = publish
         self._on_deadline = on_deadline
+        self._empty = empty
+        self._opened = trio.Event()
         self._shard: S = make()
         self._tokens = itertools.count(1)
         self._waiters: dict[Token, _Waiter] = {}
@@ -195,11 +199,21 @@ class ShardRuntime(Generic[S]):
                 shard.forget(token)
 
     async def _ensure_active(self) -> None:
+        while self._empty and self.state is ShardState.LOADING:
+            await self._opened.wait()
         if self.state is ShardState.NEW:
-            await self.load()
+            await self._open() if self._empty else await self.load()
         if self.state is not ShardState.ACTIVE:
             loading = self.state is ShardState.LOADING
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
+
+    async def _open(self) -> None:
+        self._opened = trio.Event()
+        try:
+            await self.load()
+            self._empty = False
+        finally:
+            self._opened.set()
 
     def run(self, operation: Callable[[S, int], Outcome]) -> None:
         """Run an operation that nobody waits for, if the shard is active."""

@@ -1,11 +1,12 @@
 """Group shards that load, or cannot: what their clients are told."""
 
 import threading
+from contextlib import ExitStack
 
 import pytest
 import trio
 from gateway_brokers import ThreadBroker
-from gateway_client import RawClient
+from gateway_client import RawClient, assert_serves
 from gateway_groups import commit_error, committed, described, find, join_request, joined
 
 from coordinator.groups.partitioner import partition_for
@@ -92,3 +93,25 @@ def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monke
             assert described(client, slow).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             may_load.set()
             assert committed(client, slow) == {("t", 0): 5}
+
+
+def test_those_who_come_while_a_new_partition_is_opened_wait_for_it(tmp_path, broker_log, monkeypatch):
+    """Kafka has opened it before anybody can know of it."""
+    opening, may_open, replay_log = threading.Event(), threading.Event(), ShardRuntime._replay_log
+
+    async def held(runtime, shard):
+        opening.set()
+        assert await trio.to_thread.run_sync(may_open.wait, 60)
+        await replay_log(runtime, shard)
+
+    with ThreadBroker(f"lmdb://{tmp_path}/data") as broker, ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(broker.address)) for _ in range(3)]
+        assert find(clients[0], "g") == 0
+        monkeypatch.setattr(ShardRuntime, "_replay_log", held)
+        request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        sent = [client.send(request) for client in clients]
+        assert opening.wait(60)
+        assert_serves(broker.address)  # and so has read what came before
+        may_open.set()
+        answers = [client.receive(which).error_code for client, which in zip(clients, sent, strict=True)]
+        assert answers == [ErrorCode.UNKNOWN_MEMBER_ID] * 3
