@@ -222,7 +222,9 @@ class Connection:
             parts = await self._services.env.run_blocking(lambda: self._dispatcher.encode(call.ctx, response))
         else:
             parts = self._dispatcher.encode(call.ctx, response)
-        await self._send_parts(parts)
+        unsent = self.transport.send_now(parts)
+        if unsent:
+            await self._send_parts(unsent)
 
     async def _send_parts(self, parts: Sequence[Buffer]) -> None:
         self._stalled_since_ms = self._services.env.monotonic_ms()

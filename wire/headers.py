@@ -127,7 +127,9 @@ def _has_tags(key: ApiKey, version: int) -> bool:
 
 
 def _api_key(message: Message) -> ApiKey:
-    return ApiKey(message.__message__.api_key or 0)
+    key = api_key_of(message.__message__.api_key or 0)
+    assert key is not None
+    return key
 
 
 def _framed(parts: list[Buffer]) -> list[Buffer]:
