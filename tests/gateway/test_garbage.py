@@ -1,0 +1,55 @@
+"""Requests leave no reference cycles, which is why the broker may look for cycles seldom (`COLLECT_AFTER_OBJECTS`)."""
+
+import gc
+
+import pytest
+from gateway_brokers import ThreadBroker
+from gateway_client import RawClient, batch_of, fetch_request, produce_request
+from gateway_groups import commit_error, find
+
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.metadata import MetadataRequest
+
+REQUESTS = {
+    "produce": produce_request("t", batch_of(b"value")),
+    "refused produce": produce_request("t", b"no batch"),
+    "fetch": fetch_request("t", [(0, 0)]),
+    "heartbeat": HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody"),
+    "metadata": MetadataRequest(),
+}
+TIMES = 300
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with ThreadBroker() as running, RawClient(running.address) as client:
+        client.create_topic("t")
+        assert find(client, "g") == 0
+        assert commit_error(client, "g", 1) == 0
+        yield running
+
+
+@pytest.fixture
+def without_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+def test_requests_leave_nothing_to_the_garbage_collector(broker, without_collector, request_):
+    with RawClient(broker.address) as client:
+        client.call(request_)
+        gc.collect()
+        for _ in range(TIMES):
+            client.call(request_)
+    assert gc.collect() < TIMES
+
+
+def test_neither_do_connections(broker, without_collector):
+    for _ in range(TIMES):
+        with RawClient(broker.address) as client:
+            client.call(ApiVersionsRequest(), 0)
+    assert gc.collect() < TIMES
