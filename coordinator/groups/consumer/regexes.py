@@ -13,10 +13,10 @@ from coordinator.groups.consumer.draft import Draft
 from coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from coordinator.groups.consumer.member import ConsumerMember
 from coordinator.groups.consumer.metadata import raise_epoch
-from coordinator.groups.consumer.regex import InvalidRegex, Matcher
 from coordinator.groups.consumer.table import ConsumerTable
 from coordinator.groups.timers import TimerKind
 from coordinator.metadata.image import MetadataImage
+from coordinator.regex import InvalidRegex, Matcher
 from wire.errors import ErrorCode
 
 NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)

@@ -1,4 +1,4 @@
-"""Matches names with a machine of states, all alternatives at once, and remembers each step it has taken.
+"""Matches texts with a machine of states, all alternatives at once, and remembers each step it has taken.
 
 The tree becomes instructions (Thompson's construction). A state is the set of instructions that may come next, and the
 kind of the last character; the step from a state by a character is computed once.
@@ -7,8 +7,9 @@ kind of the last character; the step from a state by a character is computed onc
 from dataclasses import dataclass, field
 from typing import Final
 
-from coordinator.groups.consumer.regex.classes import WORD
-from coordinator.groups.consumer.regex.syntax import (
+from coordinator.regex.charset import CharSet
+from coordinator.regex.classes import WORD
+from coordinator.regex.syntax import (
     Assertion,
     Chars,
     Choice,
@@ -21,22 +22,22 @@ from coordinator.groups.consumer.regex.syntax import (
 
 MAX_INSTRUCTIONS: Final = 5_000
 """How large a machine may be. What is refused so has counts of counts; RE2 takes more."""
-MAX_STATES: Final = 1_000
-"""How many states are remembered, with the steps between them."""
+MAX_REMEMBERED: Final = 200_000
+"""How many instructions of states, and steps between states, are remembered: some ten megabytes."""
 
 
 @dataclass(slots=True)
 class Instruction:
     """One instruction: goes to all of `then`, behind one of `chars` or under an `assertion` if it has any."""
 
-    chars: frozenset[str] | None = None
+    chars: CharSet | None = None
     assertion: Assertion | None = None
     then: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class State:
-    """Instructions to go on from, what the last character was ("" at the start), and the steps known from here."""
+    """Instructions to go on from, the kind of the last character ("" at the start), and the steps known from here."""
 
     instructions: frozenset[int]
     last: str
@@ -52,11 +53,12 @@ class Matcher:
         first = self._compile(Parser(text).parse(), self._accept)
         self._start = State(frozenset((first,)), "")
         self._states: dict[tuple[frozenset[int], str], State] = {}
+        self._remembered = 0
 
-    def matches(self, name: str) -> bool:
-        """Whether the expression matches `name` as a whole."""
+    def matches(self, text: str) -> bool:
+        """Whether the expression matches `text` as a whole."""
         state = self._start
-        for char in name:
+        for char in text:
             step = state.steps.get(char)
             if step is None:
                 step = self._step(state, char)
@@ -66,17 +68,24 @@ class Matcher:
         return self._accept in self._reachable(state, "")
 
     def _step(self, state: State, char: str) -> State:
-        if len(self._states) >= MAX_STATES:
-            self._states.clear()
-            self._start.steps.clear()
+        if self._remembered >= MAX_REMEMBERED:
+            self._forget()
         found = (self._program[at] for at in self._reachable(state, char))
         nexts = frozenset(to for each in found if each.chars is not None and char in each.chars for to in each.then)
-        key = (nexts, "w" if char in WORD else "-")
+        key = (nexts, _kind(char))
         step = self._states.get(key)
         if step is None:
             step = self._states[key] = State(*key)
+            self._remembered += len(nexts)
         state.steps[char] = step
+        self._remembered += 1
         return step
+
+    def _forget(self) -> None:
+        for state in (self._start, *self._states.values()):
+            state.steps.clear()
+        self._states.clear()
+        self._remembered = 0
 
     def _reachable(self, state: State, char: str) -> set[int]:
         """Every instruction that can be come to without reading, before `char` ("" at the end)."""
@@ -108,15 +117,26 @@ class Matcher:
             case Assertion():
                 return self._add(Instruction(assertion=node, then=(then,)))
             case Sequence():
-                for part in reversed(node.parts):
-                    then = self._compile(part, then)
-                return then
+                return self._compile_sequence(node, then)
             case Choice():
                 return self._add(Instruction(then=tuple(self._compile(option, then) for option in node.options)))
             case Repeat():
                 return self._compile_repeat(node, then)
 
+    def _compile_sequence(self, node: Sequence, then: int) -> int:
+        if not node.parts:
+            return self._nothing(then)
+        for part in reversed(node.parts):
+            then = self._compile(part, then)
+        return then
+
+    def _nothing(self, then: int) -> int:
+        """Even what is empty counts as an instruction; else repetitions of it in each other would never end."""
+        return self._add(Instruction(then=(then,)))
+
     def _compile_repeat(self, node: Repeat, then: int) -> int:
+        if node.most == 0:
+            return self._nothing(then)
         if node.most is None:
             loop = self._add(Instruction())
             self._program[loop].then = (self._compile(node.node, loop), then)
@@ -131,11 +151,23 @@ class Matcher:
 
 
 def _holds(assertion: Assertion | None, last: str, char: str) -> bool:
-    if assertion is None:
-        return True
-    if assertion is Assertion.START:
-        return not last
-    if assertion is Assertion.END:
-        return not char
-    boundary = (last == "w") != (char in WORD)
-    return boundary == (assertion is Assertion.WORD)
+    match assertion:
+        case None:
+            return True
+        case Assertion.TEXT_START:
+            return not last
+        case Assertion.TEXT_END:
+            return not char
+        case Assertion.LINE_START:
+            return last in ("", "\n")
+        case Assertion.LINE_END:
+            return char in ("", "\n")
+        case Assertion.WORD:
+            return (last == "w") != (char in WORD)
+        case Assertion.NOT_WORD:
+            return (last == "w") == (char in WORD)
+
+
+def _kind(char: str) -> str:
+    """What assertions ask of the last character: "w" in a word, a new line, or "-" for any other."""
+    return "w" if char in WORD else "\n" if char == "\n" else "-"

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from coordinator.groups.consumer.regex.classes import ALPHABET, PERL, POSIX, fold, unicode_class
+from coordinator.regex.charset import END, CharSet, char_range, one_char, union
+from coordinator.regex.classes import ANY, NOT_NEWLINE, PERL, POSIX, unicode_class
 
 MAX_REPEAT: Final = 1000
 """The largest count in `{…}`, as in RE2."""
 MAX_DEPTH: Final = 100
 """How deep groups may nest. RE2 allows 1,000; nobody writes ten."""
-MAX_BYTES: Final = 4096
-"""How long an expression may be."""
+MAX_LENGTH: Final = 4096
+"""How many characters long an expression may be."""
 
 _OPERATORS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-_UNICODE_END: Final = 0x110000
 _ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -27,17 +27,27 @@ class InvalidRegex(ValueError):  # noqa: N818 - named by condition
 class Assertion(Enum):
     """A condition on a place between two characters."""
 
-    START = auto()
-    END = auto()
+    TEXT_START = auto()
+    TEXT_END = auto()
+    LINE_START = auto()
+    LINE_END = auto()
     WORD = auto()
     NOT_WORD = auto()
+
+
+_ASSERTIONS: Final = {
+    "A": Assertion.TEXT_START,
+    "z": Assertion.TEXT_END,
+    "b": Assertion.WORD,
+    "B": Assertion.NOT_WORD,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Chars:
     """One character out of these; none can match an empty set."""
 
-    members: frozenset[str]
+    members: CharSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +78,26 @@ Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assertion
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags in force: `i`, `m`, `s`, `U` (which changes no match as a whole), and Java's none."""
+    """The flags in force: `i`, `m` and `s`. The fourth, `U`, changes no match as a whole."""
 
     fold_case: bool = False
+    multi_line: bool = False
+    dot_all: bool = False
+
+    def all_cases(self, members: CharSet) -> CharSet:
+        """With the other cases of their letters, if case does not matter."""
+        return members.folded() if self.fold_case else members
+
+
+_FLAG_NAMES: Final = {"i": "fold_case", "m": "multi_line", "s": "dot_all"}
 
 
 class Parser:
     """Reads one expression. Each method reads one construct at `_at` and leaves `_at` behind it."""
 
     def __init__(self, text: str) -> None:
-        if len(text) > MAX_BYTES:
-            raise InvalidRegex(f"it is longer than {MAX_BYTES} characters")
+        if len(text) > MAX_LENGTH:
+            raise InvalidRegex(f"it is longer than {MAX_LENGTH} characters")
         self._text = text
         self._at = 0
         self._depth = 0
@@ -148,18 +167,17 @@ class Parser:
         if char == "(":
             return self._group()
         if char == "[":
-            return Chars(self._folded(self._class()))
+            return Chars(self._class())
         if char == ".":
-            return Chars(ALPHABET)
-        if char in "^$":
-            return Assertion.START if char == "^" else Assertion.END
+            return Chars(ANY if self._flags.dot_all else NOT_NEWLINE)
+        if char == "^":
+            return Assertion.LINE_START if self._flags.multi_line else Assertion.TEXT_START
+        if char == "$":
+            return Assertion.LINE_END if self._flags.multi_line else Assertion.TEXT_END
         return self._escape() if char == "\\" else self._literal(char)
 
     def _literal(self, char: str) -> Node:
-        return Chars(self._folded(frozenset(char)))
-
-    def _folded(self, members: frozenset[str]) -> frozenset[str]:
-        return (fold(members) if self._flags.fold_case else members) & ALPHABET
+        return Chars(self._flags.all_cases(one_char(char)))
 
     # Groups
 
@@ -197,15 +215,16 @@ class Parser:
         self._at = end + 1
 
     def _read_flags(self) -> bool:
-        fold_case, sign, seen = self._flags.fold_case, True, False
+        flags, sign, seen = self._flags, True, False
         while True:
             char = self._next("missing closing )")
             if char == "-" and sign:
                 sign, seen = False, False
             elif char in "imsU":
-                fold_case, seen = sign if char == "i" else fold_case, True
+                seen = True
+                flags = replace(flags, **{_FLAG_NAMES[char]: sign}) if char != "U" else flags
             elif char in ":)" and (sign or seen):
-                self._flags = replace(self._flags, fold_case=fold_case)
+                self._flags = flags
                 return char == ":"
             else:
                 raise InvalidRegex("invalid or unsupported Perl syntax")
@@ -214,12 +233,12 @@ class Parser:
 
     def _escape(self) -> Node:
         char = self._next("trailing backslash at end of expression")
-        if char in "AzbB":
-            return {"A": Assertion.START, "z": Assertion.END, "b": Assertion.WORD, "B": Assertion.NOT_WORD}[char]
+        if char in _ASSERTIONS:
+            return _ASSERTIONS[char]
         if char == "Q":
             return self._quoted()
         named = self._named_class(char)
-        return Chars(self._folded(frozenset(chr(self._code(char))) if named is None else named))
+        return self._literal(chr(self._code(char))) if named is None else Chars(named)
 
     def _quoted(self) -> Node:
         end = self._text.find(r"\E", self._at)
@@ -227,23 +246,25 @@ class Parser:
         self._at = len(self._text) if end < 0 else end + 2
         return Sequence(tuple(self._literal(char) for char in quoted))
 
-    def _named_class(self, char: str) -> frozenset[str] | None:
+    def _named_class(self, char: str) -> CharSet | None:
         """`\\d` and the like, `\\pN`, `\\p{Greek}`; None when it is none of these."""
-        if char in PERL:
-            return PERL[char]
-        if char not in "pP":
-            return None
+        if char.lower() in PERL:
+            members = self._flags.all_cases(PERL[char.lower()])
+            return ~members if char.isupper() else members
+        return self._unicode_class(negated=char == "P") if char in "pP" else None
+
+    def _unicode_class(self, *, negated: bool) -> CharSet:
         name = self._next("invalid character class range")
         if name == "{":
             end = self._text.find("}", self._at)
             if end < 0:
                 raise InvalidRegex("invalid character class range")
             name, self._at = self._text[self._at : end], end + 1
-        negated = name.startswith("^")
-        members = unicode_class(name.removeprefix("^"))
-        if members is None:
+        named = unicode_class(name.removeprefix("^"))
+        if named is None:
             raise InvalidRegex("invalid character class range")
-        return ALPHABET - members if negated != (char == "P") else members
+        members = self._flags.all_cases(named)
+        return ~members if negated != name.startswith("^") else members
 
     def _code(self, char: str) -> int:
         """The character that an escape stands for."""
@@ -253,7 +274,7 @@ class Parser:
             return self._hexadecimal()
         if char == "0" or (char in "1234567" and self._peek() in tuple("01234567")):
             return self._octal(char)
-        if char.isascii() and not char.isalnum():
+        if not (char.isascii() and char.isalnum()):
             return ord(char)
         raise InvalidRegex("invalid escape sequence")
 
@@ -273,27 +294,23 @@ class Parser:
         if end < 0 or not digits or any(char not in string.hexdigits for char in digits):
             raise InvalidRegex("invalid escape sequence")
         code = int(digits, 16)
-        if code >= _UNICODE_END:
+        if code >= END:
             raise InvalidRegex("invalid escape sequence")
         return code
 
     # Classes
 
-    def _class(self) -> frozenset[str]:
+    def _class(self) -> CharSet:
         negated = self._take("^")
-        members: set[str] = set()
-        first = True
-        while first or not self._take("]"):
+        items: list[CharSet] = []
+        while not items or not self._take("]"):
             if self._at >= len(self._text):
                 raise InvalidRegex("missing closing ]")
-            first = False
-            members |= self._class_item()
-        wanted = frozenset(members)
-        if self._flags.fold_case:
-            wanted = fold(wanted)
-        return ALPHABET - wanted if negated else wanted
+            items.append(self._class_item())
+        members = union(items)
+        return ~members if negated else members
 
-    def _class_item(self) -> frozenset[str]:
+    def _class_item(self) -> CharSet:
         named = self._posix()
         if named is not None:
             return named
@@ -308,18 +325,19 @@ class Parser:
             high = self._class_char()
         if high < low:
             raise InvalidRegex("invalid character class range")
-        return frozenset(char for char in ALPHABET if low <= ord(char) <= high)
+        return self._flags.all_cases(char_range(low, high))
 
-    def _posix(self) -> frozenset[str] | None:
+    def _posix(self) -> CharSet | None:
         end = self._text.find(":]", self._at + 2)
         if not self._text.startswith("[:", self._at) or end < 0:
             return None
         name = self._text[self._at + 2 : end]
-        members = POSIX.get(name.removeprefix("^"))
-        if members is None:
+        named = POSIX.get(name.removeprefix("^"))
+        if named is None:
             raise InvalidRegex("invalid character class range")
         self._at = end + 2
-        return ALPHABET - members if name.startswith("^") else members
+        members = self._flags.all_cases(named)
+        return ~members if name.startswith("^") else members
 
     def _class_char(self) -> int:
         char = self._next("missing closing ]")
@@ -344,5 +362,5 @@ class Parser:
 
 
 def _is_count(text: str) -> bool:
-    """Whether it is a count: no leading zero, and not so long that nobody means it."""
-    return text.isascii() and text.isdecimal() and len(text) <= 4 and (text == "0" or text[0] != "0")
+    """Whether it is a count, without a leading zero."""
+    return text.isascii() and text.isdecimal() and (text == "0" or text[0] != "0")
