@@ -420,20 +420,32 @@ def _describe_transactions(stage: Stage, version: int) -> Iterator[Any]:
 def _list_transactions(stage: Stage, version: int) -> Iterator[Any]:
     topic = stage.topic()
     idle, busy = Transactional.begin(stage, "-idle"), Transactional.begin(stage, "-busy")
+    Transactional.begin(stage, " Größe/1\n日本😀")
     yield busy.add(0, topic, 0)
     filters: list[dict[str, Any]] = [{}, {"state_filters": ("Ongoing",)}, {"state_filters": ("Empty", "Sleeping")}]
     filters.append({"producer_id_filters": (idle.producer_id,)})
     if version >= 1:
         filters += [{"duration_filter": 0}, {"duration_filter": 3_600_000}]
     if version >= 2:
-        patterns = (".*-busy-id", "busy", f"{stage.name}-(idle|busy)-id", "", "[", r"\\p{Lu}+")
-        filters += [{"transactional_id_pattern": pattern} for pattern in patterns]
+        filters += [{"transactional_id_pattern": pattern} for pattern in (None, "", *_patterns(stage.name))]
+        filters += [{"transactional_id_pattern": "(", "state_filters": ("Sleeping",)}]
+        filters += [{"transactional_id_pattern": ".*-id", "producer_id_filters": (idle.producer_id,)}]
     for chosen in filters:
         listed = stage.wire.call(ApiKey.LIST_TRANSACTIONS, version, ListTransactionsRequest(**chosen))
         mine = [one for one in listed.transaction_states if one.transactional_id.startswith(stage.name)]
         mine.sort(key=lambda one: one.transactional_id)
         yield listed.error_code, list(listed.unknown_state_filters), mine
     yield busy.end(0, False)
+
+
+def _patterns(name: str) -> tuple[str, ...]:
+    """What matches one id of `_list_transactions`, some, or none; then what is no expression."""
+    taken = (
+        *(".*-busy-id", "busy", f"{name}-(idle|busy)-id", f"{name.upper()}-IDLE-ID", f"(?i){name.upper()}-IDLE-ID"),
+        *(".*", "(?s).*", f"{name}.*\n.*", r".* \pL+/\d\s\p{Han}{2}[^\w]-id", f"{name} Größe/.\n日本.-id", r"\p{Lu}+"),
+        *("(?i).*GRÖSSE.*", r"(?is).*GRÖ\w+.*", r"(?is).*GRÖSSE.*", r"(?is).*GRÖ\x{df}E.*", r"(?ms).*^.*\p{So}-id$"),
+    )
+    return (*taken, "[", "*", "(?=a)", "a{1001}", r"\p{Emoji}", "x**", "é(?P<é>a)")
 
 
 @script(ApiKey.DESCRIBE_PRODUCERS)

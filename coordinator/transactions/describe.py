@@ -1,7 +1,9 @@
-"""DescribeTransactions 0 and ListTransactions 0 to 1 (KIP-664, KIP-994)."""
+"""DescribeTransactions 0 and ListTransactions 0 to 2 (KIP-664, KIP-994, KIP-1152)."""
 
+from collections.abc import Iterable
 from typing import Final
 
+from coordinator.regex import Matcher
 from coordinator.transactions.state import STATE_BY_LABEL
 from coordinator.transactions.table import Transaction, TransactionTable
 from wire.errors import ErrorCode
@@ -32,7 +34,10 @@ def describe_transaction(table: TransactionTable, transactional_id: str) -> desc
 
 
 def list_ids(table: TransactionTable, request: ListTransactionsRequest, now_ms: int) -> ListTransactionsResponse:
-    """The shard's ids in the states, of the producers and of the age asked for; no filter means all."""
+    """The shard's ids in the states, of the producers and of the age asked for; no filter means all.
+
+    The pattern is left to `matching`.
+    """
     unknown = tuple(name for name in request.state_filters if name not in STATE_BY_LABEL)
     listed = tuple(
         list_transactions.TransactionState(
@@ -44,6 +49,13 @@ def list_ids(table: TransactionTable, request: ListTransactionsRequest, now_ms: 
         if _is_wanted(found, request, now_ms)
     )
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
+
+
+def matching(
+    matcher: Matcher, listed: Iterable[list_transactions.TransactionState]
+) -> list[list_transactions.TransactionState]:
+    """Those of the ids that an expression matches as a whole. It may take long, for the expression is a client's."""
+    return [each for each in listed if matcher.matches(each.transactional_id)]
 
 
 def _is_wanted(found: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:

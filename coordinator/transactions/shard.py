@@ -103,7 +103,7 @@ class TransactionShard:
         return Outcome((), (Reply(token, describe.describe_transaction(self._table, transactional_id)),))
 
     def list_transactions(self, request: ListTransactionsRequest, token: Token, now_ms: int) -> Outcome:
-        """Answer with ListTransactionsResponse of this shard's ids."""
+        """Answer with ListTransactionsResponse of this shard's ids, whatever the pattern (see `describe.matching`)."""
         return Outcome((), (Reply(token, describe.list_ids(self._table, request, now_ms)),))
 
     def _outcome(self, after: Transaction | None, token: Token, reply: object) -> Outcome:

@@ -6,6 +6,8 @@ from typing import IO, Any, cast
 
 import click
 
+from wire.errors import ErrorCode
+
 EXIT_CODES = """\
 0    done
 1    the broker refused, or something failed on the way
@@ -46,9 +48,20 @@ def broker_error_text(code: int, message: str | None = None) -> str:
     """Say what a Kafka error code means: its name, and the broker's own message or else the name's description."""
     errors = cast("Any", sys.modules["kafka.errors"])
     error = errors.for_code(code)
-    text = message or " ".join(str(error.description or "").split())
-    name = error.message if getattr(error, "message", None) not in {None, "UNKNOWN"} else f"error {code}"
+    name, description = getattr(error, "message", None), error.description
+    if name in {None, "UNKNOWN"}:
+        name, description = _newer_error(code)
+    text = message or " ".join(str(description or "").split())
     return f"{name}: {text}" if text else str(name)
+
+
+def _newer_error(code: int) -> tuple[str, str]:
+    """Name and description of an error that kafka-python does not know yet."""
+    try:
+        error = ErrorCode(code)
+    except ValueError:
+        return f"error {code}", ""
+    return error.name, error.message
 
 
 def client_error_text(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying
-from gateway.cli.errors import CliError
+from gateway.cli.errors import CliError, broker_error_text, response_message
 from gateway.cli.group_offsets import TopicChoice
 from gateway.cli.hanging import find_hanging, named_partitions, open_producers
 from gateway.cli.options import Duration, connection_options, json_option
@@ -49,15 +49,18 @@ def _listed(
     longer_than: int | None,
     pattern: str | None,
 ) -> list[tuple[int, Any]]:
-    by_broker = retrying(
-        target,
-        lambda: admin.list_transactions(
+    def ask() -> dict[int, list[Any]]:
+        return admin.list_transactions(
             state_filters=list(states) or None,
             producer_id_filters=list(producer_ids) or None,
             duration_filter_ms=longer_than,
             transactional_id_pattern=pattern,
-        ),
-    )
+        )
+
+    try:
+        by_broker = retrying(target, ask)
+    except library().errors.BrokerResponseError as error:
+        raise CliError(broker_error_text(error.errno, response_message(str(error)))) from error
     return [(broker, each) for broker, listed in by_broker.items() for each in listed]
 
 

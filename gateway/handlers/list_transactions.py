@@ -1,14 +1,19 @@
-"""ListTransactions (API 66), versions 0 to 1: the transactional ids of this broker, for tools (KIP-664, KIP-994).
+"""ListTransactions (API 66), versions 0 to 2: the transactional ids of this broker, for tools (KIP-664, KIP-994).
 
-Gaps: version 2 brings a regular expression of the client's, and matching it may take for ever (KIP-1152).
+From version 2 on only those that a regular expression matches as a whole; none, or an empty one, means all (KIP-1152).
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
+from coordinator.regex import InvalidRegex, Matcher
+from coordinator.transactions.describe import matching
 from coordinator.transactions.state import STATE_BY_LABEL
-from gateway.context import RequestContext
+from gateway.context import TURN_EVERY, RequestContext
 from gateway.runtime.shards import CoordinatorError
-from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from wire.errors import ErrorCode
+from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 REQUEST: Final = ListTransactionsRequest
 
@@ -19,9 +24,24 @@ async def handle(ctx: RequestContext, request: ListTransactionsRequest) -> ListT
         parts = await ctx.services.transactions.call_all(
             lambda shard, token, now_ms: shard.list_transactions(request, token, now_ms), ListTransactionsResponse
         )
+        states = [state for part in parts for state in part.transaction_states]
+        if request.transactional_id_pattern:
+            states = await _matching(ctx, request.transactional_id_pattern, states)
     except CoordinatorError as error:
         return ListTransactionsResponse(error_code=error.error)
+    except InvalidRegex:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     return ListTransactionsResponse(
         unknown_state_filters=tuple([name for name in request.state_filters if name not in STATE_BY_LABEL]),
-        transaction_states=tuple([state for part in parts for state in part.transaction_states]),
+        transaction_states=tuple(states),
     )
+
+
+async def _matching(ctx: RequestContext, pattern: str, states: Sequence[TransactionState]) -> list[TransactionState]:
+    """Raise InvalidRegex. In threads, some ids at a time: what an expression of the client's takes is the client's."""
+    run_blocking = ctx.services.env.run_blocking
+    matcher = await run_blocking(partial(Matcher, pattern))
+    found: list[TransactionState] = []
+    for at in range(0, len(states), TURN_EVERY):
+        found += await run_blocking(partial(matching, matcher, states[at : at + TURN_EVERY]))
+    return found

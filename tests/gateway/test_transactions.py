@@ -11,8 +11,10 @@ from gateway_brokers import ProcessBroker, ThreadBroker
 from gateway_client import RawClient
 from gateway_transactions import Transactional, committed_offset, settled, stable_and_aborted
 
+from gateway.context import TURN_EVERY
 from wire.errors import ErrorCode
 from wire.messages.describe_transactions import DescribeTransactionsRequest
+from wire.messages.list_transactions import ListTransactionsRequest
 
 _names = count()
 
@@ -53,6 +55,27 @@ def test_offsets_count_when_their_transaction_does(client, topic, producer):
         assert committed_offset(client, topic, group) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
         assert producer.end(committed) == 0
         assert committed_offset(client, topic, group) == (0, after)
+
+
+def listed(client, pattern, **filters):
+    """(error, ids) of ListTransactions."""
+    answer = client.call(ListTransactionsRequest(transactional_id_pattern=pattern, **filters))
+    return answer.error_code, sorted(one.transactional_id for one in answer.transaction_states)
+
+
+def test_ids_are_listed_by_a_regular_expression(client):
+    number = next(_names)
+    names = [f"list-{number}/{of}" for of in range(TURN_EVERY + 2)]
+    for name in names:
+        Transactional(client, name)
+    for everything in (None, ""):
+        assert set(names) <= set(listed(client, everything)[1])
+    assert listed(client, f"list-{number}/.*") == (0, sorted(names))
+    assert listed(client, f"LIST-{number}/0") == (0, [])
+    assert listed(client, f"(?i)LIST-{number}/[01]") == (0, names[:2])
+    assert listed(client, f"list-{number}/0", state_filters=("Ongoing",)) == (0, [])
+    for refused in ("[", r"(a)\1", "a" * 10_000):
+        assert listed(client, refused) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])
 
 
 def test_the_next_producer_aborts_what_its_predecessor_left(client, topic, producer):

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from transaction_world import World
 
+from coordinator.regex import InvalidRegex, Matcher
 from coordinator.transactions.add import Claim, Verdicts
 from coordinator.transactions.config import TransactionConfig
+from coordinator.transactions.describe import matching
 from coordinator.transactions.end import Ended
 from coordinator.transactions.init import NeedsProducerId
 from coordinator.transactions.records import decode_id, decode_transaction
@@ -155,7 +157,14 @@ class Script:
             producer_id_filters=tuple(map(int, filter(None, options.get("pids", "").split(",")))),
             duration_filter=int(options.get("longer", -1)),
         )
-        return self.call("admin", self.world.shard.list_transactions, request)[0]
+        lines, reply = self.call("admin", self.world.shard.list_transactions, request)
+        if "pattern" not in options:
+            return lines
+        try:
+            found = matching(Matcher(options["pattern"]), reply.transaction_states)
+        except InvalidRegex as error:
+            return [f"no pattern: {error}"]
+        return [f"matching: {[one.transactional_id for one in found]}"]
 
 
 def places(words):

@@ -116,5 +116,8 @@ def test_find_hanging(bootstrap, topic, opened):
         assert find_hanging(target, admin, [(topic, ())], 2**60) == []
 
 
-def test_a_pattern_needs_a_newer_broker(odradek):
-    assert "ListTransactions v2" in odradek("transactions", "list", "--pattern", "pay.*", code=1).stderr
+def test_list_by_pattern(odradek, topic, opened):
+    for pattern, found in [(topic, True), (topic[:-1], False), (f"(?i){topic[:-1].upper()}.", True), ("", True)]:
+        assert (topic in odradek("transactions", "list", "--pattern", pattern).stdout) is found
+    refused = odradek("transactions", "list", "--pattern", "(", code=1)
+    assert refused.stderr == "odradek: INVALID_REGULAR_EXPRESSION: The regular expression is not valid\n"

@@ -127,6 +127,8 @@ def test_client_settings_become_numbers_and_booleans():
 def test_error_texts_name_kafkas_error():
     errors = library().errors
     assert broker_error_text(36, "it is there") == "TOPIC_ALREADY_EXISTS: it is there"
+    assert broker_error_text(128) == "INVALID_REGULAR_EXPRESSION: The regular expression is not valid"
+    assert broker_error_text(9999, "who knows") == "error 9999: who knows"
     assert client_error_text("[Error 40] InvalidConfigurationError: no such key") == "INVALID_CONFIG: no such key"
     assert client_error_text("NonEmptyGroupError").startswith("NON_EMPTY_GROUP: ")
     refusal = explained(errors.UnknownTopicOrPartitionError())
