@@ -128,6 +128,10 @@ def looking_around(side: Side) -> Any:
             "acls": shown(side, "kafka-acls", "--list"),
             "tokens": shown(side, "kafka-delegation-tokens", *token),
             "transactions": shown(side, "kafka-transactions", "list")[0],
+            "by pattern": [
+                shown(side, "kafka-transactions", "list", "--transactional-id-pattern", pattern)
+                for pattern in ("nobody's-.*", "[")
+            ],
             "versions": {ApiKey(key).name: key in supported for key in ADVERTISED},
             "at least 50 of Kafka's keys": len(supported) >= 50,
         }
