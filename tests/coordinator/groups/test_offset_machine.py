@@ -52,7 +52,7 @@ class OffsetMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.world = World(CONFIG)
-        self.world.check_replay = lambda: None  # it knows no markers; `state_is_replay` below does
+        self.world.check = lambda: None  # it knows no markers; `state_is_replay` below does
         self.log = []
         self.model = {(topic, partition): [] for topic in TOPICS for partition in PARTITIONS}
         self.offset = 0

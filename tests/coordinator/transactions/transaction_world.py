@@ -1,8 +1,7 @@
-"""A stand-in for the runtime around one shard: replays outcomes at once, keeps the log, compares after each step."""
+"""A shard of transactions in a world of its own, whose markers are written when a test says so."""
 
-from dataclasses import dataclass, field
+from shard_world import ShardWorld, compacted
 
-from coordinator.shard import Outcome, Reply, ShardRecord, Token
 from coordinator.transactions.config import TransactionConfig
 from coordinator.transactions.records import decode_id, decode_transaction
 from coordinator.transactions.replay import check_transition
@@ -10,57 +9,27 @@ from coordinator.transactions.shard import TransactionShard
 from coordinator.transactions.state import PREPARED
 
 
-def compacted(log):
-    """What log compaction would leave: the last record of each key, tombstones gone."""
-    last = {}
-    for record in log:
-        last.pop(record.key, None)
-        last[record.key] = record
-    return [record for record in last.values() if record.value is not None]
+class World(ShardWorld):
+    """A shard of transactions under the finalized transaction.version `level`. Markers are written only by `finish`."""
 
-
-@dataclass
-class World:
-    """One shard under virtual time. Markers are written only by `finish`."""
-
-    config: TransactionConfig = field(default_factory=TransactionConfig)
-    now_ms: int = 1000
-    log: list[ShardRecord] = field(default_factory=list)
-    level: int = 0
-    """The finalized transaction.version."""
-
-    def __post_init__(self):
-        self.shard = TransactionShard(self.config, lambda: self.level)
-        self.tokens = 0
-        self.waiting: set[Token] = set()
+    def __init__(self, config=None, level=0):
+        self.config, self.level = config or TransactionConfig(), level
         self.decided = []
-        self.apply(self.shard.on_loaded(self.now_ms))
+        super().__init__(now_ms=1000)
 
-    def token(self):
-        self.tokens += 1
-        self.waiting.add(Token(self.tokens))
-        return Token(self.tokens)
+    def make(self):
+        return TransactionShard(self.config, lambda: self.level)
 
-    def apply(self, outcome: Outcome) -> tuple[list[ShardRecord], list[Reply]]:
-        for record in outcome.records:
-            name = decode_id(record.key)
-            after = None if record.value is None else decode_transaction(name, record.value)
-            check_transition(self.shard._table.transactions.get(name), after)
-            self.shard.replay(record, self.now_ms)
-            self.log.append(record)
-        for reply in outcome.replies:
-            assert reply.token in self.waiting, f"{reply} answers nobody, or twice"
-            self.waiting.discard(reply.token)
+    def replay(self, record):
+        name = decode_id(record.key)
+        after = None if record.value is None else decode_transaction(name, record.value)
+        check_transition(self.shard._table.transactions.get(name), after)
+        super().replay(record)
+
+    def check(self):
         assert not self.waiting, "every operation answers at once"
         self.decided += self.shard.take_unfinished()
         self.check_replay()
-        return list(outcome.records), list(outcome.replies)
-
-    def rebuild(self, log) -> TransactionShard:
-        shard = TransactionShard(self.config, lambda: self.level)
-        for record in log:
-            shard.replay(record, self.now_ms)
-        return shard
 
     def check_replay(self):
         """State equals replay, of the whole log and of the compacted one; both know what is unfinished."""
@@ -91,16 +60,6 @@ class World:
         self.decided = []
 
     def restart(self):
-        """Lose all soft state, and the tasks that were writing markers."""
-        self.shard = self.rebuild(compacted(self.log))
-        self.waiting.clear()
+        """The tasks that were writing markers are gone, too."""
         self.decided = []
-        return self.apply(self.shard.on_loaded(self.now_ms))
-
-    def advance(self, duration_ms):
-        """Let time pass, calling on_time whenever it is due; yields (records, replies) of each call."""
-        end_ms = self.now_ms + duration_ms
-        while (due_ms := self.shard.next_deadline_ms()) is not None and due_ms <= end_ms:
-            self.now_ms = max(self.now_ms, due_ms)
-            yield self.apply(self.shard.on_time(self.now_ms))
-        self.now_ms = end_ms
+        return super().restart()

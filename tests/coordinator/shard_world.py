@@ -1,0 +1,70 @@
+"""A stand-in for the runtime around one shard: replays outcomes at once, keeps the log, compares after each step."""
+
+from coordinator.shard import Outcome, Reply, ShardRecord, Token
+
+
+def compacted(log):
+    """What log compaction would leave: the last record of each key, tombstones gone."""
+    last = {}
+    for record in log:
+        last.pop(record.key, None)
+        last[record.key] = record
+    return [record for record in last.values() if record.value is not None]
+
+
+class ShardWorld:
+    """One shard under virtual time. A kind of shard says how to `make` one, and what `check` holds it to."""
+
+    def __init__(self, now_ms):
+        self.now_ms = now_ms
+        self.log: list[ShardRecord] = []
+        self.tokens = 0
+        self.waiting: set[Token] = set()
+        self.shard = self.make()
+        self.apply(self.shard.on_loaded(now_ms))
+
+    def make(self):
+        """A shard that has seen no record."""
+        raise NotImplementedError
+
+    def check(self):
+        """Called after each step: at least that state equals replay."""
+        raise NotImplementedError
+
+    def token(self):
+        self.tokens += 1
+        self.waiting.add(Token(self.tokens))
+        return Token(self.tokens)
+
+    def apply(self, outcome: Outcome) -> tuple[list[ShardRecord], list[Reply]]:
+        for record in outcome.records:
+            self.replay(record)
+            self.log.append(record)
+        for reply in outcome.replies:
+            assert reply.token in self.waiting, f"{reply} answers nobody, or twice"
+            self.waiting.discard(reply.token)
+        self.check()
+        return list(outcome.records), list(outcome.replies)
+
+    def replay(self, record):
+        self.shard.replay(record, self.now_ms)
+
+    def rebuild(self, log):
+        shard = self.make()
+        for record in log:
+            shard.replay(record, self.now_ms)
+        return shard
+
+    def restart(self):
+        """Lose all soft state, and everybody who waits."""
+        self.shard = self.rebuild(compacted(self.log))
+        self.waiting.clear()
+        return self.apply(self.shard.on_loaded(self.now_ms))
+
+    def advance(self, duration_ms):
+        """Let time pass, calling on_time whenever it is due; yields (records, replies) of each call."""
+        end_ms = self.now_ms + duration_ms
+        while (due_ms := self.shard.next_deadline_ms()) is not None and due_ms <= end_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            yield self.apply(self.shard.on_time(self.now_ms))
+        self.now_ms = end_ms
