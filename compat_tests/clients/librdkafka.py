@@ -13,6 +13,7 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     TopicPartition,
 )
@@ -84,7 +85,8 @@ def _send(producer: Producer, topic: str, record: Record, placed: list[Any], ind
     producer.poll(0)
 
 
-def _consumer(bootstrap: str, **extra: Any) -> Consumer:
+def consumer_of(bootstrap: str, **extra: Any) -> Consumer:
+    """A consumer that reads from the beginning; in `extra`, `_` stands for `.`."""
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "group.id": "unused",
@@ -100,8 +102,9 @@ def _setting(name: str) -> str:
     return name if name == "error_cb" else name.replace("_", ".")
 
 
-def _collect(consumer: Consumer, count: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def messages(consumer: Consumer, count: int) -> list[Message]:
+    """The next `count` messages. Raises KafkaException."""
+    found: list[Message] = []
     deadline = Deadline(f"{count} records")
     while len(found) < count:
         for message in consumer.consume(count - len(found), timeout=0.2):
@@ -109,24 +112,23 @@ def _collect(consumer: Consumer, count: int) -> list[dict[str, Any]]:
                 continue
             if message.error():
                 raise KafkaException(message.error())
-            kind, timestamp = message.timestamp()
-            assert kind != TIMESTAMP_NOT_AVAILABLE
-            found.append(
-                seen(
-                    message.partition(),
-                    message.offset(),
-                    message.key(),
-                    message.value(),
-                    message.headers(),
-                    timestamp,
-                )
-            )
+            found.append(message)
         deadline.check(len(found))
     return found
 
 
+def _collect(consumer: Consumer, count: int) -> list[dict[str, Any]]:
+    return [_seen(message) for message in messages(consumer, count)]
+
+
+def _seen(message: Message) -> dict[str, Any]:
+    kind, timestamp = message.timestamp()
+    assert kind != TIMESTAMP_NOT_AVAILABLE
+    return seen(message.partition(), message.offset(), message.key(), message.value(), message.headers(), timestamp)
+
+
 def read(bootstrap: str, topic: str, count: int, *, start: dict[int, int] | None = None) -> list[dict[str, Any]]:
-    consumer = _consumer(bootstrap)
+    consumer = consumer_of(bootstrap)
     try:
         partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
         offsets = {p: (start or {}).get(p, OFFSET_BEGINNING) for p in sorted(partitions)}
@@ -137,7 +139,7 @@ def read(bootstrap: str, topic: str, count: int, *, start: dict[int, int] | None
 
 
 def seek(bootstrap: str, topic: str, steps: list[int | str]) -> list[Any]:
-    consumer = _consumer(bootstrap, enable_partition_eof=True)
+    consumer = consumer_of(bootstrap, enable_partition_eof=True)
     places = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
     found: list[Any] = []
     try:
@@ -166,7 +168,7 @@ def _await_end(consumer: Consumer) -> int:
 
 
 def consume_group(bootstrap: str, group: str, topic: str, count: int) -> dict[str, Any]:
-    consumer = _consumer(bootstrap, group_id=group, session_timeout_ms=6000, heartbeat_interval_ms=500)
+    consumer = consumer_of(bootstrap, group_id=group, session_timeout_ms=6000, heartbeat_interval_ms=500)
     try:
         consumer.subscribe([topic])
         records = _collect(consumer, count)
@@ -179,7 +181,7 @@ def consume_group(bootstrap: str, group: str, topic: str, count: int) -> dict[st
 
 
 def offsets_for_times(bootstrap: str, topic: str, timestamps: list[int]) -> list[Any]:
-    consumer = _consumer(bootstrap)
+    consumer = consumer_of(bootstrap)
     try:
         asked = [[TopicPartition(topic, 0, t)] for t in timestamps]
         found = [consumer.offsets_for_times(times, timeout=20)[0].offset for times in asked]
@@ -190,7 +192,7 @@ def offsets_for_times(bootstrap: str, topic: str, timestamps: list[int]) -> list
 
 def topic_errors(bootstrap: str, topic: str, missing: str) -> dict[str, Any]:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    consumer = _consumer(bootstrap)
+    consumer = consumer_of(bootstrap)
 
     def first(futures: dict[Any, Any]) -> str:
         return _outcome(next(iter(futures.values())).result)
@@ -262,7 +264,7 @@ def run_member(
     emit: Callable[[dict[str, Any]], None],
     stop: threading.Event,
 ) -> None:
-    consumer = _consumer(
+    consumer = consumer_of(
         bootstrap,
         group_id=group,
         enable_auto_commit=True,
@@ -276,6 +278,11 @@ def run_member(
         on_assign=lambda _, partitions: emit({"assigned": sorted(p.partition for p in partitions)}),
         on_revoke=lambda _, __: emit({"assigned": []}),
     )
+    follow(consumer, emit, stop)
+
+
+def follow(consumer: Consumer, emit: Callable[[dict[str, Any]], None], stop: threading.Event) -> None:
+    """Emit what a member of a group reads, and what goes wrong, until `stop`; then leave."""
     while not stop.is_set():
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
@@ -290,7 +297,7 @@ def transact(
 ) -> dict[str, Any]:
     """A transaction for each (value, offset, committed): the value to both partitions, the offset for the group."""
     settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 2}
-    consumer = _consumer(bootstrap, group_id=group)
+    consumer = consumer_of(bootstrap, group_id=group)
     producer = Producer(settings)
     producer.init_transactions(30)
     place = TopicPartition(source, 0)
@@ -322,7 +329,7 @@ def _one_transaction(producer: Producer, out: str) -> None:
 
 def _values(bootstrap: str, topic: str, level: str) -> list[bytes]:
     """All values in partition 0, up to where the client is told that it ends."""
-    consumer = _consumer(bootstrap, enable_partition_eof=True, isolation_level=level)
+    consumer = consumer_of(bootstrap, enable_partition_eof=True, isolation_level=level)
     found: list[bytes] = []
     deadline = Deadline("the end of the partition")
     try:

@@ -9,23 +9,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests.clients import Deadline
+from compat_tests.clients.librdkafka import consumer_of, follow, messages
 
 
 def member(bootstrap: str, group: str, **extra: Any) -> Consumer:
     """A consumer that is about to join; in `extra`, `_` stands for `.`."""
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": group,
-        "group.protocol": "consumer",
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "fetch.wait.max.ms": 50,
-        "log_level": 2,
-    }
-    return Consumer({**settings, **{key.replace("_", "."): value for key, value in extra.items()}})
+    return consumer_of(bootstrap, group_id=group, group_protocol="consumer", **extra)
 
 
 def consume_group(bootstrap: str, group: str, topic: str, count: int) -> dict[str, Any]:
@@ -33,29 +24,17 @@ def consume_group(bootstrap: str, group: str, topic: str, count: int) -> dict[st
     consumer = member(bootstrap, group)
     try:
         consumer.subscribe([topic])
-        messages = _collect(consumer, count)
-        ends = {(each.topic(), each.partition()): each.offset() + 1 for each in messages}
+        found = messages(consumer, count)
+        ends = {(each.topic(), each.partition()): each.offset() + 1 for each in found}
         offsets = [TopicPartition(name, partition, offset) for (name, partition), offset in ends.items()]
         consumer.commit(offsets=offsets, asynchronous=False)
         committed = consumer.committed(consumer.assignment(), timeout=20)
         return {
-            "values": sorted(each.value() for each in messages),
+            "values": sorted(each.value() for each in found),
             "committed": sorted((each.topic, each.partition, each.offset) for each in committed),
         }
     finally:
         consumer.close()
-
-
-def _collect(consumer: Consumer, count: int) -> list[Message]:
-    found: list[Message] = []
-    deadline = Deadline(f"{count} records")
-    while len(found) < count:
-        for message in consumer.consume(count - len(found), timeout=0.2):
-            if message.error():
-                raise KafkaException(message.error())
-            found.append(message)
-        deadline.check(len(found))
-    return found
 
 
 def run_member(
@@ -82,10 +61,4 @@ def run_member(
         on_lost=lambda _, partitions: changed(partitions, gone=True),
     )
     emit({"assigned": []})  # who gets nothing is told nothing
-    while not stop.is_set():
-        message = consumer.poll(0.1)
-        if message is not None and message.error() is None:
-            emit({"record": [message.partition(), message.offset(), message.value().decode()]})
-        elif message is not None:
-            emit({"trouble": message.error().name()})
-    consumer.close()
+    follow(consumer, emit, stop)
