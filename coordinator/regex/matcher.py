@@ -37,11 +37,14 @@ class Instruction:
 
 @dataclass(slots=True, eq=False)
 class State:
-    """Instructions to go on from, the kind of the last character ("" at the start), and the steps known from here."""
+    """Instructions to go on from, the kind of the last character ("" at the start), and the steps known from here.
+
+    Steps lead to states by number, so that no state refers to itself and a matcher goes when nobody has it any more.
+    """
 
     instructions: frozenset[int]
     last: str
-    steps: dict[str, "State"] = field(default_factory=dict[str, "State"])
+    steps: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class Matcher:
@@ -51,40 +54,43 @@ class Matcher:
         self._program: list[Instruction] = []
         self._accept = self._add(Instruction())
         first = self._compile(Parser(text).parse(), self._accept)
-        self._start = State(frozenset((first,)), "")
-        self._states: dict[tuple[frozenset[int], str], State] = {}
+        self._states = [State(frozenset((first,)), "")]
+        self._numbers: dict[tuple[frozenset[int], str], int] = {}
         self._remembered = 0
 
     def matches(self, text: str) -> bool:
         """Whether the expression matches `text` as a whole."""
-        state = self._start
+        states = self._states
+        state = states[0]
         for char in text:
-            step = state.steps.get(char)
-            if step is None:
-                step = self._step(state, char)
-            if not step.instructions:
+            number = state.steps.get(char)
+            if number is None:
+                number = self._step(state, char)
+            state = states[number]
+            if not state.instructions:
                 return False
-            state = step
         return self._accept in self._reachable(state, "")
 
-    def _step(self, state: State, char: str) -> State:
+    def _step(self, state: State, char: str) -> int:
         if self._remembered >= MAX_REMEMBERED:
             self._forget()
         found = (self._program[at] for at in self._reachable(state, char))
         nexts = frozenset(to for each in found if each.chars is not None and char in each.chars for to in each.then)
         key = (nexts, _kind(char))
-        step = self._states.get(key)
-        if step is None:
-            step = self._states[key] = State(*key)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._states)
+            self._states.append(State(*key))
             self._remembered += len(nexts)
-        state.steps[char] = step
+        state.steps[char] = number
         self._remembered += 1
-        return step
+        return number
 
     def _forget(self) -> None:
-        for state in (self._start, *self._states.values()):
-            state.steps.clear()
-        self._states.clear()
+        """All but the start; the state that one is in is not found again, but may still be gone on from."""
+        del self._states[1:]
+        self._states[0].steps.clear()
+        self._numbers.clear()
         self._remembered = 0
 
     def _reachable(self, state: State, char: str) -> set[int]:

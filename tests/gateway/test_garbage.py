@@ -6,9 +6,11 @@ import pytest
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, fetch_request, produce_request
 from gateway_groups import commit_error, find
+from gateway_transactions import Transactional
 
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.list_transactions import ListTransactionsRequest
 from wire.messages.metadata import MetadataRequest
 
 REQUESTS = {
@@ -17,6 +19,8 @@ REQUESTS = {
     "fetch": fetch_request("t", [(0, 0)]),
     "heartbeat": HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody"),
     "metadata": MetadataRequest(),
+    "list by pattern": ListTransactionsRequest(transactional_id_pattern="(a|b)*c"),
+    "list by what is no pattern": ListTransactionsRequest(transactional_id_pattern="("),
 }
 TIMES = 300
 
@@ -27,6 +31,7 @@ def broker():
         client.create_topic("t")
         assert find(client, "g") == 0
         assert commit_error(client, "g", 1) == 0
+        Transactional(client, "abac")
         yield running
 
 
