@@ -60,8 +60,9 @@ def kafka_settings(port: int, controller_port: int, *, host: str) -> dict[str, s
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@localhost:{controller_port}",
-        # A broker that was killed may register again only when its old session is over (9 s by default).
-        "broker.session.timeout.ms": "1000",
+        # A broker that was killed may register again only when its old session is over (9 s by default). Not much
+        # shorter: one that stands still for so long, on a busy machine, loses its partitions' leadership for a moment.
+        "broker.session.timeout.ms": "5000",
         "broker.heartbeat.interval.ms": "250",
         **SETTINGS,
     }
