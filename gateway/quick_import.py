@@ -18,4 +18,15 @@ def collector_paused() -> Generator[None]:
         yield
     finally:
         if was_enabled:
+            _count_as_old()
             gc.enable()
+
+
+def _count_as_old() -> None:
+    """Leave all objects that there are to full collections; else the first collection would still look at each.
+
+    Where the program has frozen objects, they stay so and the first collection takes its time.
+    """
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()  # into the oldest generation
