@@ -8,14 +8,12 @@ from coordinator.configs.errors import RefusedError
 from coordinator.metadata.image import ListenerImage, MetadataImage
 from coordinator.metadata.records import cluster_id_record
 from wire.errors import ErrorCode
-from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from wire.schema import Message
 from wire.stored.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
     FeatureLevelRecord,
     RegisterBrokerRecord,
-    UnregisterBrokerRecord,
 )
 
 
@@ -72,17 +70,3 @@ def register_broker(image: MetadataImage, registration: BrokerRegistration, brok
         rack=registration.rack,
         fenced=False,
     )
-
-
-def unregister_broker(
-    image: MetadataImage, request: UnregisterBrokerRequest, own_id: int
-) -> tuple[list[Message], UnregisterBrokerResponse]:
-    """Forget a broker that will not come back. The one that answers is running, and cannot be forgotten."""
-    broker = image.brokers.get(request.broker_id)
-    if broker is None:
-        message = f"There is no broker {request.broker_id}."
-        return [], UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
-    if broker.id == own_id:
-        message = f"Broker {own_id} is running; stop it first."
-        return [], UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)
-    return [UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)], UnregisterBrokerResponse()
