@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cast, dataclass_transform
 
 from wire.types import TaggedFields, WireType, as_wire_type
+from wire.values import immutable
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -35,7 +36,7 @@ FOREVER = 32767
 """The last version of an open range such as "9+"."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Versions:
     """An inclusive range of versions; empty when ``first`` is above ``last``."""
 
@@ -59,7 +60,7 @@ class Versions:
 NO_VERSIONS = Versions(0, -1)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class FieldSpec:
     """One field: its type, the versions that have it, and how each version writes it.
 
@@ -80,7 +81,7 @@ class FieldSpec:
     flexible: Versions | None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class MessageInfo:
     """What makes a struct a message: its kind, number, versions and flexible versions.
 

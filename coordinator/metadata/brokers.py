@@ -1,7 +1,6 @@
 """Brokers join the cluster; the first one founds it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from coordinator.configs.errors import RefusedError
@@ -15,9 +14,10 @@ from wire.stored.metadata_records import (
     FeatureLevelRecord,
     RegisterBrokerRecord,
 )
+from wire.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class BrokerRegistration:
     """A broker that starts: `incarnation_id` is new at every start, `listeners` are as clients are told."""
 
@@ -27,7 +27,7 @@ class BrokerRegistration:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Registered:
     """The reply to a registration: which cluster it is, and the broker's epoch in it."""
 
