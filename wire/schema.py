@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cast, dataclass_transform
 
 from wire.types import TaggedFields, WireType, as_wire_type
@@ -44,6 +45,7 @@ class Versions:
     last: int
 
     @staticmethod
+    @cache
     def parse(text: str) -> Versions:
         """Read Kafka's notation: "3", "0-12", "9+" or "none"."""
         if text == "none":
@@ -79,6 +81,11 @@ class FieldSpec:
     tag: int | None
     ignorable: bool
     flexible: Versions | None
+
+    def named(self, name: str) -> FieldSpec:
+        """The same under its name; written out, for there are thousands of fields."""
+        kind, default, versions, nullable = self.type, self.default, self.versions, self.nullable
+        return FieldSpec(name, kind, default, versions, nullable, self.tagged, self.tag, self.ignorable, self.flexible)
 
 
 @immutable
@@ -138,7 +145,10 @@ class _LazyDataclassFields:
 
 def _dataclass_fields_of(owner: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
     listed = [(name, Any, dataclasses.field(default=default)) for name, default in _parameters(owner)]
-    made = dataclasses.make_dataclass(owner.__name__, listed, kw_only=True)
+    own = {"__doc__": owner.__doc__ or owner.__name__}  # else a signature would be made for it
+    made = dataclasses.make_dataclass(
+        owner.__name__, listed, namespace=own, init=False, repr=False, eq=False, kw_only=True
+    )
     return cast("dict[str, dataclasses.Field[Any]]", vars(made)["__dataclass_fields__"])
 
 
@@ -203,7 +213,7 @@ class StructMeta(type):
         builder = super().__new__(mcs, f"{name}Builder", bases, {"__slots__": slots})
         rest |= {"__slots__": slots, "__builder__": builder, "__new__": _construct}
         rest |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
-        rest["__fields__"] = tuple(dataclasses.replace(spec, name=key) for key, spec in specs.items())
+        rest["__fields__"] = tuple([spec.named(key) for key, spec in specs.items()])
         if kind is not None:
             ranges = Versions.parse(versions), Versions.parse(flexible)
             rest["__message__"] = MessageInfo(kind, api_key, *ranges, unstable)

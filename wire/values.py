@@ -42,7 +42,8 @@ class _LazyFields:
     def __get__(self, instance: object, owner: Any) -> dict[str, Field[Any]]:  # noqa: ANN401
         listed = [(name, Any, owner.__defaults__.get(name, MISSING)) for name in owner.__slots__]
         fields = [(name, kind, dataclasses.field() if given is MISSING else given) for name, kind, given in listed]
-        made = dataclasses.make_dataclass(owner.__name__, fields)
+        own = {"__doc__": owner.__doc__ or owner.__name__}  # else a signature would be made for it
+        made = dataclasses.make_dataclass(owner.__name__, fields, namespace=own, init=False, repr=False, eq=False)
         owner.__dataclass_fields__ = found = cast("Any", made).__dataclass_fields__
         return found
 
