@@ -1,7 +1,7 @@
 """What a handler knows of the request it answers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -10,6 +10,7 @@ from gateway.errors import RequestRefusedError
 from gateway.services import Services
 from partitions.results import Isolation
 from wire.api_keys import ApiKey
+from wire.values import mutable
 
 if TYPE_CHECKING:
     from coordinator.groups.decision import Caller
@@ -21,7 +22,7 @@ LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
 """The isolation levels that a client may ask for, by number."""
 
 
-@dataclass(slots=True)
+@mutable
 class RequestContext:
     """One request on its way through a handler.
 

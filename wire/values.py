@@ -1,4 +1,4 @@
-"""Immutable values: what `@dataclass(frozen=True, slots=True)` makes, at a fraction of its cost.
+"""Values with slots: what `@dataclass(frozen=True, slots=True)` and `@dataclass(slots=True)` make, at less cost.
 
 A dataclass compiles half a dozen methods when its class is made, which takes longer than importing most modules, and a
 broker needs dozens of such classes before it can answer. Here the constructor is compiled for the first object, and
@@ -23,17 +23,26 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def immutable(cls: type[T]) -> type[T]:
     """Make the annotated names of a class body the slots of an immutable class, compared and hashed by them."""
+    return _made(cls, _SHARED | _FROZEN)
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field,))
+def mutable(cls: type[T]) -> type[T]:
+    """The same for a class whose objects change; they have no hash."""
+    return _made(cls, _SHARED | {"__hash__": None})
+
+
+def _made(cls: type[T], methods: dict[str, Any]) -> type[T]:
     names = tuple(inspect.get_annotations(cls))
     kept = {name: each for name, each in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
-    defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
     own = {
         "__qualname__": cls.__qualname__,
         "__slots__": names,
         "__match_args__": names,
-        "__defaults__": defaults,
+        "__defaults__": {name: vars(cls)[name] for name in names if name in vars(cls)},
         "__values__": attrgetter(*names),
     }
-    return cast("type[T]", type(cls)(cls.__name__, cls.__bases__, _SHARED | kept | own))
+    return cast("type[T]", type(cls)(cls.__name__, cls.__bases__, methods | kept | own))
 
 
 class _LazyFields:
@@ -105,10 +114,8 @@ def _reduce(self: Any) -> tuple[object, ...]:  # noqa: ANN401
 _SHARED: dict[str, Any] = {
     "__init__": _init,
     "__eq__": _eq,
-    "__hash__": _hash,
     "__repr__": _repr,
-    "__setattr__": _refuse_set,
-    "__delattr__": _refuse_delete,
     "__reduce__": _reduce,
     "__dataclass_fields__": _LazyFields(),
 }
+_FROZEN: dict[str, Any] = {"__hash__": _hash, "__setattr__": _refuse_set, "__delattr__": _refuse_delete}

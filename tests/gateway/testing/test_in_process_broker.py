@@ -214,7 +214,9 @@ NOT_FOR_A_FIRST_RECORD = {
     "gateway.runtime.cleaning_round": "no log is compacted",
     "partitions.compaction": "no log is compacted",
     "partitions.fetch_sessions": "nobody reads",
+    "wire.messages.consumer_protocol": "there is no group",
     "wire.messages.fetch": "nobody reads",
+    "wire.stored.control_records": "there is no transaction",
 }
 
 
@@ -236,14 +238,16 @@ def test_values_of_the_start_are_no_dataclasses():
         "import dataclasses, sys\nmake = dataclasses.dataclass\nmade = []\n"
         "def noting(cls=None, **options):\n"
         "    if cls is None: return lambda it: noting(it, **options)\n"
-        "    made.append((cls.__module__, cls.__name__, options.get('frozen', False)))\n"
+        "    made.append(f'{cls.__module__}.{cls.__name__}')\n"
         "    return make(cls, **options)\n"
         "dataclasses.dataclass = noting\n"
         "import gateway.broker\n"
-        "print(*[f'{module}.{name}' for module, name, frozen in made if frozen])\n"
+        "print(*made)\n"
     )
     made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert made == ["coordinator.configs.layers.BrokerLayers"]  # its cached properties need a dictionary
+    ours = [name for name in made if not name.startswith("types.")]  # bare ones, for `replace`
+    # The first one's cached properties need a dictionary.
+    assert ours == ["coordinator.configs.layers.BrokerLayers", "gateway.dispatch.Call"]
 
 
 def test_a_process_that_forgets_to_stop_its_broker_still_ends():

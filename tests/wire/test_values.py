@@ -1,4 +1,4 @@
-"""`@immutable` keeps what a frozen, slotted dataclass promises."""
+"""`@immutable` and `@mutable` keep what slotted dataclasses promise, frozen or not."""
 
 import copy
 import pickle
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from wire.values import immutable
+from wire.values import immutable, mutable
 
 T = TypeVar("T")
 
@@ -41,6 +41,26 @@ class AsDataclass:
 @immutable
 class Box(Generic[T]):
     held: T
+
+
+@mutable
+class Tally:
+    """How often each was seen."""
+
+    total: int = 0
+    seen: list[str] = field(default_factory=list[str])
+
+
+def test_a_mutable_one_can_be_changed_and_so_has_no_hash():
+    tally = Tally()
+    tally.total += 2
+    tally.seen.append("a")
+    assert tally == Tally(2, ["a"]) != Tally()
+    assert repr(replace(tally, total=3)) == "Tally(total=3, seen=['a'])"
+    with pytest.raises(TypeError):
+        hash(tally)
+    with pytest.raises(AttributeError):
+        tally.other = 1
 
 
 def test_it_is_built_by_place_and_by_name_with_defaults():
