@@ -5,6 +5,7 @@ that a broker takes to start.
 """
 
 import gc
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -13,12 +14,14 @@ from contextlib import contextmanager
 def collector_paused() -> Generator[None]:
     """Keep the garbage collector from running inside the block; what it was set to holds again after it."""
     was_enabled = gc.isenabled()
+    modules = len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
-            _count_as_old()
+            if len(sys.modules) > modules:
+                _count_as_old()
             gc.enable()
 
 
