@@ -13,6 +13,7 @@ from uuid import UUID
 
 from compat_tests.every_version import Stage, Wire, script
 from wire.api_keys import ApiKey
+from wire.consumer_metadata import decode_assignment, encode_assignment, encode_subscription
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -38,7 +39,6 @@ from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequest
 from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.versioned import decode_assignment, encode_assignment, encode_subscription
 
 GROUP = 32
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2

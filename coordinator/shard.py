@@ -13,10 +13,10 @@ The contract (after Kafka's coordinator runtime, KIP-848 and the `coordinator-co
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, NewType, Protocol
 
 from wire.records.batch import NO_PRODUCER_ID
+from wire.values import immutable
 
 Token = NewType("Token", int)
 """Names one waiting caller. The runtime makes it, hands it to an operation and takes the reply back under it."""
@@ -29,7 +29,7 @@ class Producer(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ShardRecord:
     """One record of a shard's log: Kafka's own key and value bytes. A None value is a tombstone.
 
@@ -42,7 +42,7 @@ class ShardRecord:
     producer_id: int = NO_PRODUCER_ID
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Reply:
     """The answer to the caller behind `token`; released once the outcome's records are durable."""
 
@@ -50,7 +50,7 @@ class Reply:
     value: object
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Outcome:
     """What an operation decided. An operation that leaves its own token unanswered will answer it in a later one.
 

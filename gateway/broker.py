@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -36,7 +37,6 @@ from gateway.runtime.ticker import Ticker
 from gateway.runtime.transactions import TransactionCoordinator
 from gateway.server import Server
 from gateway.services import Services
-from partitions.fetch_sessions import FetchSessions
 from storage_backends.interface import Store
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
@@ -163,9 +163,6 @@ async def _join(
 
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
-    sessions = FetchSessions(
-        config.max_incremental_fetch_session_cache_slots, lambda: env.random.randrange(1, 2**31), config.partitions_max
-    )
 
     def published(before: MetadataImage, after: MetadataImage) -> None:
         settings.publish(after)
@@ -181,9 +178,7 @@ async def _join(
 
     metadata.on_published = published
     await _start(metadata, advertised, config.rack)
-    return Services(
-        env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, sessions, advertised
-    )
+    return Services(env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, advertised)
 
 
 def _is_gone(topic: TopicImage, after: MetadataImage) -> bool:
@@ -225,13 +220,19 @@ class Running:
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Create a topic from another thread, and return when clients can use it. Raises RuntimeError when refused."""
-        from concurrent.futures import ThreadPoolExecutor
+        failures: list[BaseException] = []
 
         def call() -> None:
-            trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
+            try:
+                trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
+            except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits
+                failures.append(failure)
 
-        with ThreadPoolExecutor(1) as pool:  # for Trio refuses to be called from a thread that runs another Trio
-            pool.submit(call).result()
+        thread = threading.Thread(target=call)  # for Trio refuses to be called from a thread that runs another Trio
+        thread.start()
+        thread.join()
+        if failures:
+            raise failures[0]
 
     async def _create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         wanted = CreatableTopic(

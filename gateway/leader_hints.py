@@ -3,13 +3,17 @@
 With it the client goes on at once; without, it would first have to ask for metadata.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coordinator.metadata.image import NO_LEADER, BrokerImage, ListenerImage, MetadataImage
 from partitions.results import NO_LEADER_EPOCH
 from wire.errors import ErrorCode
-from wire.messages import fetch, produce
+
+if TYPE_CHECKING:
+    from wire.messages import fetch, produce
 
 PRODUCE_SINCE: Final = 10
 FETCH_SINCE: Final = 16
@@ -25,6 +29,8 @@ def fetch_with_leaders(
     """The response, with the leaders of partitions whose error calls for it and where `listener` reaches them."""
     if api_version < FETCH_SINCE:
         return response
+    from wire.messages import fetch
+
     hints = _Hints(image, listener)
 
     def told(topic: str, part: fetch.PartitionData) -> fetch.PartitionData:
@@ -54,6 +60,8 @@ def produce_with_leaders(
         part.error_code in IN_PRODUCE for topic in response.responses for part in topic.partition_responses
     ):
         return response
+    from wire.messages import produce
+
     hints = _Hints(image, listener)
 
     def told(topic: str, part: produce.PartitionProduceResponse) -> produce.PartitionProduceResponse:

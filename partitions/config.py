@@ -1,8 +1,9 @@
 """The topic settings that a partition's logic acts on, under Kafka's names."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from wire.values import immutable
 
 NO_LIMIT: Final = 2**63 - 1
 """Kafka's Long.MAX_VALUE: the default of settings that bound nothing."""
@@ -25,7 +26,7 @@ class CleanupPolicy(StrEnum):
 _DELETE_ONLY: Final = frozenset({CleanupPolicy.DELETE})
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class LogConfig:
     """Topic settings with Kafka 4.x's defaults.
 

@@ -10,10 +10,10 @@ are mapped to `StoreError` at the backend's edge and never leave it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
+from wire.values import immutable
 
 __all__ = [
     "LogPolicy",
@@ -56,7 +56,7 @@ class OffsetNotInStoreError(StoreError):
     """The offset asked for lies below the log start or above the log end."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class LogPolicy:
     """The topic settings a store acts on (`segment.bytes`, `segment.ms`, and whether `flush.messages` is 1).
 
@@ -70,7 +70,7 @@ class LogPolicy:
     durable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class StoreSpace:
     """Where a store keeps its logs, and how much room its medium has, and has left for us; None: nobody can say."""
 

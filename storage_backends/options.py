@@ -1,12 +1,12 @@
 """What a store may be told when it is opened; the defaults are measured ones (see `benchmarks/store_commit.py`)."""
 
-from dataclasses import dataclass
+from wire.values import immutable
 
 _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class StoreOptions:
     """Limits and sizes of a store; a backend ignores what it has no use for.
 

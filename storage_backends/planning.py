@@ -6,12 +6,13 @@ timestamp of the segment's first batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from itertools import takewhile
 
 from storage_backends.interface import LogPolicy, SegmentInfo
 from wire.log_values import AbortedTransaction, EpochStart, LogWrite
+from wire.values import mutable
 
 NO_TIMESTAMP = -1
 
@@ -24,7 +25,7 @@ class RunStart(Enum):
     RESTART = "restart"
 
 
-@dataclass(slots=True)
+@mutable
 class Run:
     """Writes that go into one segment in one transaction; `base_offset` is the log end before them."""
 
@@ -33,7 +34,7 @@ class Run:
     writes: list[LogWrite] = field(default_factory=list[LogWrite])
 
 
-@dataclass(slots=True)
+@mutable
 class SegmentFill:
     """How full the active segment is: bytes of batches, and the first batch's max timestamp (-1: none)."""
 

@@ -5,11 +5,13 @@ other. All offsets are Kafka offsets; all times are milliseconds since the epoch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
+from wire.values import immutable
 
-@dataclass(frozen=True, slots=True, order=True)
+
+@immutable
 class PartitionKey:
     """One incarnation of one partition: a topic deleted and created again has another `topic_id`."""
 
@@ -20,8 +22,11 @@ class PartitionKey:
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
 
+    def __lt__(self, other: "PartitionKey") -> bool:
+        return (self.topic, self.topic_id, self.index) < (other.topic, other.topic_id, other.index)
 
-@dataclass(frozen=True, slots=True)
+
+@immutable
 class StoredBatch:
     """One whole record batch (magic 2) whose base offset and leader epoch are already patched into `data`."""
 
@@ -31,7 +36,7 @@ class StoredBatch:
     data: bytes | bytearray | memoryview
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class EpochStart:
     """The first offset written under a leader epoch (KIP-101)."""
 
@@ -39,7 +44,7 @@ class EpochStart:
     start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class AbortedTransaction:
     """An aborted transaction's extent, as Fetch reports it to read_committed consumers (KIP-98)."""
 
@@ -49,7 +54,7 @@ class AbortedTransaction:
     last_stable_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class SegmentInfo:
     """One segment: `base_offset` to `end_offset` (exclusive), its bytes of batches, and whether it is sealed.
 
@@ -67,7 +72,7 @@ def _no_producers() -> Mapping[int, bytes | None]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class LogWrite:
     """What one decision adds to a log; a store makes all of it durable in one transaction, or none of it.
 
@@ -83,7 +88,7 @@ class LogWrite:
     clean_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class LogSnapshot:
     """What a store holds of a log besides its batches: all that the pure logic needs to go on.
 

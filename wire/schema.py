@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cast, dataclass_transform
 
 from wire.types import TaggedFields, WireType, as_wire_type
+from wire.values import immutable
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -35,7 +37,7 @@ FOREVER = 32767
 """The last version of an open range such as "9+"."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Versions:
     """An inclusive range of versions; empty when ``first`` is above ``last``."""
 
@@ -43,6 +45,7 @@ class Versions:
     last: int
 
     @staticmethod
+    @cache
     def parse(text: str) -> Versions:
         """Read Kafka's notation: "3", "0-12", "9+" or "none"."""
         if text == "none":
@@ -59,7 +62,7 @@ class Versions:
 NO_VERSIONS = Versions(0, -1)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class FieldSpec:
     """One field: its type, the versions that have it, and how each version writes it.
 
@@ -79,8 +82,13 @@ class FieldSpec:
     ignorable: bool
     flexible: Versions | None
 
+    def named(self, name: str) -> FieldSpec:
+        """The same under its name; written out, for there are thousands of fields."""
+        kind, default, versions, nullable = self.type, self.default, self.versions, self.nullable
+        return FieldSpec(name, kind, default, versions, nullable, self.tagged, self.tag, self.ignorable, self.flexible)
 
-@dataclass(frozen=True, slots=True)
+
+@immutable
 class MessageInfo:
     """What makes a struct a message: its kind, number, versions and flexible versions.
 
@@ -137,7 +145,10 @@ class _LazyDataclassFields:
 
 def _dataclass_fields_of(owner: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
     listed = [(name, Any, dataclasses.field(default=default)) for name, default in _parameters(owner)]
-    made = dataclasses.make_dataclass(owner.__name__, listed, kw_only=True)
+    own = {"__doc__": owner.__doc__ or owner.__name__}  # else a signature would be made for it
+    made = dataclasses.make_dataclass(
+        owner.__name__, listed, namespace=own, init=False, repr=False, eq=False, kw_only=True
+    )
     return cast("dict[str, dataclasses.Field[Any]]", vars(made)["__dataclass_fields__"])
 
 
@@ -202,7 +213,7 @@ class StructMeta(type):
         builder = super().__new__(mcs, f"{name}Builder", bases, {"__slots__": slots})
         rest |= {"__slots__": slots, "__builder__": builder, "__new__": _construct}
         rest |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
-        rest["__fields__"] = tuple(dataclasses.replace(spec, name=key) for key, spec in specs.items())
+        rest["__fields__"] = tuple([spec.named(key) for key, spec in specs.items()])
         if kind is not None:
             ranges = Versions.parse(versions), Versions.parse(flexible)
             rest["__message__"] = MessageInfo(kind, api_key, *ranges, unstable)

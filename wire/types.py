@@ -8,9 +8,10 @@ of a decoder as ``memoryview`` slices of its input, and arrays as tuples.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 from uuid import UUID
+
+from wire.values import immutable
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ ZERO_UUID = UUID(int=0)
 """Kafka's "no id"."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class WireType(Generic[T]):
     """A wire type whose Python values are ``T``.
 

@@ -4,13 +4,14 @@ A value has two forms: the text that files, requests and metadata records carry,
 `format_value` go between them as Kafka does (`ConfigDef`), so that DescribeConfigs shows what a Kafka client expects.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, IntEnum
 from typing import TypeAlias
 
 from coordinator.configs.errors import bad_value
 from coordinator.configs.numbers import format_double, parse_double, parse_integer
 from coordinator.configs.validators import ListOf, Validator
+from wire.values import immutable
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 """A parsed value; lists are tuples, None is "not set"."""
@@ -70,7 +71,7 @@ class UpdateMode(Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Definition:
     """One config. `default` is text, None for "not set"; `internal` ones are described only where they are set."""
 

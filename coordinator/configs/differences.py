@@ -1,10 +1,11 @@
 """Where Odradek's default differs from Kafka's, and why. Nothing else may differ: the tests hold the rest to Kafka."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from wire.values import immutable
 
-@dataclass(frozen=True, slots=True)
+
+@immutable
 class DefaultDifference:
     """One default that is ours. `scope` is "broker" or "topic"; None stands for "no default"."""
 

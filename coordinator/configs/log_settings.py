@@ -1,12 +1,12 @@
 """A topic's values as plain settings for the code that keeps its logs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from coordinator.configs.definition import ConfigValue
+from wire.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class LogSettings:
     """What the logs of a topic act on. Names are Kafka's topic configs with underscores; -1 is "no limit"."""
 

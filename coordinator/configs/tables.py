@@ -5,7 +5,6 @@ that is set counts. A topic config falls back to its broker config and that one'
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from coordinator.configs.broker_defs import BROKER_DEFINITIONS
@@ -15,6 +14,7 @@ from coordinator.configs.differences import DELIBERATE_DIFFERENCES
 from coordinator.configs.group_defs import GROUP_DEFINITIONS
 from coordinator.configs.odradek_defs import ODRADEK_DEFINITIONS
 from coordinator.configs.topic_defs import TOPIC_DEFINITIONS
+from wire.values import immutable
 
 
 def _table(definitions: Iterable[Definition], scope: str) -> Mapping[str, Definition]:
@@ -37,7 +37,7 @@ _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Synonym:
     """A broker config that a topic config falls back to; its value times `factor` is the topic's."""
 

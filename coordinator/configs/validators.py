@@ -1,10 +1,10 @@
 """The rules that values must meet, with Kafka's messages for those that do not."""
 
 import re
-from dataclasses import dataclass
 from typing import Protocol, cast
 
 from coordinator.configs.errors import ConfigRefusedError, bad_value
+from wire.values import immutable
 
 
 class Validator(Protocol):
@@ -15,7 +15,7 @@ class Validator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Range:
     """A number from `low` to `high`, both included."""
 
@@ -32,7 +32,7 @@ class Range:
             raise bad_value(name, value, f"Value must be no more than {self.high}")
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class RangeOr:
     """A number from `low` to `high`, or `also`."""
 
@@ -47,7 +47,7 @@ class RangeOr:
         raise bad_value(name, value, f"Value must be between {self.low} and {self.high} or equal to {self.also}")
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class OneOf:
     """One of some strings."""
 
@@ -59,7 +59,7 @@ class OneOf:
             raise bad_value(name, value, f"String must be one of: {', '.join(self.allowed)}")
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class OneOfAnyCase:
     """One of some strings, in capitals or not."""
 
@@ -80,7 +80,7 @@ class NonEmpty:
             raise bad_value(name, value, "String must be non-empty")
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ListOf:
     """A list of distinct, non-empty strings, of the allowed ones when any are named."""
 

@@ -1,8 +1,9 @@
 """What an operator can set about groups: Kafka's names, Kafka's defaults."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coordinator.groups.consumer.config import ConsumerGroupConfig
+from wire.values import immutable
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a new member's JoinGroup may wait. It cannot heartbeat yet, and Kafka has no setting for it either."""
@@ -10,7 +11,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 MS_PER_MINUTE = 60_000
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class GroupConfig:
     """The broker configs that the group coordinator reads (dots become underscores)."""
 

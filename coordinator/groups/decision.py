@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 
 from coordinator.shard import Outcome, Producer, Reply, ShardRecord, Token
+from wire.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Caller:
     """Who asks, as the connection knows it.
 

@@ -24,9 +24,10 @@ from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
 from coordinator.groups.timers import Timer, TimerKind
 from coordinator.metadata.image import MetadataImage
+from wire.consumer_metadata import decode_assignment, decode_subscription, encode_assignment
 from wire.errors import ErrorCode, ProtocolError
 from wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolAssignmentTopicPartition
-from wire.versioned import decode_assignment, decode_subscription, encode_assignment, peek_int16
+from wire.versioned import peek_int16
 
 
 def consumer_group(table: GroupTable, group_id: str) -> ConsumerGroup:

@@ -1,7 +1,6 @@
 """The partitions of a new or growing topic: placed by us, or as the request assigns them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from coordinator.configs.errors import RefusedError
@@ -11,9 +10,10 @@ from coordinator.metadata.settings import Basis
 from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
 from wire.stored.metadata_records import PartitionRecord
+from wire.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class NewPartitions:
     """Replicas of new partitions by position, preferred leader first."""
 

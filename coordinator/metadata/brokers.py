@@ -1,25 +1,23 @@
 """Brokers join the cluster; the first one founds it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from coordinator.configs.errors import RefusedError
 from coordinator.metadata.image import ListenerImage, MetadataImage
 from coordinator.metadata.records import cluster_id_record
 from wire.errors import ErrorCode
-from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from wire.schema import Message
 from wire.stored.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
     FeatureLevelRecord,
     RegisterBrokerRecord,
-    UnregisterBrokerRecord,
 )
+from wire.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class BrokerRegistration:
     """A broker that starts: `incarnation_id` is new at every start, `listeners` are as clients are told."""
 
@@ -29,7 +27,7 @@ class BrokerRegistration:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Registered:
     """The reply to a registration: which cluster it is, and the broker's epoch in it."""
 
@@ -72,17 +70,3 @@ def register_broker(image: MetadataImage, registration: BrokerRegistration, brok
         rack=registration.rack,
         fenced=False,
     )
-
-
-def unregister_broker(
-    image: MetadataImage, request: UnregisterBrokerRequest, own_id: int
-) -> tuple[list[Message], UnregisterBrokerResponse]:
-    """Forget a broker that will not come back. The one that answers is running, and cannot be forgotten."""
-    broker = image.brokers.get(request.broker_id)
-    if broker is None:
-        message = f"There is no broker {request.broker_id}."
-        return [], UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
-    if broker.id == own_id:
-        message = f"Broker {own_id} is running; stop it first."
-        return [], UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)
-    return [UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)], UnregisterBrokerResponse()

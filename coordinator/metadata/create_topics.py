@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from coordinator.configs.definition import ResourceType
@@ -23,9 +23,10 @@ from wire.messages.create_topics import (
 )
 from wire.schema import Message
 from wire.stored.metadata_records import ConfigRecord, TopicRecord
+from wire.values import mutable
 
 
-@dataclass(slots=True)
+@mutable
 class Creation:
     """Topics being made by one request: their records so far, and how many topics and partitions that is."""
 

@@ -5,11 +5,12 @@ once per published image, not per record: with 10,000 topics that is well under 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from uuid import UUID
 
 from wire.types import ZERO_UUID
+from wire.values import immutable
 
 ConfigKey = tuple[int, str]
 """A resource type (`coordinator.configs.definition.ResourceType`) and the name of the resource."""
@@ -31,7 +32,7 @@ SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {
 """Feature levels that this broker can serve (KIP-584): 30 is what Kafka calls 4.3-IV0, group version 1 is KIP-848."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ListenerImage:
     """Where clients reach a broker by one of its listeners; `security_protocol` is Kafka's number (0 PLAINTEXT)."""
 
@@ -41,7 +42,7 @@ class ListenerImage:
     security_protocol: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class BrokerImage:
     """One registered broker. `epoch` is the registration's number; a fenced broker serves no clients."""
 
@@ -59,7 +60,7 @@ class BrokerImage:
         return not self.fenced and not self.in_controlled_shutdown
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class PartitionImage:
     """One partition. `leader` is -1 while there is none; ELR are the eligible leader replicas of KIP-966."""
 
@@ -76,7 +77,7 @@ class PartitionImage:
     directories: tuple[UUID, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class TopicImage:
     """One topic; `partitions` by index."""
 
@@ -86,7 +87,7 @@ class TopicImage:
     partitions: tuple[PartitionImage, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class FeaturesImage:
     """Feature levels: what brokers can serve, what is in force, and since which record of the log."""
 
@@ -95,7 +96,7 @@ class FeaturesImage:
     epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ScramCredential:
     """What is kept of a password (RFC 5802): enough to recognise it, not to learn it."""
 
@@ -105,7 +106,7 @@ class ScramCredential:
     server_key: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class MetadataImage:
     """All metadata after `record_count` records. `cluster_id` is empty until the cluster was given one.
 

@@ -1,14 +1,14 @@
 """What the shard is started with, and a broker's configs as they stand under an image."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from coordinator.configs.definition import ResourceType
 from coordinator.configs.layers import BrokerLayers
 from coordinator.metadata.image import MetadataImage
+from wire.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class MetadataConfig:
     """The broker's id and its static configs as text, under Kafka's names."""
 
@@ -33,7 +33,7 @@ class CurrentLayers:
         return layers
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Basis:
     """What a decision rests on: the metadata, and the configs of the broker that decides."""
 

@@ -3,58 +3,48 @@
 Every operation answers errors in its reply and raises nothing for what a client may send. Replies are response
 messages, but for `register` (`Registered` or `RefusedError`), `auto_create_topics` (a RefusedError or None per name)
 and `allocate_producer_ids` (`ProducerIdBlock`).
+
+What decides about anything but brokers that start and topics that are made is imported when it is first asked for: a
+broker starts faster.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from coordinator.configs.errors import RefusedError
-from coordinator.metadata import alter_configs as configs
 from coordinator.metadata.auto_create import auto_create_topics
-from coordinator.metadata.brokers import (
-    BrokerRegistration,
-    Registered,
-    found_cluster,
-    register_broker,
-    unregister_broker,
-)
-from coordinator.metadata.client_quotas import alter_client_quotas
-from coordinator.metadata.create_partitions import create_partitions
+from coordinator.metadata.brokers import BrokerRegistration, Registered, found_cluster, register_broker
 from coordinator.metadata.create_topics import create_topics
-from coordinator.metadata.delete_topics import delete_topics
-from coordinator.metadata.describe_configs import describe_configs
-from coordinator.metadata.features import update_features
 from coordinator.metadata.image import MetadataImage
 from coordinator.metadata.records import from_shard_record, to_shard_records
 from coordinator.metadata.replay import ImageBuilder
-from coordinator.metadata.scram import alter_user_scram_credentials
 from coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
 from coordinator.shard import Outcome, Reply, ShardRecord, Token
-from wire.messages.alter_client_quotas import AlterClientQuotasRequest
-from wire.messages.alter_configs import AlterConfigsRequest
-from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.create_topics import CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.describe_configs import DescribeConfigsRequest
-from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from wire.messages.unregister_broker import UnregisterBrokerRequest
-from wire.messages.update_features import UpdateFeaturesRequest
 from wire.schema import Message
 from wire.stored.metadata_records import ProducerIdsRecord
+
+if TYPE_CHECKING:
+    from wire.messages.alter_client_quotas import AlterClientQuotasRequest
+    from wire.messages.alter_configs import AlterConfigsRequest
+    from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+    from wire.messages.create_partitions import CreatePartitionsRequest
+    from wire.messages.delete_topics import DeleteTopicsRequest
+    from wire.messages.describe_configs import DescribeConfigsRequest
+    from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+    from wire.messages.unregister_broker import UnregisterBrokerRequest
+    from wire.messages.update_features import UpdateFeaturesRequest
 
 PRODUCER_ID_BLOCK: Final = 1000
 """How many producer ids a broker gets at a time, as in Kafka (KIP-730)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
-    """Producer ids from `first` on, `count` of them, that were never given before and never will be again."""
+class ProducerIdBlock(NamedTuple):
+    """Producer ids from `first` on, `size` of them, that were never given before and never will be again."""
 
     first: int
-    count: int
+    size: int
 
 
 class MetadataShard:
@@ -149,57 +139,75 @@ class MetadataShard:
 
     def delete_topics(
         self,
-        request: DeleteTopicsRequest,
+        request: "DeleteTopicsRequest",
         api_version: int,
         token: Token,
         now_ms: int,
     ) -> Outcome:
         """DeleteTopics, all versions."""
+        from coordinator.metadata.delete_topics import delete_topics
+
         return _outcome(*_reply(token, delete_topics(self.basis(), request, api_version)))
 
-    def create_partitions(self, request: CreatePartitionsRequest, token: Token, now_ms: int) -> Outcome:
+    def create_partitions(self, request: "CreatePartitionsRequest", token: Token, now_ms: int) -> Outcome:
         """CreatePartitions, all versions."""
+        from coordinator.metadata.create_partitions import create_partitions
+
         return _outcome(*_reply(token, create_partitions(self.basis(), request)))
 
-    def alter_configs(self, request: AlterConfigsRequest, token: Token, now_ms: int) -> Outcome:
+    def alter_configs(self, request: "AlterConfigsRequest", token: Token, now_ms: int) -> Outcome:
         """AlterConfigs, all versions."""
-        return _outcome(*_reply(token, configs.alter_configs(self.basis(), request)))
+        from coordinator.metadata.alter_configs import alter_configs
+
+        return _outcome(*_reply(token, alter_configs(self.basis(), request)))
 
     def incremental_alter_configs(
         self,
-        request: IncrementalAlterConfigsRequest,
+        request: "IncrementalAlterConfigsRequest",
         token: Token,
         now_ms: int,
     ) -> Outcome:
         """IncrementalAlterConfigs, all versions."""
-        return _outcome(*_reply(token, configs.incremental_alter_configs(self.basis(), request)))
+        from coordinator.metadata.alter_configs import incremental_alter_configs
+
+        return _outcome(*_reply(token, incremental_alter_configs(self.basis(), request)))
 
     def describe_configs(
         self,
-        request: DescribeConfigsRequest,
+        request: "DescribeConfigsRequest",
         loggers: Mapping[str, str],
         token: Token,
         now_ms: int,
     ) -> Outcome:
         """DescribeConfigs, all versions; `loggers` are this broker's log levels by logger."""
+        from coordinator.metadata.describe_configs import describe_configs
+
         return Outcome(replies=[Reply(token, describe_configs(self.basis(), request, loggers))])
 
-    def alter_client_quotas(self, request: AlterClientQuotasRequest, token: Token, now_ms: int) -> Outcome:
+    def alter_client_quotas(self, request: "AlterClientQuotasRequest", token: Token, now_ms: int) -> Outcome:
         """AlterClientQuotas, all versions."""
+        from coordinator.metadata.client_quotas import alter_client_quotas
+
         return _outcome(*_reply(token, alter_client_quotas(self.image, request)))
 
     def alter_user_scram_credentials(
-        self, request: AlterUserScramCredentialsRequest, token: Token, now_ms: int
+        self, request: "AlterUserScramCredentialsRequest", token: Token, now_ms: int
     ) -> Outcome:
         """AlterUserScramCredentials, all versions."""
+        from coordinator.metadata.scram import alter_user_scram_credentials
+
         return _outcome(*_reply(token, alter_user_scram_credentials(self.image, request)))
 
-    def update_features(self, request: UpdateFeaturesRequest, api_version: int, token: Token, now_ms: int) -> Outcome:
+    def update_features(self, request: "UpdateFeaturesRequest", api_version: int, token: Token, now_ms: int) -> Outcome:
         """UpdateFeatures, all versions."""
+        from coordinator.metadata.features import update_features
+
         return _outcome(*_reply(token, update_features(self.image.features, request, api_version)))
 
-    def unregister_broker(self, request: UnregisterBrokerRequest, token: Token, now_ms: int) -> Outcome:
+    def unregister_broker(self, request: "UnregisterBrokerRequest", token: Token, now_ms: int) -> Outcome:
         """UnregisterBroker, all versions."""
+        from coordinator.metadata.unregister_broker import unregister_broker
+
         return _outcome(*_reply(token, unregister_broker(self.image, request, self._config.node_id)))
 
     def allocate_producer_ids(self, token: Token, now_ms: int, count: int = PRODUCER_ID_BLOCK) -> Outcome:

@@ -1,9 +1,9 @@
 """What an operator can set about transactions: Kafka's names, Kafka's defaults."""
 
-from dataclasses import dataclass
+from wire.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class TransactionConfig:
     """The broker configs that the transaction coordinator reads (dots become underscores)."""
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gateway.cli.assignment import Assignment
 from gateway.cli.client import DEFAULT_BOOTSTRAP, Target
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,19 +18,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DURATION = re.compile(
     r"(?P<sign>[+-])?P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
-
-
-class Assignment(click.ParamType[tuple[str, str]]):
-    """A `name=value` argument, converted to the pair."""
-
-    name = "name=value"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Split at the first equals sign; fails as wrong usage where there is none."""
-        name, equals, text = str(value).partition("=")
-        if not equals or not name:
-            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
-        return name, text
 
 
 class Moment(click.ParamType[int]):

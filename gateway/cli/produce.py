@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 
 import click
 
+from gateway.cli.assignment import Assignment
 from gateway.cli.client import Producer, SentRecord, Target, open_producer
 from gateway.cli.errors import CliError, InterruptedCommandError, explained
 from gateway.cli.formats import Outgoing, parse_json_record
-from gateway.cli.options import Assignment, connection_options
+from gateway.cli.options import connection_options
 from gateway.cli.output import Meter, counted, meter, note
 
 MAX_UNACKNOWLEDGED_BYTES = 32 * 1024 * 1024

@@ -11,8 +11,8 @@ from urllib.parse import quote, unquote
 
 import click
 
+from gateway.cli.assignment import Assignment
 from gateway.cli.errors import CliError
-from gateway.cli.options import Assignment
 from gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def _overrides(
 
 def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
     """The broker's configuration; without any setting of `listeners`, one that listens to this machine only."""
-    from gateway.config import ConfigError, load_config
+    with collector_paused():
+        from gateway.config import ConfigError, load_config
 
     try:
         config = load_config(file, overrides)

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
+from gateway.cli.assignment import Assignment
 from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
 from gateway.cli.errors import CliError, broker_error_text, client_error_text
-from gateway.cli.options import Assignment, connection_options, json_option
+from gateway.cli.options import connection_options, json_option
 from gateway.cli.output import counted, emit_json, heading, note, table
 
 UNKNOWN_TOPIC = 3

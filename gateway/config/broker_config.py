@@ -1,7 +1,7 @@
 """The broker's settings as typed values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,9 +14,10 @@ from coordinator.transactions.config import TransactionConfig
 from gateway.config.errors import ConfigError
 from gateway.config.listeners import Endpoint, advertised, check_ports, check_protocols, parse_endpoints
 from gateway.config.rules import check_rules
+from wire.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class BrokerConfig:
     """What the gateway acts on. Field names are Kafka's (or `odradek.…`) with underscores; units are last in a name.
 

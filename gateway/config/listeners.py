@@ -1,11 +1,11 @@
 """`listeners`, `advertised.listeners` and `listener.security.protocol.map`, with Kafka's rules."""
 
 import re
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
 from gateway.config.errors import ConfigError
+from wire.values import immutable
 
 _ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):(-?[0-9]+)")
 MAX_PORT: Final = 65535
@@ -13,7 +13,7 @@ SUPPORTED_PROTOCOLS: Final = frozenset({"PLAINTEXT"})
 """TLS and SASL come with the security issue."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Endpoint:
     """One listener's name, host (empty: all interfaces) and port (0: any free one)."""
 

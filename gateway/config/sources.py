@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from coordinator.configs.tables import BROKER_CONFIGS, broker_definition
 from gateway.config.errors import ConfigError
 from gateway.config.properties import parse_properties
+from wire.values import immutable
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ IMAGE_ONLY: Final = frozenset(
 """Variables of the official image that are no settings of the broker."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Setting:
     """One setting's text, and where it stands."""
 

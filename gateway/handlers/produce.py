@@ -13,10 +13,9 @@ version 11 the producer has said so itself (AddPartitionsToTxn); from 12 on the 
 
 from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coordinator.metadata.names import INTERNAL_TOPICS
-from coordinator.transactions.add import Claim
 from gateway.context import RequestContext
 from gateway.errors import RequestRefusedError, error_of_store
 from gateway.leader_hints import produce_with_leaders
@@ -37,6 +36,9 @@ from wire.messages.produce import (
     TopicProduceResponse,
 )
 from wire.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_FLAG
+
+if TYPE_CHECKING:
+    from coordinator.transactions.add import Claim
 
 REQUEST: Final = ProduceRequest
 VALID_ACKS: Final = frozenset({-1, 0, 1})
@@ -179,6 +181,8 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
 
     Without a transactional id nobody may write in a transaction.
     """
+    from coordinator.transactions.add import Claim
+
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     batches = _producers_of(request)
@@ -240,7 +244,7 @@ async def _guard(
     return guard if refusal is None else refusal.error
 
 
-async def _ask(ctx: RequestContext, claim: Claim, guards: _Guards) -> None:
+async def _ask(ctx: RequestContext, claim: "Claim", guards: _Guards) -> None:
     """Put the error in place of the guard wherever the coordinator says no."""
     partitions: dict[str, frozenset[int]] = {}
     for (topic, index), guard in guards.items():
@@ -259,7 +263,7 @@ async def _ask(ctx: RequestContext, claim: Claim, guards: _Guards) -> None:
 
 
 async def _verdicts(
-    ctx: RequestContext, claim: Claim, partitions: dict[str, frozenset[int]]
+    ctx: RequestContext, claim: "Claim", partitions: dict[str, frozenset[int]]
 ) -> Mapping[tuple[str, int], ErrorCode]:
     if ctx.api_version >= ENROLLING_SINCE:
         return await ctx.services.transactions.enroll(claim, partitions)

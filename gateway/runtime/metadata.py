@@ -8,7 +8,7 @@ import base64
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 from coordinator.configs.errors import RefusedError
@@ -25,18 +25,20 @@ from gateway.runtime.shards import CoordinatorError, ShardRuntime, SteadyClock, 
 from partitions.config import LogConfig
 from wire.errors import ErrorCode
 from wire.log_values import PartitionKey
-from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-)
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+    from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+    from wire.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        AlterUserScramCredentialsResponse,
+    )
+    from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+    from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+    from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 R = TypeVar("R")
 Operation = Callable[[MetadataShard, Token, int], Outcome]
@@ -130,58 +132,74 @@ class MetadataService:
         assert isinstance(reply, dict)
         return reply  # pyright: ignore[reportUnknownVariableType]
 
-    async def delete_topics(self, request: DeleteTopicsRequest, api_version: int) -> DeleteTopicsResponse:
+    async def delete_topics(self, request: "DeleteTopicsRequest", api_version: int) -> "DeleteTopicsResponse":
         """Delete topics; nobody finds them any more when this returns, their logs go soon after."""
+        from wire.messages.delete_topics import DeleteTopicsResponse
+
         return await self._call(
             lambda shard, token, now_ms: shard.delete_topics(request, api_version, token, now_ms),
             DeleteTopicsResponse,
         )
 
-    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    async def create_partitions(self, request: "CreatePartitionsRequest") -> "CreatePartitionsResponse":
         """Give topics more partitions."""
+        from wire.messages.create_partitions import CreatePartitionsResponse
+
         return await self._call(
             lambda shard, token, now_ms: shard.create_partitions(request, token, now_ms), CreatePartitionsResponse
         )
 
-    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    async def alter_configs(self, request: "AlterConfigsRequest") -> "AlterConfigsResponse":
         """Replace all settings of resources; in force when this returns."""
+        from wire.messages.alter_configs import AlterConfigsResponse
+
         return await self._call(
             lambda shard, token, now_ms: shard.alter_configs(request, token, now_ms), AlterConfigsResponse
         )
 
     async def incremental_alter_configs(
-        self, request: IncrementalAlterConfigsRequest
-    ) -> IncrementalAlterConfigsResponse:
+        self, request: "IncrementalAlterConfigsRequest"
+    ) -> "IncrementalAlterConfigsResponse":
         """Change single settings of resources; in force when this returns."""
+        from wire.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
+
         return await self._call(
             lambda shard, token, now_ms: shard.incremental_alter_configs(request, token, now_ms),
             IncrementalAlterConfigsResponse,
         )
 
-    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    async def alter_client_quotas(self, request: "AlterClientQuotasRequest") -> "AlterClientQuotasResponse":
         """Set and remove quotas; described when this returns."""
+        from wire.messages.alter_client_quotas import AlterClientQuotasResponse
+
         return await self._call(
             lambda shard, token, now_ms: shard.alter_client_quotas(request, token, now_ms), AlterClientQuotasResponse
         )
 
     async def alter_user_scram_credentials(
-        self, request: AlterUserScramCredentialsRequest
-    ) -> AlterUserScramCredentialsResponse:
+        self, request: "AlterUserScramCredentialsRequest"
+    ) -> "AlterUserScramCredentialsResponse":
         """Set and remove users' passwords; described when this returns."""
+        from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse
+
         return await self._call(
             lambda shard, token, now_ms: shard.alter_user_scram_credentials(request, token, now_ms),
             AlterUserScramCredentialsResponse,
         )
 
-    async def update_features(self, request: UpdateFeaturesRequest, api_version: int) -> UpdateFeaturesResponse:
+    async def update_features(self, request: "UpdateFeaturesRequest", api_version: int) -> "UpdateFeaturesResponse":
         """Change the levels of features; in force when this returns."""
+        from wire.messages.update_features import UpdateFeaturesResponse
+
         return await self._call(
             lambda shard, token, now_ms: shard.update_features(request, api_version, token, now_ms),
             UpdateFeaturesResponse,
         )
 
-    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    async def unregister_broker(self, request: "UnregisterBrokerRequest") -> "UnregisterBrokerResponse":
         """Forget a broker that will not come back."""
+        from wire.messages.unregister_broker import UnregisterBrokerResponse
+
         return await self._call(
             lambda shard, token, now_ms: shard.unregister_broker(request, token, now_ms), UnregisterBrokerResponse
         )
@@ -191,7 +209,7 @@ class MetadataService:
         block = await self._call(
             lambda shard, token, now_ms: shard.allocate_producer_ids(token, now_ms), ProducerIdBlock
         )
-        return block.first, block.count
+        return block.first, block.size
 
     @staticmethod
     def error_of_missing(name: str) -> ErrorCode:

@@ -10,7 +10,6 @@ durable offset is void: the pure log is built again from the store and the parti
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -28,6 +27,7 @@ from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, Seg
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo
 from wire.records.batch import peek_header
 from wire.records.errors import InvalidRecordBatch
+from wire.values import immutable
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class ReplicaGoneError(Exception):
     """The partition is not here any more; Kafka's UNKNOWN_TOPIC_OR_PARTITION."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Shared:
     """What all replicas of a broker share. The ticker's nursery must outlive them."""
 
@@ -65,7 +65,7 @@ class Shared:
     commit_max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class LogView:
     """A log without its records, as those see it who delete and compact."""
 

@@ -13,19 +13,13 @@ a while. Here such a request waits a moment for the markers, which mostly saves 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
 from coordinator.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from coordinator.shard import Outcome, Producer, Token
-from coordinator.transactions.add import Claim, Verdicts
 from coordinator.transactions.config import TransactionConfig
-from coordinator.transactions.end import Ended
-from coordinator.transactions.init import NeedsProducerId
-from coordinator.transactions.shard import TransactionShard
-from coordinator.transactions.state import TransactionState
-from coordinator.transactions.table import Partitions, Transaction
 from coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEATURE, PLAIN
 from gateway.environment import Environment
 from gateway.runtime.coordinator import Coordinator
@@ -38,7 +32,13 @@ from gateway.runtime.replicas import Replicas
 from gateway.runtime.shards import CoordinatorError
 from storage_backends.interface import StoreError
 from wire.errors import ErrorCode
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from coordinator.transactions.add import Claim
+    from coordinator.transactions.end import Ended
+    from coordinator.transactions.shard import TransactionShard
+    from coordinator.transactions.table import Partitions, Transaction
+    from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ MARKER_RETRY_MS: Final = 100
 """How soon a marker is tried again that a partition could not take."""
 
 
-class TransactionCoordinator(Coordinator[TransactionShard]):
+class TransactionCoordinator(Coordinator["TransactionShard"]):
     """All transaction shards of this broker. Markers are written by tasks in `nursery`, which must outlive it."""
 
     def __init__(
@@ -68,7 +68,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
             metadata,
             replicas,
             env,
-            lambda: TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN)),
+            lambda: _transaction_shard(config, metadata),
             self._to_finish,
         )
         self._env = env
@@ -80,14 +80,19 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
 
     # Producers
 
-    async def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    async def init_producer_id(self, request: "InitProducerIdRequest") -> "InitProducerIdResponse":
         """Give a transactional id's producer its producer id and epoch. Raises CoordinatorError."""
         assert request.transactional_id is not None
         ask = partial(self._init_producer_id, request.transactional_id, request)
         return await self._patiently(request.transactional_id, ask, lambda response: response.error_code)
 
-    async def _init_producer_id(self, transactional_id: str, request: InitProducerIdRequest) -> InitProducerIdResponse:
-        def operation(shard: TransactionShard, token: Token, now_ms: int) -> Outcome:
+    async def _init_producer_id(
+        self, transactional_id: str, request: "InitProducerIdRequest"
+    ) -> "InitProducerIdResponse":
+        from coordinator.transactions.init import NeedsProducerId
+        from wire.messages.init_producer_id import InitProducerIdResponse
+
+        def operation(shard: "TransactionShard", token: Token, now_ms: int) -> Outcome:
             return shard.init_producer_id(request, fresh_id, token, now_ms)
 
         fresh_id: int | None = None
@@ -98,7 +103,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         assert isinstance(reply, InitProducerIdResponse)
         return reply
 
-    async def add_partitions(self, claim: Claim, partitions: Partitions, version: int) -> ErrorCode:
+    async def add_partitions(self, claim: "Claim", partitions: "Partitions", version: int) -> ErrorCode:
         """Let partitions take part in the producer's transaction, all or none. Raises CoordinatorError.
 
         `version` is the `transaction.version` that the producer follows.
@@ -113,12 +118,12 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
 
         return await self._patiently(claim.transactional_id, ask, _itself)
 
-    async def add_offsets(self, claim: Claim, group_id: str) -> ErrorCode:
+    async def add_offsets(self, claim: "Claim", group_id: str) -> ErrorCode:
         """Let a group's offsets take part in the producer's transaction. Raises CoordinatorError."""
         partition = self._groups.partition(group_id)
         return await self.add_partitions(claim, {CONSUMER_OFFSETS: frozenset({partition})}, PLAIN)
 
-    async def end_transaction(self, claim: Claim, *, committed: bool, version: int) -> Ended:
+    async def end_transaction(self, claim: "Claim", *, committed: bool, version: int) -> "Ended":
         """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorError.
 
         `version` is the `transaction.version` that the producer follows.
@@ -126,8 +131,11 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         ask = partial(self._end_transaction, claim, committed, version)
         return await self._patiently(claim.transactional_id, ask, lambda ended: ended.error)
 
-    async def _end_transaction(self, claim: Claim, committed: bool, version: int) -> Ended:
-        def operation(shard: TransactionShard, token: Token, now_ms: int) -> Outcome:
+    async def _end_transaction(self, claim: "Claim", committed: bool, version: int) -> "Ended":
+        from coordinator.transactions.end import Ended
+        from coordinator.transactions.init import NeedsProducerId
+
+        def operation(shard: "TransactionShard", token: Token, now_ms: int) -> Outcome:
             return shard.end_transaction(claim, committed, version, fresh_id, token, now_ms)
 
         fresh_id: int | None = None
@@ -138,8 +146,10 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         assert isinstance(reply, Ended)
         return reply
 
-    async def look_up(self, claim: Claim, partitions: Partitions) -> Mapping[tuple[str, int], ErrorCode]:
+    async def look_up(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
         """Whether the producer may write in its transaction, for each (topic, partition). Raises CoordinatorError."""
+        from coordinator.transactions.add import Verdicts
+
         verdicts = await self.call(
             claim.transactional_id,
             lambda shard, token, now_ms: shard.verify(claim, partitions, token, now_ms),
@@ -147,11 +157,11 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         )
         return verdicts.errors
 
-    async def verify(self, claim: Claim, partitions: Partitions) -> Mapping[tuple[str, int], ErrorCode]:
+    async def verify(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
         """As `look_up`, in the words of partitions: an epoch that has passed is INVALID_PRODUCER_EPOCH."""
         return {place: _to_producer(error) for place, error in (await self.look_up(claim, partitions)).items()}
 
-    async def enroll(self, claim: Claim, partitions: Partitions) -> Mapping[tuple[str, int], ErrorCode]:
+    async def enroll(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
         """Let partitions take part because the producer writes there (KIP-890); answers as `verify` does.
 
         It does not wait for the markers of the transaction before, as `add_partitions` does: they would delete the
@@ -181,16 +191,18 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
 
     # Markers
 
-    def _to_finish(self, shard: TransactionShard) -> Callable[[], None]:
+    def _to_finish(self, shard: "TransactionShard") -> Callable[[], None]:
         return partial(self._begin_finishing, shard.take_unfinished())
 
-    def _begin_finishing(self, decided: Sequence[Transaction]) -> None:
+    def _begin_finishing(self, decided: "Sequence[Transaction]") -> None:
         """The decisions are on disk: carry them out."""
         for transaction in decided:
             self._finishing.setdefault(transaction.transactional_id, trio.Event())
             self._nursery.start_soon(self._finish, transaction)
 
-    async def _finish(self, decided: Transaction) -> None:
+    async def _finish(self, decided: "Transaction") -> None:
+        from coordinator.transactions.state import TransactionState
+
         transactional_id = decided.transactional_id
         try:
             epoch = self._shard(self.partition(transactional_id)).replica.log.leader_epoch
@@ -234,6 +246,13 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         if replica.key.topic == CONSUMER_OFFSETS:
             return await self._groups.end_transaction(replica.key.index, marker)
         return await write_marker(replica, marker, self._env.wall_ms())
+
+
+def _transaction_shard(config: TransactionConfig, metadata: MetadataService) -> "TransactionShard":
+    """A new shard. What decides about transactions is imported here and on, for a broker without them starts faster."""
+    from coordinator.transactions.shard import TransactionShard
+
+    return TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN))
 
 
 def _itself(error: ErrorCode) -> int:

@@ -4,13 +4,13 @@ import logging
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from storage_backends.lmdb_segments.layout import DELETED_SUFFIX
 from storage_backends.lmdb_segments.sealed_cache import SealedCache
 from storage_backends.options import StoreOptions
+from wire.values import immutable
 
 _logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def purge(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class StoreContext:
     """Options, and the services that all partitions use."""
 

@@ -5,7 +5,7 @@ Not thread-safe: `storage_backends.memory` holds a lock around it.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 
 from storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentInfo
@@ -21,9 +21,10 @@ from storage_backends.planning import (
     without_run,
 )
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
+from wire.values import mutable
 
 
-@dataclass(slots=True)
+@mutable
 class MemorySegment:
     """Batches in offset order, and their last offsets beside them for bisection."""
 
@@ -54,7 +55,7 @@ class MemorySegment:
         return min([end_offset, *(batch.base_offset for batch in dropped[:1])])
 
 
-@dataclass(slots=True)
+@mutable
 class MemoryDraft:
     """See `SegmentDraft`."""
 
@@ -77,7 +78,7 @@ class MemoryDraft:
         self.batches = []
 
 
-@dataclass(slots=True)
+@mutable
 class MemoryLog:
     """The whole log. Producer rows stand with the log end after the write that last set them."""
 

@@ -5,16 +5,17 @@ last synced commit, and the unsynced commits after it in order. The fault wrappe
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from storage_backends.memory.log import MemoryDraft, MemoryLog
 from storage_backends.planning import Run
 from wire.log_values import PartitionKey
+from wire.values import mutable
 
 _Survivors = Callable[[int], int]
 
 
-@dataclass(slots=True)
+@mutable
 class MediumLog:
     """A log as processes see it (`live`), and as a power cut would leave it (`durable` and part of `unsynced`)."""
 
@@ -62,7 +63,7 @@ class MediumLog:
         self.live = self.durable.copy()
 
 
-@dataclass(slots=True)
+@mutable
 class MemoryMedium:
     """All logs and properties. One store at a time may have it open."""
 

@@ -11,12 +11,13 @@ from test_golden_frames import KEYS
 from wire_catalogue import GoldenFrame, golden_frames, message_classes, versions_of
 
 from wire.codec import decode
+from wire.consumer_metadata import decode_assignment, decode_subscription
 from wire.errors import ProtocolError
 from wire.headers import decode_request, decode_response
 from wire.messages import request_class, response_class
 from wire.schema import Message
-from wire.stored.framing import decode_control_key, decode_key, decode_metadata_record, group_key_types
-from wire.versioned import decode_assignment, decode_subscription
+from wire.stored.control_framing import decode_control_key
+from wire.stored.framing import decode_key, decode_metadata_record, group_key_types
 
 MUTATIONS_PER_FRAME = 12
 MAX_PEAK_BYTES = 1024 * 1024

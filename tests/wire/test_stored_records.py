@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_catalogue import message_classes, messages, versions_of
 
+from wire.consumer_metadata import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from wire.errors import DecodeError, UnsupportedVersionError
 from wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -14,19 +15,21 @@ from wire.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from wire.schema import Message
-from wire.stored.control_records import EndTxnMarker, LeaderChangeMessage, LeaderChangeMessageVoter
-from wire.stored.framing import (
+from wire.stored.control_framing import (
     ControlRecordType,
     decode_control_key,
     decode_control_value,
+    encode_control_key,
+    encode_end_txn_marker,
+    encode_raft_control_value,
+)
+from wire.stored.control_records import EndTxnMarker, LeaderChangeMessage, LeaderChangeMessageVoter
+from wire.stored.framing import (
     decode_key,
     decode_metadata_record,
     decode_value,
-    encode_control_key,
-    encode_end_txn_marker,
     encode_key,
     encode_metadata_record,
-    encode_raft_control_value,
     encode_value,
     group_key_types,
     group_value_types,
@@ -43,7 +46,6 @@ from wire.stored.group_records import (
 )
 from wire.stored.metadata_records import PartitionChangeRecord, TopicRecord
 from wire.stored.transaction_records import TransactionLogKey
-from wire.versioned import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 
 ID = UUID(int=(1 << 64) | 2)
 MEMBER = MemberMetadata(

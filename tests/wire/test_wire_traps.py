@@ -20,7 +20,7 @@ from wire.messages.metadata import MetadataRequest
 from wire.messages.produce import LeaderIdAndEpoch as ProduceLeader
 from wire.messages.produce import NodeEndpoint as ProduceNode
 from wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
-from wire.stored.framing import ControlRecordType, encode_control_key
+from wire.stored.control_framing import ControlRecordType, encode_control_key
 
 
 def test_trap_01_produce_is_advertised_from_0_though_0_to_2_are_refused():

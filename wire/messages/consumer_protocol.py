@@ -1,6 +1,6 @@
 """What consumers put into JoinGroup and SyncGroup: their subscription and assignment.
 
-Each is preceded by its version as an int16; see :mod:`wire.stored.framing`.
+Each is preceded by its version as an int16; see :mod:`wire.consumer_metadata`.
 """
 
 from __future__ import annotations

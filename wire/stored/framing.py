@@ -3,39 +3,23 @@
 - Coordinator records (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``): the key
   starts with the record type as an int16, the value with its version as an int16.
 - Metadata records have no key; the value starts with frame version, type and version as varints.
-- Control records: the key is a version and a type as int16s.  An end-of-transaction marker's value
-  starts with its version; those of the Raft log start with a field of that meaning.
+- Control records: see :mod:`wire.stored.control_framing`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from enum import IntEnum
 from functools import cache
 from importlib import import_module
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from wire.codec import as_view, decode_exact, encode
 from wire.errors import DecodeError, UnsupportedVersionError
 from wire.runtime import append_uvarint, read_uvarint
 from wire.schema import Message
-from wire.stored.control_records import (
-    ControlRecordTypeSchema,
-    EndTxnMarker,
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    SnapshotFooterRecord,
-    SnapshotHeaderRecord,
-    VotersRecord,
-)
 from wire.types import Buffer
 from wire.versioned import decode_versioned, encode_versioned, peek_int16
-
-RaftControlRecord: TypeAlias = (
-    LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | VotersRecord
-)
-"""A control record of the Raft log; its first field names its version."""
 
 METADATA_FRAME_VERSION = 1
 
@@ -44,29 +28,6 @@ _INT16 = struct.Struct(">h")
 M = TypeVar("M", bound=Message)
 
 _GROUP_MODULES = ("group_records", "share_group_records", "streams_group_records")
-
-
-class ControlRecordType(IntEnum):
-    """What a control record says; names and numbers are Kafka's."""
-
-    ABORT = 0
-    COMMIT = 1
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    KRAFT_VERSION = 5
-    KRAFT_VOTERS = 6
-
-
-_CONTROL_VALUES: Mapping[ControlRecordType, type[Message]] = {
-    ControlRecordType.ABORT: EndTxnMarker,
-    ControlRecordType.COMMIT: EndTxnMarker,
-    ControlRecordType.LEADER_CHANGE: LeaderChangeMessage,
-    ControlRecordType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
-    ControlRecordType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
-    ControlRecordType.KRAFT_VERSION: KRaftVersionRecord,
-    ControlRecordType.KRAFT_VOTERS: VotersRecord,
-}
 
 
 def group_key_types() -> Mapping[int, type[Message]]:
@@ -145,41 +106,6 @@ def decode_metadata_record(buf: Buffer) -> tuple[Message, int]:
     if number not in types:
         raise UnsupportedVersionError(f"unknown metadata record type {number}")
     return decode_exact(types[number], version, view[pos:]), version
-
-
-def encode_control_key(kind: ControlRecordType) -> bytes:
-    """The key of a control record."""
-    return encode_versioned(ControlRecordTypeSchema(type=kind), 0)
-
-
-def decode_control_key(buf: Buffer) -> ControlRecordType:
-    """Read the key of a control record; its first version is the last one known."""
-    view = as_view(buf)
-    if peek_int16(view, "a control record's key") < 0 or len(view) < 4:
-        raise DecodeError(f"a control record's key of {len(view)} bytes is not valid")
-    number = peek_int16(view[2:], "a control record's type")
-    try:
-        return ControlRecordType(number)
-    except ValueError:
-        raise UnsupportedVersionError(f"unknown control record type {number}") from None
-
-
-def encode_end_txn_marker(coordinator_epoch: int) -> bytes:
-    """The value of a transaction's end marker."""
-    return encode_versioned(EndTxnMarker(coordinator_epoch=coordinator_epoch), 0)
-
-
-def encode_raft_control_value(message: RaftControlRecord) -> bytes:
-    """The value of one of the Raft log's control records, in the version that it names itself."""
-    return bytes(encode(message, message.version))
-
-
-def decode_control_value(kind: ControlRecordType, buf: Buffer) -> Message:
-    """Read the value of a control record whose key said ``kind``."""
-    view = as_view(buf)
-    cls = _CONTROL_VALUES[kind]
-    version = min(peek_int16(view, cls.__name__), cls.__message__.versions.last)
-    return decode_exact(cls, version, view[2:] if cls is EndTxnMarker else view)
 
 
 def _record_type(message: Message) -> int:

@@ -27,6 +27,7 @@ from coordinator.groups.table import GroupTable
 from coordinator.groups.timers import TimerKind
 from coordinator.metadata.image import MetadataImage
 from coordinator.shard import Token
+from wire.consumer_metadata import decode_subscription
 from wire.errors import ErrorCode, ProtocolError
 from wire.messages.consumer_group_heartbeat import TopicPartitions
 from wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -34,7 +35,6 @@ from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupResponse
 from wire.messages.leave_group import MemberIdentity
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from wire.versioned import decode_subscription
 
 # JoinGroup
 

@@ -1,12 +1,12 @@
 """What an operator can set about consumer groups: Kafka's names, Kafka's defaults."""
 
-from dataclasses import dataclass
+from wire.values import immutable
 
 REGEX_REFRESH_MIN_INTERVAL_MS = 10_000
 """How soon a group's regular expressions may be resolved again; no setting in Kafka either."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ConsumerGroupConfig:
     """The broker configs that concern the consumer protocol (dots become underscores).
 

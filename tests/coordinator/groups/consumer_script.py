@@ -14,6 +14,7 @@ from coordinator.groups.consumer.config import ConsumerGroupConfig
 from coordinator.groups.consumer.member_state import MemberState
 from coordinator.groups.consumer.replay import decode_consumer_key
 from coordinator.metadata.image import PartitionImage, TopicImage
+from wire.consumer_metadata import decode_assignment, encode_assignment
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_describe import DescribedGroup
 from wire.messages.consumer_group_heartbeat import (
@@ -28,7 +29,6 @@ from wire.messages.consumer_protocol import (
 from wire.messages.join_group import JoinGroupResponse
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from wire.stored.framing import decode_value, group_value_types
-from wire.versioned import decode_assignment, encode_assignment
 
 PARTITION = PartitionImage(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
 

@@ -12,6 +12,7 @@ from group_world import World
 from coordinator.groups.config import GroupConfig
 from coordinator.groups.consumer_protocol import subscribed_topics
 from coordinator.groups.records import decode_group, decode_key, decode_offset
+from wire.consumer_metadata import decode_assignment
 from wire.errors import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -32,7 +33,6 @@ from wire.messages.offset_fetch import (
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from wire.schema import Struct
 from wire.stored.group_records import OffsetCommitKey
-from wire.versioned import decode_assignment
 
 
 def subscription(topics):

@@ -12,6 +12,9 @@ from kafka import KafkaConsumer, KafkaProducer
 import gateway.testing
 from gateway.config import ConfigError
 from storage_backends.interface import StoreLockedError
+from wire.headers import encode_request
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.records.builder import SimpleRecord, build_batch
 
 PATIENCE_MS = 30_000
 
@@ -173,6 +176,78 @@ def test_importing_the_package_imports_no_broker():
     script = "import sys, gateway.testing, gateway.testing.pytest_plugin; print(*sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert {"trio", "lmdb", "kafka", "gateway.broker"} & set(modules) == set()
+
+
+FIRST_RECORD = """
+import sys, socket, gateway.testing
+with gateway.testing.broker(sys.argv[1]) as broker:
+    broker.create_topic("first")
+    with socket.create_connection((broker.host, broker.port)) as client:
+        client.sendall(bytes.fromhex(sys.argv[2]))
+        client.recv(4096)
+    print(*sorted(sys.modules))
+"""
+
+NOT_FOR_A_FIRST_RECORD = {
+    "importlib.metadata": "no package needs the versions of others",
+    "email": "importlib.metadata and others would bring it along",
+    "argparse": "nobody has a command line",
+    "rich": "nobody has a command line",
+    "click": "nobody has a command line",
+    "kafka": "the client is for commands",
+    "cramjam": "nothing is compressed",
+    "coordinator.groups.decision": "there is no group",
+    "coordinator.groups.shard": "there is no group",
+    "coordinator.groups.consumer.heartbeat": "there is no group",
+    "coordinator.transactions.add": "there is no transaction",
+    "coordinator.transactions.shard": "there is no transaction",
+    "coordinator.transactions.table": "there is no transaction",
+    "wire.stored.transaction_records": "there is no transaction",
+    "coordinator.metadata.alter_configs": "no config is altered",
+    "coordinator.metadata.client_quotas": "there are no quotas",
+    "coordinator.metadata.create_partitions": "no topic grows",
+    "coordinator.metadata.delete_topics": "no topic goes",
+    "coordinator.metadata.describe_configs": "no config is described",
+    "coordinator.metadata.features": "no feature is changed",
+    "coordinator.metadata.scram": "there are no users",
+    "coordinator.metadata.unregister_broker": "no broker goes",
+    "gateway.runtime.cleaning_round": "no log is compacted",
+    "partitions.compaction": "no log is compacted",
+    "partitions.fetch_sessions": "nobody reads",
+    "wire.messages.consumer_protocol": "there is no group",
+    "wire.messages.fetch": "nobody reads",
+    "wire.stored.control_records": "there is no transaction",
+}
+
+
+@pytest.mark.parametrize("storage", ["memory://", "lmdb"])
+def test_the_first_record_imports_only_what_it_needs(storage, tmp_path):
+    """How soon a test can produce is mostly a matter of how much is imported."""
+    data = PartitionProduceData(index=0, records=build_batch([SimpleRecord(None, b"x")]))
+    request = ProduceRequest(acks=-1, topic_data=(TopicProduceData(name="first", partition_data=(data,)),))
+    frame = encode_request(request, 9, 1, "test")
+    command = [sys.executable, "-c", FIRST_RECORD, storage if "://" in storage else str(tmp_path), frame.hex()]
+    modules = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split())
+    assert "gateway.handlers.produce" in modules
+    assert {name: why for name, why in NOT_FOR_A_FIRST_RECORD.items() if name in modules} == {}
+
+
+def test_values_of_the_start_are_no_dataclasses():
+    """Making a dataclass takes longer than importing most modules; see `wire.values`."""
+    script = (
+        "import dataclasses, sys\nmake = dataclasses.dataclass\nmade = []\n"
+        "def noting(cls=None, **options):\n"
+        "    if cls is None: return lambda it: noting(it, **options)\n"
+        "    made.append(f'{cls.__module__}.{cls.__name__}')\n"
+        "    return make(cls, **options)\n"
+        "dataclasses.dataclass = noting\n"
+        "import gateway.broker\n"
+        "print(*made)\n"
+    )
+    made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    ours = [name for name in made if not name.startswith("types.")]  # bare ones, for `replace`
+    # The first one's cached properties need a dictionary.
+    assert ours == ["coordinator.configs.layers.BrokerLayers", "gateway.dispatch.Call"]
 
 
 def test_a_process_that_forgets_to_stop_its_broker_still_ends():
