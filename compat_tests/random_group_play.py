@@ -64,6 +64,10 @@ class Channel(Protocol):
 Shape = tuple[str, frozenset[str]]
 
 
+class NotShownError(Exception):
+    """Kafka does not show in a group what it has answered."""
+
+
 class Side:
     """A channel, what its consumers believe, and names for its member ids that are the same on all sides."""
 
@@ -232,7 +236,7 @@ class BrokerChannel:
 
 
 class Play:
-    """One script from one seed, to the shard and to all brokers at once."""
+    """One script from one seed, to the shard and to all brokers at once, of which the first is Kafka."""
 
     def __init__(self, seed: int, brokers: Mapping[str, BrokerChannel], group: str, topic: str) -> None:
         chance = Random(f"{seed}/{group.rpartition('.')[2]}")
@@ -248,6 +252,7 @@ class Play:
         self._model = Side(self._shard, len(self._consumers))
         self._brokers = {name: Side(channel, len(self._consumers)) for name, channel in brokers.items()}
         self._sides = [self._model, *self._brokers.values()]
+        self._kafka = next(iter(brokers))
         self.told: list[str] = []
         self.steps = 0
 
@@ -260,7 +265,11 @@ class Play:
                 self.told.append("ends: everybody waits")
                 return None
             self.told.append(f"{self._consumers[step.consumer]} {step.what}")
-            found = self._come_back(step.consumer) if step.key is None else self._ask(step, step.key)
+            try:
+                found = self._come_back(step.consumer) if step.key is None else self._ask(step, step.key)
+            except NotShownError as error:
+                self.told.append(f"ends: {error}")
+                return None
             self.steps += 1
             if self._leaders_differ():
                 self.told.append("ends: the brokers have chosen different leaders")
@@ -295,10 +304,10 @@ class Play:
             self._model.hear(consumer, answer)
         for consumer in lost:
             self._come_back(consumer)
-        self._await_shape(before)
         first, *others = heard.values()
         if any(first != other for other in others) or any(side.get("unasked") for side in heard.values()):
             return heard
+        self._await_shape(before)
         return None
 
     def _await_shape(self, before: list[Shape]) -> None:
@@ -306,17 +315,21 @@ class Play:
 
         Kafka shows a little later what it has answered, and a request that it holds back may not have come at all. What
         does not show (who of the known members has joined, or synced, already) gives the same answers in any order.
+        Kafka describes what is committed, and may keep back a change that wrote nothing until something is written:
+        NotShownError, for the script cannot go on then.
         """
         (state, members), (_, earlier) = self._shard.shape(self._group), before[0]
         change = (state, len(members - earlier), len(earlier - members))
         deadline = time.monotonic() + PATIENCE_S
-        for side, (_, known) in zip(self._sides, before, strict=True):
+        for name, side, (_, known) in zip(["the shard", *self._brokers], self._sides, before, strict=True):
             while True:
                 state, members = side.channel.shape(self._group)
                 if (state, len(members - known), len(known - members)) == change:
                     break
                 if time.monotonic() > deadline:
-                    raise AssertionError(f"seed {self.seed}: {change} expected of {state} {members}, after {self.told}")
+                    found = f"{state} {members} on {name}"
+                    problem = f"seed {self.seed}: {change} expected of {found}, after {self.told}"
+                    raise NotShownError(problem) if name == self._kafka else AssertionError(problem)
 
     @staticmethod
     def _is_left_waiting(answer: Any) -> bool:

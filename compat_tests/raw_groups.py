@@ -29,6 +29,8 @@ def _coordinator_error(connection: RawConnection, group: str) -> str:
     reader = connection.call(frames.HEARTBEAT, 1, Body().string(group).put("i", 1).string("nobody"))
     reader.one("i")
     answer = error_name(reader.one("h"))
+    if answer == "NONE":  # what a stranger's heartbeat is told while the group's shard loads
+        return "COORDINATOR_LOAD_IN_PROGRESS"
     return answer if "COORDINATOR" in answer else "NONE"
 
 

@@ -91,11 +91,10 @@ def shown(key: Any, value: bytes | None, names: dict[str, str]) -> Any:
 
 
 def in_order(told: list[Any]) -> list[Any]:
-    """Tombstones of one kind in a row are sorted by member: Kafka writes them in hash order."""
+    """Records of one kind in a row are sorted by member: Kafka writes them in hash order. Those of one keep theirs."""
     ordered: list[Any] = []
-    for (_, gone), run in groupby(told, key=lambda each: (each[0], each[2] is None)):
-        listed = list(run)
-        ordered += sorted(listed, key=str) if gone else listed
+    for _, run in groupby(told, key=lambda each: (each[0], each[2] is None)):
+        ordered += sorted(run, key=lambda each: str(each[1]))
     return ordered
 
 

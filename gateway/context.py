@@ -63,7 +63,7 @@ class RequestContext:
         if not self._handled % TURN_EVERY:
             await self.let_others_go_on()
 
-    def caller(self, *, joins: bool = True) -> "Caller":
+    def caller(self, *, joins: bool = False) -> "Caller":
         """Who asks, as a coordinator wants to know it, with a fresh member id to give away to one that `joins`."""
         from coordinator.groups.decision import Caller
 

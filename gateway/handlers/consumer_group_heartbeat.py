@@ -21,7 +21,7 @@ async def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) ->
     try:
         return await ctx.services.groups.call(
             request.group_id,
-            lambda shard, token, now_ms: shard.consumer_group_heartbeat(request, ctx.caller(), token, now_ms),
+            lambda shard, token, now_ms: shard.consumer_group_heartbeat(request, ctx.caller(joins=True), token, now_ms),
             ConsumerGroupHeartbeatResponse,
         )
     except CoordinatorError as error:

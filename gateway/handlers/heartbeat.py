@@ -15,7 +15,7 @@ async def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatRes
     try:
         return await ctx.services.groups.call(
             request.group_id,
-            lambda shard, token, now_ms: shard.heartbeat(request, ctx.caller(joins=False), token, now_ms),
+            lambda shard, token, now_ms: shard.heartbeat(request, ctx.caller(), token, now_ms),
             HeartbeatResponse,
         )
     except CoordinatorError as error:

@@ -14,7 +14,7 @@ async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupRes
     try:
         return await ctx.services.groups.call(
             request.group_id,
-            lambda shard, token, now_ms: shard.join_group(request, ctx.caller(), token, now_ms),
+            lambda shard, token, now_ms: shard.join_group(request, ctx.caller(joins=True), token, now_ms),
             JoinGroupResponse,
         )
     except CoordinatorError as error:
