@@ -219,14 +219,17 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @rule()
     def all_goes_well(self):
         """Whoever lives beats on, for as long as it takes; then everything subscribed to is somebody's."""
-        for _ in range(14):
+        quiet = 0
+        while quiet < 14:  # rounds since a member came, or one that crashed was given up
+            before = self.member_ids()
             list(self.world.advance(1_500))
             for consumer in self.consumers:
                 if consumer.alive:
                     consumer.owned = set(consumer.granted)
                     self.send(consumer, consumer.epoch)
+            quiet = quiet + 1 if self.member_ids() == before else 0
         group = self.group()
-        waiting = {c.member_id for c in self.consumers if c.alive} ^ set(group.members if group is not None else ())
+        waiting = {c.member_id for c in self.consumers if c.alive} ^ self.member_ids()
         if group is not None and not waiting:
             wanted = {
                 (topic.topic_id, index)
@@ -241,6 +244,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     def group(self):
         return self.world.shard._table.consumer.groups.get(GROUP)
+
+    def member_ids(self):
+        group = self.group()
+        return set(group.members) if group is not None else set()
 
     @invariant()
     def a_partition_has_one_owner(self):
