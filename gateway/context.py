@@ -2,18 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
+from coordinator.groups.decision import Caller
 from gateway.errors import RequestRefusedError
 from gateway.services import Services
 from partitions.results import Isolation
 from wire.api_keys import ApiKey
 from wire.values import mutable
-
-if TYPE_CHECKING:
-    from coordinator.groups.decision import Caller
 
 TURN_EVERY: Final = 500
 """How many of the things that a client listed are handled before others get a turn; it takes some milliseconds."""
@@ -63,10 +61,8 @@ class RequestContext:
         if not self._handled % TURN_EVERY:
             await self.let_others_go_on()
 
-    def caller(self, *, joins: bool = False) -> "Caller":
+    def caller(self, *, joins: bool = False) -> Caller:
         """Who asks, as a coordinator wants to know it, with a fresh member id to give away to one that `joins`."""
-        from coordinator.groups.decision import Caller
-
         new_member_id = str(self.services.env.uuid()) if joins else ""
         return Caller(self.api_version, self.client_id or "", self.client_host, new_member_id)
 

@@ -175,13 +175,14 @@ class PlainWorker(Worker[PlainClient]):
     def work(self, client: PlainClient) -> None:
         self._number += 1
         partition, value = self._chance.randrange(PARTITIONS), f"{self.process}.{self._number}"
-        began, outcome, offset = self.recorder.now(), "info", None
+        outcome: Outcome = "info"
+        began, offset = self.recorder.now(), None
         try:
             offset = client.send(partition, value)
             outcome = "ok"
         finally:
             sends = [Send(key_of(partition), value, offset)]
-            self.recorder.note(self.process, "ok" if outcome == "ok" else "info", began, sends=sends)
+            self.recorder.note(self.process, outcome, began, sends=sends)
 
 
 class ReadWorker(Worker[ReadingClient]):

@@ -1,9 +1,9 @@
 """Values that pass between the runtime and the operations, and the note on which an operation writes its outcome."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coordinator.shard import Outcome, Producer, Reply, ShardRecord, Token
-from wire.values import immutable
+from wire.values import immutable, mutable
 
 
 @immutable
@@ -20,7 +20,7 @@ class Caller:
     new_member_id: str
 
 
-@dataclass(slots=True)
+@mutable
 class Decision:
     """What an operation at `now_ms` has decided so far; with a `producer` all of it in that one's transaction."""
 

@@ -16,7 +16,6 @@ from wire.errors import ProtocolError
 from wire.headers import decode_request, decode_response
 from wire.messages import request_class, response_class
 from wire.schema import Message
-from wire.stored.control_framing import decode_control_key
 from wire.stored.framing import decode_key, decode_metadata_record, group_key_types
 
 MUTATIONS_PER_FRAME = 12
@@ -48,7 +47,6 @@ def test_random_bytes_as_frames_and_stored_records(content: bytes):
     for read in (
         decode_request,
         decode_metadata_record,
-        decode_control_key,
         decode_subscription,
         decode_assignment,
         lambda buf: decode_key(buf, group_key_types()),

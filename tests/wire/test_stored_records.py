@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_catalogue import message_classes, messages, versions_of
 
+from wire.codec import decode_exact
 from wire.consumer_metadata import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from wire.errors import DecodeError, UnsupportedVersionError
 from wire.messages.consumer_protocol import (
@@ -14,16 +15,15 @@ from wire.messages.consumer_protocol import (
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
+from wire.records.builder import end_transaction_marker, leader_change_marker
+from wire.records.reader import read_records
 from wire.schema import Message
-from wire.stored.control_framing import (
-    ControlRecordType,
-    decode_control_key,
-    decode_control_value,
-    encode_control_key,
-    encode_end_txn_marker,
-    encode_raft_control_value,
+from wire.stored.control_records import (
+    ControlRecordTypeSchema,
+    EndTxnMarker,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
 )
-from wire.stored.control_records import EndTxnMarker, LeaderChangeMessage, LeaderChangeMessageVoter
 from wire.stored.framing import (
     decode_key,
     decode_metadata_record,
@@ -46,6 +46,7 @@ from wire.stored.group_records import (
 )
 from wire.stored.metadata_records import PartitionChangeRecord, TopicRecord
 from wire.stored.transaction_records import TransactionLogKey
+from wire.versioned import decode_versioned
 
 ID = UUID(int=(1 << 64) | 2)
 MEMBER = MemberMetadata(
@@ -138,26 +139,23 @@ def test_every_metadata_record_round_trips(data: st.DataObject):
     assert decode_metadata_record(encode_metadata_record(record, version)) == (record, version)
 
 
-def test_control_records():
-    assert encode_control_key(ControlRecordType.COMMIT) == b"\0\0\0\1"
-    assert encode_end_txn_marker(6).hex() == "000000000006"
-    marker = EndTxnMarker(coordinator_epoch=6)
-    assert decode_control_value(ControlRecordType.COMMIT, encode_end_txn_marker(6)) == marker
-    voters = (LeaderChangeMessageVoter(voter_id=1, voter_directory_id=ID),)
-    change = LeaderChangeMessage(version=1, leader_id=1, voters=voters)
-    content = encode_raft_control_value(change)
-    assert decode_control_value(ControlRecordType.LEADER_CHANGE, content) == change
+def test_transaction_markers_have_kafkas_schema():
+    marker = end_transaction_marker(
+        committed=True, producer_id=7, producer_epoch=0, coordinator_epoch=6, timestamp_ms=1
+    )
+    (record,) = read_records(marker)
+    assert record.key is not None
+    assert record.value is not None
+    assert decode_versioned(ControlRecordTypeSchema, record.key) == (ControlRecordTypeSchema(type=1), 0)
+    assert decode_versioned(EndTxnMarker, record.value) == (EndTxnMarker(coordinator_epoch=6), 0)
 
 
-@pytest.mark.parametrize("content", [b"", b"\0\0", b"\0\0\0", b"\xff\xff\0\0"])
-def test_a_control_key_that_is_none_is_refused(content: bytes):
-    with pytest.raises(DecodeError):
-        decode_control_key(content)
-
-
-def test_an_unknown_control_record_is_told_apart():
-    with pytest.raises(UnsupportedVersionError, match="unknown control record type 9"):
-        decode_control_key(b"\0\0\0\x09")
+def test_leader_change_markers_have_kafkas_schema():
+    (record,) = read_records(leader_change_marker(leader_id=1, voters=[1, 2], granting_voters=[2], timestamp_ms=8))
+    assert record.value is not None
+    one, two = (LeaderChangeMessageVoter(voter_id=number) for number in (1, 2))
+    expected = LeaderChangeMessage(leader_id=1, voters=(one, two), granting_voters=(two,))
+    assert decode_exact(LeaderChangeMessage, 0, record.value) == expected
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])

@@ -20,7 +20,6 @@ from wire.messages.metadata import MetadataRequest
 from wire.messages.produce import LeaderIdAndEpoch as ProduceLeader
 from wire.messages.produce import NodeEndpoint as ProduceNode
 from wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
-from wire.stored.control_framing import ControlRecordType, encode_control_key
 
 
 def test_trap_01_produce_is_advertised_from_0_though_0_to_2_are_refused():
@@ -135,8 +134,6 @@ def test_trap_06_topic_ids_come_in_one_step():
 
 
 def test_trap_14_markers_and_aborted_transactions():
-    assert encode_control_key(ControlRecordType.ABORT) == b"\0\0\0\0"
-    assert encode_control_key(ControlRecordType.COMMIT) == b"\0\0\0\1"
     uncommitted, committed = (
         FetchResponse(responses=(FetchableTopicResponse(partitions=(PartitionData(aborted_transactions=aborted),)),))
         for aborted in (None, ())

@@ -3,7 +3,7 @@
 - Coordinator records (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``): the key
   starts with the record type as an int16, the value with its version as an int16.
 - Metadata records have no key; the value starts with frame version, type and version as varints.
-- Control records: see :mod:`wire.stored.control_framing`.
+- Control records: see :mod:`wire.records.reader` and :mod:`wire.records.builder`.
 """
 
 from __future__ import annotations

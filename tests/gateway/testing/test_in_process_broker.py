@@ -196,7 +196,6 @@ NOT_FOR_A_FIRST_RECORD = {
     "click": "nobody has a command line",
     "kafka": "the client is for commands",
     "cramjam": "nothing is compressed",
-    "coordinator.groups.decision": "there is no group",
     "coordinator.groups.shard": "there is no group",
     "coordinator.groups.consumer.heartbeat": "there is no group",
     "coordinator.transactions.add": "there is no transaction",
