@@ -39,12 +39,14 @@ def idle(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
         load.await_line("ready", timeout_s=120)
         before = broker.cpu_seconds()
         load.go_on()
-        done = load.result(timeout_s=effort.duration_s * 4 + 60)
+        load.await_line("done", timeout_s=effort.duration_s * 4 + 60)
+        cpu_s = broker.cpu_seconds() - before
+        load.go_on()
+        done = load.result(timeout_s=60)
     finally:
         load.kill()
     if done["late"] > TOO_LATE:
         raise NotMeasuredError(f"{done['late']:.0%} of the heartbeats went out late: the load could not keep up")
-    cpu_s = broker.cpu_seconds() - before
     core = 100 * cpu_s / done["heartbeats"] * HEARTBEATS_A_SECOND
     return {"core": core, "p99": done["p99"], CPU: cpu_s / done["heartbeats"] * 1000}
 

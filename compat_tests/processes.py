@@ -126,14 +126,15 @@ def _serves(host: str, port: int) -> bool:
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
             connection.settimeout(5)
-            _call(connection, struct.pack(">hhih", 18, 0, 1, -1))
-            answer = _call(connection, struct.pack(">hhihi", 3, 1, 2, -1, 0))
+            call(connection, struct.pack(">hhih", 18, 0, 1, -1))
+            answer = call(connection, struct.pack(">hhihi", 3, 1, 2, -1, 0))
     except OSError:
         return False
     return len(answer) >= 8 and struct.unpack_from(">i", answer, 4)[0] > 0
 
 
-def _call(connection: socket.socket, payload: bytes) -> bytes:
+def call(connection: socket.socket, payload: bytes) -> bytes:
+    """Send one frame and receive one. Raises OSError."""
     connection.sendall(struct.pack(">i", len(payload)) + payload)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     return _exactly(connection, size)

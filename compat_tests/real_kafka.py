@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import tempfile
+import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compat_tests.brokers import SETTINGS, Broker, java_properties
-from compat_tests.processes import ROOT, Daemon, Guard, free_port, remove_tree_guard, wait_for_broker
+from compat_tests.processes import ROOT, Daemon, Guard, call, free_port, remove_tree_guard, wait_for_broker
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
@@ -29,6 +33,12 @@ OFFICIAL_IMAGE = "apache/kafka:4.3.1"
 # Quick to start and small; the suite compares answers, not speed.
 HEAP = "-Xms128m -Xmx768m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+_NODE_ID = 1
+# Far longer than the default of 9 s: a broker that stands still for so long, on a busy machine, loses the leadership of
+# its partitions for a moment, and its coordinators load all groups anew under a script's feet. After a crash it may
+# register again only when its old session is over, so `_forget_crashed` ends that.
+_PATIENCE = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "250"}
+_CONTROLLER_WITHIN_S = 60.0
 
 
 class UnavailableError(Exception):
@@ -52,18 +62,14 @@ def java_command() -> str:
 def kafka_settings(port: int, controller_port: int, *, host: str) -> dict[str, str]:
     """The broker's configuration: SETTINGS and what a single KRaft node needs."""
     return {
-        "node.id": "1",
+        "node.id": str(_NODE_ID),
         "process.roles": "broker,controller",
-        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}",
+        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@localhost:{controller_port}",
-        # A broker that was killed may register again only when its old session is over (9 s by default). Not much
-        # shorter: one that stands still for so long, on a busy machine, loses its partitions' leadership for a moment.
-        "broker.session.timeout.ms": "5000",
-        "broker.heartbeat.interval.ms": "250",
         **SETTINGS,
     }
 
@@ -130,6 +136,30 @@ def _last_line(result: subprocess.CompletedProcess[str]) -> str:
     return lines[-1] if lines else f"exit {result.returncode}"
 
 
+def _forget_crashed(controller: str) -> None:
+    """Have the controller forget the broker that was killed, so that its successor may register at once.
+
+    To be called while Kafka starts again, once. Raises TimeoutError.
+    """
+    deadline = time.monotonic() + _CONTROLLER_WITHIN_S
+    while (error := _unregister(controller)) != 0:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the controller at {controller} did not forget the crashed broker: {error}")
+        threading.Event().wait(0.1)
+
+
+def _unregister(controller: str) -> int | str:
+    """UnregisterBroker 0: the error code of its answer, or why there was none."""
+    host, port = controller.rsplit(":", 1)
+    request = struct.pack(">hhihBiB", 64, 0, 1, -1, 0, _NODE_ID, 0)
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as connection:
+            answer = call(connection, request)
+    except OSError as error:
+        return str(error)
+    return struct.unpack_from(">h", answer, 4 + 1 + 4)[0]
+
+
 class ContainerKafka:
     """Kafka in a container, through testcontainers.
 
@@ -140,25 +170,27 @@ class ContainerKafka:
 
     def __init__(self, image: str) -> None:
         self.provider = f"testcontainers, image {image}"
-        port = free_port()
-        self.bootstrap = f"127.0.0.1:{port}"
+        port, controller_port = free_port(), free_port()
+        self.bootstrap, self._controller = f"127.0.0.1:{port}", f"127.0.0.1:{controller_port}"
         container_name = f"odradek-compat-{uuid.uuid4().hex[:12]}"  # noqa: TID251 - not product code
         self._guard = Guard(f"docker rm -f -v {container_name}")
         try:
-            self._container = self._configured(image, port, container_name)
+            self._container = self._configured(image, port, controller_port, container_name)
             self._container.start()
             self._await()
         except Exception as error:
             self._guard.release()
             raise UnavailableError(f"{self.provider} did not start: {error}") from error
 
-    def _configured(self, image: str, port: int, name: str) -> DockerContainer:
+    def _configured(self, image: str, port: int, controller_port: int, name: str) -> DockerContainer:
         from testcontainers.core.config import testcontainers_config
         from testcontainers.core.container import DockerContainer
 
         testcontainers_config.ryuk_disabled = True
-        container = DockerContainer(image).with_name(name).with_bind_ports(port, port)
-        for key, value in kafka_settings(port, 9093, host="0.0.0.0").items():
+        container = DockerContainer(image).with_name(name)
+        for each in (port, controller_port):
+            container = container.with_bind_ports(each, each)
+        for key, value in {**kafka_settings(port, controller_port, host=""), **_PATIENCE}.items():
             container = container.with_env(environment_name(key), value)
         return container.with_env("CLUSTER_ID", _CLUSTER_ID).with_env("KAFKA_HEAP_OPTS", HEAP)
 
@@ -182,6 +214,7 @@ class ContainerKafka:
 
     def restart(self) -> None:
         self._wrapped().start()
+        _forget_crashed(self._controller)
         self._await()
 
     def stop(self) -> None:
@@ -209,14 +242,15 @@ class JvmKafka:
         self._home = Path(tempfile.mkdtemp(prefix="odradek-kafka-"))
         self._remove = remove_tree_guard(self._home)
         port, controller_port = free_port(), free_port()
-        self.bootstrap = f"127.0.0.1:{port}"
-        settings = kafka_settings(port, controller_port, host="127.0.0.1")
+        self.bootstrap, self._controller = f"127.0.0.1:{port}", f"127.0.0.1:{controller_port}"
+        settings = {**kafka_settings(port, controller_port, host="127.0.0.1"), **_PATIENCE}
         settings["log.dirs"] = str(self._home / "data")
         self._config = self._home / "server.properties"
         self._config.write_text(java_properties(settings))
         try:
             self._format()
             self._daemon = self._start()
+            self._await()
         except UnavailableError:
             self._remove.release()
             raise
@@ -231,19 +265,23 @@ class JvmKafka:
             raise UnavailableError(f"kafka-storage format: {_last_line(result)}")
 
     def _start(self) -> Daemon:
-        daemon = Daemon(self._command("kafka.Kafka", str(self._config)), log=self._home / "kafka.log")
+        return Daemon(self._command("kafka.Kafka", str(self._config)), log=self._home / "kafka.log")
+
+    def _await(self) -> None:
+        daemon = self._daemon
         try:
             wait_for_broker(self.bootstrap, alive=lambda: daemon.process.poll() is None)
         except (RuntimeError, TimeoutError) as error:
             daemon.kill()
             raise UnavailableError(f"{error}: {daemon.tail(4)}") from error
-        return daemon
 
     def crash(self) -> None:
         self._daemon.kill()
 
     def restart(self) -> None:
         self._daemon = self._start()
+        _forget_crashed(self._controller)
+        self._await()
 
     def stop(self) -> None:
         self._daemon.kill()

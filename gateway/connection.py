@@ -23,6 +23,7 @@ from gateway.errors import PeerError, first_error
 from gateway.network import Buffer, Transport
 from gateway.runtime.wakeup import Wakeup
 from gateway.services import Services
+from gateway.standing_answer import StandingAnswer
 from wire.errors import ProtocolError
 from wire.frames import FrameReader
 from wire.schema import Message
@@ -45,11 +46,13 @@ class Connection:
         self.last_active_ms = services.env.monotonic_ms()
         self._stalled_since_ms: int | None = None
         self._stalled_at_bytes = 0
+        self._sent_bytes = 0
         self._scope = trio.CancelScope()
         self._listener = listener
         self._services = services
         self._dispatcher = dispatcher
         self._reader = FrameReader(services.config.socket_request_max_bytes)
+        self._standing: StandingAnswer | None = None
         self._replies: deque[tuple[Call, PendingResponse, int]] = deque()
         self._in_flight_bytes = 0
         self._replied = Wakeup()
@@ -72,6 +75,13 @@ class Connection:
             self._stalled_at_bytes = self.transport.sent_bytes
             self._stalled_since_ms = self.last_active_ms = now_ms
         return now_ms - self._stalled_since_ms
+
+    def idle_ms(self, now_ms: int) -> int:
+        """How long nothing has come or gone, as seen from call to call."""
+        if self.transport.sent_bytes != self._sent_bytes:
+            self._sent_bytes = self.transport.sent_bytes
+            self.last_active_ms = now_ms
+        return now_ms - self.last_active_ms
 
     def close(self) -> None:
         """Close at once; what is under way is given up."""
@@ -113,7 +123,7 @@ class Connection:
 
     async def _serve(self) -> None:
         while not self._draining:
-            received = await self.transport.receive_into(self._buffer())
+            received = await self._receive(self._buffer())
             self.last_active_ms = self._services.env.monotonic_ms()
             if received == 0:
                 break
@@ -123,6 +133,12 @@ class Connection:
                     await self._handle(frame)
                 finally:
                     self._handling = False
+
+    async def _receive(self, buffer: memoryview) -> int:
+        standing, self._standing = self._standing, None
+        if standing is None or self._reader.pending_bytes:
+            return await self.transport.receive_into(buffer)
+        return await self.transport.receive_unanswered(buffer, standing.to)
 
     def _buffer(self) -> memoryview:
         try:
@@ -147,7 +163,9 @@ class Connection:
         await self._all_replied()
         try:
             response = call.canned if call.handler is None else await call.handler(call.ctx, call.request)
-            await self._send(call, response)
+            parts = await self._send(call, response)
+            if call.ctx.again is not None:
+                self._standing = StandingAnswer(frame, parts, call.ctx.again)
         finally:
             call.ctx.finish()
 
@@ -217,7 +235,7 @@ class Connection:
         while self._replies:
             await self._replied.sleep()
 
-    async def _send(self, call: Call, response: Message) -> None:
+    async def _send(self, call: Call, response: Message) -> Sequence[Buffer]:
         if call.large:
             parts = await self._services.env.run_blocking(lambda: self._dispatcher.encode(call.ctx, response))
         else:
@@ -225,6 +243,7 @@ class Connection:
         unsent = self.transport.send_now(parts)
         if unsent:
             await self._send_parts(unsent)
+        return parts
 
     async def _send_parts(self, parts: Sequence[Buffer]) -> None:
         self._stalled_since_ms = self._services.env.monotonic_ms()

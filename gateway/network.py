@@ -10,6 +10,8 @@ from typing import Protocol
 
 import trio
 
+from gateway.waiting_room import MAX_WORD_BYTES, Answer, Guest, WaitingRoom, has_epoll
+
 Buffer = bytes | bytearray | memoryview
 
 MAX_IOVEC = 512
@@ -39,6 +41,13 @@ class Transport(Protocol):
         """Wait for bytes and write them to `buffer`; 0 means that the peer has finished.
 
         Raises OSError when the connection broke. A cancelled call has received nothing.
+        """
+        ...
+
+    async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
+        """As `receive_into`, but what `answer` has an answer to is answered and never seen by the caller.
+
+        It may be answered some milliseconds late, together with what others say. Not while a send is under way.
         """
         ...
 
@@ -75,16 +84,30 @@ class Listener(Protocol):
         ...
 
 
+async def receive_unanswered(transport: Transport, buffer: memoryview, answer: Answer) -> int:
+    """`Transport.receive_unanswered` out of the other operations."""
+    while size := await transport.receive_into(buffer):
+        reply = answer(bytes(buffer[:size]))
+        if reply is None:
+            break
+        unsent = transport.send_now((reply,))
+        if unsent:
+            await transport.send_parts(unsent)
+    return size
+
+
 class TcpTransport:
     """A TCP connection: receives straight into the caller's buffer, sends many parts with one system call.
 
-    It uses the system's socket itself: Trio's costs as much again as the system calls.
+    It uses the system's socket itself: Trio's costs as much again as the system calls. `room` is where it waits while
+    it says what it has said before.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, room: WaitingRoom | None = None) -> None:
         sock.settimeout(0)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
+        self._room = room
         self._is_more_likely = False
         self.sent_bytes = 0
         self.peer_host, self.peer = _peer_names(sock)
@@ -112,6 +135,18 @@ class TcpTransport:
                 return self._open().recv_into(buffer)
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._sock)
+
+    async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
+        """Wait in the room, without a turn of the calling task for what is answered."""
+        if self._room is None or self._is_more_likely or len(buffer) < MAX_WORD_BYTES:
+            return await receive_unanswered(self, buffer, answer)
+        try:
+            word = await self._room.wait(Guest(self._open(), answer, self))
+        except trio.ClosedResourceError as error:
+            raise ConnectionAbortedError("closed on our side") from error
+        buffer[: len(word)] = word
+        self._is_more_likely = len(word) == MAX_WORD_BYTES
+        return len(word)
 
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
         """Send with sendmsg, going on after short writes; a checkpoint only when the peer is slow, or cancelled."""
@@ -153,6 +188,8 @@ class TcpTransport:
     def close(self) -> None:
         """Close the socket."""
         if self._sock.fileno() >= 0:
+            if self._room is not None:
+                self._room.turn_out(self._sock)
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
 
@@ -179,6 +216,7 @@ class TcpListener:
 
     def __init__(self, sock: trio.socket.SocketType) -> None:
         self._sock = sock
+        self._room = WaitingRoom() if has_epoll() else None
         self.address: tuple[str, int] = sock.getsockname()[:2]
 
     async def accept(self) -> Transport:
@@ -192,13 +230,15 @@ class TcpListener:
                 continue
             bare = socket.socket(fileno=sock.detach())
             try:
-                return TcpTransport(bare)
+                return TcpTransport(bare, self._room)
             except OSError:  # it has been reset already
                 bare.close()
 
     def close(self) -> None:
         """Close the socket."""
         self._sock.close()
+        if self._room is not None:
+            self._room.close()
 
 
 async def listen_tcp(host: str, port: int) -> Sequence[Listener]:

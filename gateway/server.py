@@ -147,7 +147,7 @@ class Server:
         config, now_ms = self._services.config, self._services.env.monotonic_ms()
         if connection.stalled_ms(now_ms) > config.connection_write_timeout_ms:
             return "it takes none of its replies (odradek.connection.write.timeout.ms)"
-        if 0 <= config.connections_max_idle_ms < now_ms - connection.last_active_ms:
+        if 0 <= config.connections_max_idle_ms < connection.idle_ms(now_ms):
             return "idle (connections.max.idle.ms)"
         return None
 

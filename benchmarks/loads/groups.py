@@ -166,7 +166,9 @@ def _in_one_generation(members: Sequence[Member]) -> bool:
 def idle(
     bootstrap: str, prefix: str, groups: int, members: int, interval_s: float, duration_s: float
 ) -> dict[str, float]:
-    """Stable groups whose members heartbeat at a steady rate. Says `ready`, and waits for a line, when time counts.
+    """Stable groups whose members heartbeat at a steady rate.
+
+    Says `ready`, and waits for a line, when time counts; then `done`, so that all leaving at once does not count.
 
     `late` is the share of heartbeats that went out late: a load that cannot keep up has measured nothing.
     """
@@ -176,9 +178,9 @@ def idle(
         member.join()
     settle(everyone, ask_every_s=2)
     beat(everyone, interval_s, interval_s)
-    print("ready", flush=True)
-    sys.stdin.readline()
+    _say("ready")
     took, late = beat(everyone, interval_s, duration_s)
+    _say("done")
     took.sort()
     return {
         "heartbeats": len(took),
@@ -186,6 +188,11 @@ def idle(
         "p50": percentile(took, 0.5) * 1000,
         "p99": percentile(took, 0.99) * 1000,
     }
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+    sys.stdin.readline()
 
 
 def beat(members: Sequence[Member], interval_s: float, duration_s: float) -> tuple[list[float], int]:

@@ -7,6 +7,7 @@ together by the handler from the answers of each.
 """
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from coordinator.groups import heartbeat as heartbeats
@@ -26,7 +27,7 @@ from coordinator.groups.table import GroupTable
 from coordinator.metadata.image import MetadataImage
 from coordinator.shard import Outcome, Reply, ShardRecord, Token
 from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.join_group import JoinGroupRequest
 from wire.messages.leave_group import LeaveGroupRequest
@@ -37,6 +38,8 @@ from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGro
 from wire.messages.sync_group import SyncGroupRequest
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
+NOBODY = Token(0)
+"""Waits for no reply."""
 _ALIVE = HeartbeatResponse()
 
 
@@ -110,6 +113,10 @@ class GroupShard:
         reply = _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
         return Outcome((), (Reply(token, reply),))
 
+    def heartbeat_again(self, request: HeartbeatRequest) -> Callable[[int], bool]:
+        """A function of the time that gives the heartbeat once more; whether it is answered without an error."""
+        return partial(heartbeats.is_alive, self._table, request)
+
     def leave_group(self, request: LeaveGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with LeaveGroupResponse."""
         decision = Decision(now_ms)
@@ -123,6 +130,20 @@ class GroupShard:
         decision = Decision(now_ms)
         consumer_group_heartbeat(self._table, request, caller, token, decision)
         return decision.outcome()
+
+    def consumer_group_heartbeat_again(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, response: ConsumerGroupHeartbeatResponse
+    ) -> Callable[[int], bool]:
+        """A function of the time that gives the heartbeat once more; whether that changes nothing but the session.
+
+        Then it would also be answered with `response` again.
+        """
+
+        def again(now_ms: int) -> bool:
+            outcome = self.consumer_group_heartbeat(request, caller, NOBODY, now_ms)
+            return not outcome.records and [reply.value for reply in outcome.replies] == [response]
+
+        return again
 
     # Offsets
 

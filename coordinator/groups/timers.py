@@ -62,8 +62,10 @@ class Timers:
         timer.deadline_ms = None
 
     def next_deadline_ms(self) -> int | None:
-        """When the first timer fires, None when none is set."""
-        self._settle()
+        """Before this no timer fires; None when none is set. It may be too early; right after `pop_due` it is exact.
+
+        To put the heap right each time would cost a heartbeat as much as all else that it does.
+        """
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Timer | None:

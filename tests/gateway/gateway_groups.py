@@ -48,7 +48,7 @@ def committed(client: RawClient, group: str) -> dict[tuple[str, int], int]:
 def join_request(group: str, member_id: str = "", **fields) -> JoinGroupRequest:
     return JoinGroupRequest(
         group_id=group,
-        session_timeout_ms=30_000,
+        session_timeout_ms=fields.pop("session_timeout_ms", 30_000),
         rebalance_timeout_ms=60_000,
         member_id=member_id,
         protocol_type="consumer",

@@ -5,7 +5,7 @@ import gc
 import pytest
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, fetch_request, produce_request
-from gateway_groups import commit_error, find
+from gateway_groups import commit_error, find, joined
 from gateway_transactions import Transactional
 
 from wire.messages.api_versions import ApiVersionsRequest
@@ -50,6 +50,21 @@ def test_requests_leave_nothing_to_the_garbage_collector(broker, without_collect
         gc.collect()
         for _ in range(TIMES):
             client.call(request_)
+    assert gc.collect() < TIMES
+
+
+def test_neither_do_repeated_heartbeats(broker, without_collector):
+    with RawClient(broker.address) as client:
+        member = joined(client, "repeating")
+        heartbeat = HeartbeatRequest(
+            group_id="repeating", generation_id=member.generation_id, member_id=member.member_id
+        )
+        assert client.call(heartbeat).error_code == 0
+        gc.collect()
+        for _ in range(TIMES):
+            client.call(heartbeat)
+            client.call(MetadataRequest())
+            client.call(heartbeat)
     assert gc.collect() < TIMES
 
 

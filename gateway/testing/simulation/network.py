@@ -13,8 +13,9 @@ from typing import Final
 
 import trio
 
-from gateway.network import Buffer, Listener, Transport
+from gateway.network import Buffer, Listener, Transport, receive_unanswered
 from gateway.testing.simulation.pipe import End, Pipe, Reader
+from gateway.waiting_room import Answer
 
 FIRST_EPHEMERAL_PORT: Final = 49152
 CONNECT_TIMEOUT_S: Final = 3.0
@@ -66,6 +67,10 @@ class MemoryTransport:
                 self.fail(_reset_by_peer)
                 continue
             await self._incoming.arrival()
+
+    async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
+        """See `Transport.receive_unanswered`."""
+        return await receive_unanswered(self, buffer, answer)
 
     def _take(self, buffer: memoryview, available: int) -> int:
         size = self._network.receive_size(min(len(buffer), available))

@@ -194,6 +194,8 @@ def test_a_timer_fires_when_it_was_last_set_to():
     timers, timer = Timers(), Timer(TimerKind.SESSION, member_id="m")
     timers.set(timer, 10)
     timers.set(timer, 30)
+    assert timers.next_deadline_ms() == 10, "too early is allowed"
+    assert drain(timers, 10) == []
     assert timers.next_deadline_ms() == 30
     timers.set(timer, 20)
     assert timers.next_deadline_ms() == 20
@@ -207,6 +209,7 @@ def test_a_cancelled_timer_does_not_fire_but_may_be_set_again():
     timers, timer = Timers(), Timer(TimerKind.SESSION, member_id="m")
     timers.set(timer, 10)
     timers.cancel(timer)
+    assert drain(timers, 10) == []
     assert timers.next_deadline_ms() is None
     timers.set(timer, 12)
     assert drain(timers, 12) == ["m"]
@@ -224,6 +227,10 @@ def test_timers_fire_once_each_in_order(settings_made):
         else:
             timers.set(owned[number], deadline_ms)
             expected[number] = deadline_ms
+    first_ms = min(expected.values(), default=99)
+    early_ms = timers.next_deadline_ms()
+    assert not expected if early_ms is None else early_ms <= first_ms or not expected
+    assert drain(timers, first_ms - 1) == []
     assert timers.next_deadline_ms() == min(expected.values(), default=None)
     fired = drain(timers, 20)
     assert sorted(fired) == sorted(map(str, expected))
@@ -250,5 +257,7 @@ def test_heartbeats_do_not_grow_the_timer_heap():
     request = HeartbeatRequest(group_id="g", generation_id=5, member_id="c-1", group_instance_id="i")
     for now_ms in range(0, 100_000, 100):
         world.shard.heartbeat(request, world.caller(4), world.token(), now_ms)
-        assert world.shard.next_deadline_ms() == now_ms + 10_000
+        assert world.shard.next_deadline_ms() <= now_ms + 10_000
+        assert not world.shard.on_time(now_ms).records
+    assert world.shard.next_deadline_ms() > now_ms
     assert len(world.shard._table.timers._heap) <= 2

@@ -1,0 +1,197 @@
+"""A heartbeat that is said word for word as before is answered without a turn of its connection, and always rightly."""
+
+import time
+
+import pytest
+from gateway_brokers import ThreadBroker
+from gateway_client import TIMEOUT_S, RawClient, batch_of
+from gateway_groups import delete_topic, described, find, join_request, joined, offset_commit
+
+from wire.api_keys import ApiKey
+from wire.errors import ErrorCode
+from wire.headers import decode_response, encode_request
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+TIMES = 20
+SESSION_MS = 1000
+
+
+@pytest.fixture
+def broker(tmp_path):
+    settings = {"group_consumer_assignment_interval_ms": 0, "group_min_session_timeout_ms": SESSION_MS}
+    with ThreadBroker(f"lmdb://{tmp_path}/data", **settings) as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker):
+    with RawClient(broker.address) as connected:
+        connected.create_topic("t")
+        assert find(connected, "g") == 0
+        yield connected
+
+
+@pytest.fixture
+def frames(broker, monkeypatch):
+    """The API keys of the requests that connections handled themselves."""
+    opened: list[int] = []
+    dispatcher = broker.broker._server._dispatcher
+    really = type(dispatcher).open
+
+    def open_(self, frame, transport, listener):
+        opened.append(int.from_bytes(frame[:2], "big"))
+        return really(self, frame, transport, listener)
+
+    monkeypatch.setattr(type(dispatcher), "open", open_)
+    return opened
+
+
+def stable_member(client, **fields):
+    """The heartbeat of the only member of a stable group."""
+    member = joined(client, "g", **fields)
+    who = {"group_id": "g", "generation_id": member.generation_id, "member_id": member.member_id}
+    given = (SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"all"),)
+    spoken = {"protocol_type": "consumer", "protocol_name": "range"}
+    assert client.call(SyncGroupRequest(**who, **spoken, assignments=given)).error_code == 0
+    return HeartbeatRequest(**who)
+
+
+def test_a_repeated_heartbeat_needs_no_turn_of_its_connection(client, frames):
+    heartbeat = stable_member(client)
+    frames.clear()
+    assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
+    assert frames == [ApiKey.HEARTBEAT], "the first one"
+
+
+def consumer_member(client, member="m", topics=("t",)):
+    """The heartbeat of a member that has nothing new to say."""
+    wanted = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": topics, "topic_partitions": ()}
+    joins = client.call(ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=0, **wanted))
+    assert joins.error_code == 0, joins
+    return ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=joins.member_epoch)
+
+
+def test_neither_does_that_of_a_consumer_group(client, frames):
+    heartbeat = consumer_member(client)
+    first = client.call(heartbeat)
+    assert (first.error_code, first.assignment) == (0, None)
+    frames.clear()
+    assert [client.call(heartbeat) for _ in range(TIMES)] == [first] * TIMES
+    assert frames == []
+
+
+def test_what_happens_in_a_consumer_group_is_told_with_the_next_heartbeat(broker, client):
+    heartbeat = consumer_member(client)
+    assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
+    with RawClient(broker.address) as other:
+        consumer_member(other, "n")
+        assert client.call(heartbeat).member_epoch == heartbeat.member_epoch + 1
+
+
+def test_a_rebalance_is_told_with_the_next_heartbeat(broker, client):
+    heartbeat = stable_member(client)
+    assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
+    with RawClient(broker.address) as other:
+        named = other.call(join_request("g")).member_id
+        other.send(join_request("g", named))
+        while described(client, "g").group_state != "PreparingRebalance":
+            pass
+        assert [client.call(heartbeat).error_code for _ in range(3)] == [ErrorCode.REBALANCE_IN_PROGRESS] * 3
+
+
+def test_whoever_has_left_is_told_with_the_next_heartbeat(broker, client):
+    heartbeat = stable_member(client)
+    assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
+    with RawClient(broker.address) as other:
+        members = (MemberIdentity(member_id=heartbeat.member_id),)
+        assert other.call(LeaveGroupRequest(group_id="g", members=members)).error_code == 0
+    assert [client.call(heartbeat).error_code for _ in range(3)] == [ErrorCode.UNKNOWN_MEMBER_ID] * 3
+
+
+def test_other_requests_in_between_are_answered_in_their_order(client):
+    heartbeat = stable_member(client)
+    for number in range(TIMES):
+        assert client.call(heartbeat).error_code == 0
+        assert client.call(heartbeat).error_code == 0
+        assert client.produce("t", batch_of(b"%d" % number)).base_offset == number
+    assert client.values("t") == [b"%d" % number for number in range(TIMES)]
+
+
+def test_heartbeats_that_come_together_or_in_pieces_are_all_answered(client):
+    heartbeat = stable_member(client)
+    assert client.call(heartbeat).error_code == 0
+    frames = [encode_request(heartbeat, 4, number, "raw") for number in range(6)]
+    client.send_bytes(b"".join(frames[:3]))
+    assert [answer(client) for _ in range(3)] == [(0, 0), (1, 0), (2, 0)]
+    client.send_bytes(frames[3])
+    assert answer(client) == (3, 0)
+    client.send_bytes(frames[4][:10])
+    client.send_bytes(frames[4][10:] + frames[5])
+    assert [answer(client) for _ in range(2)] == [(4, 0), (5, 0)]
+
+
+def answer(client):
+    """Correlation id and error of the next answer to a heartbeat."""
+    correlation, response = decode_response(ApiKey.HEARTBEAT, 4, client.receive_frame())
+    return correlation, response.error_code
+
+
+def test_the_same_words_from_another_client_are_another_request(broker, client):
+    heartbeat = stable_member(client)
+    with RawClient(broker.address, client_id="other") as other:
+        for each in (client, other, client, other):
+            assert each.call(heartbeat).error_code == 0
+            assert each.call(heartbeat, 3).error_code == 0
+
+
+def test_an_answer_waits_for_what_is_not_on_disk_yet(broker, client):
+    heartbeat = stable_member(client)
+    assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
+    with RawClient(broker.address) as other:
+        broker.env.hold()
+        who = {"generation_id_or_member_epoch": heartbeat.generation_id, "member_id": heartbeat.member_id}
+        committing = other.send(offset_commit("g", 1, **who))
+        broker.env.await_held()
+        beating = client.send(heartbeat)
+        client.set_timeout(0.05)
+        with pytest.raises(TimeoutError):
+            client.receive_frame()
+        client.set_timeout(TIMEOUT_S)
+        broker.env.release()
+        assert client.receive(beating).error_code == 0
+        assert other.receive(committing).topics[0].partitions[0].error_code == 0
+
+
+def test_a_member_that_repeats_itself_stays(broker, client):
+    heartbeat = stable_member(client, session_timeout_ms=SESSION_MS)
+    until = time.monotonic() + 3 * SESSION_MS / 1000
+    while time.monotonic() < until:
+        assert client.call(heartbeat).error_code == 0
+        time.sleep(SESSION_MS / 20_000)
+
+
+def test_a_member_that_falls_silent_is_given_up(client):
+    heartbeat = stable_member(client, session_timeout_ms=SESSION_MS)
+    assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
+    while described(client, "g").group_state != "Empty":
+        pass
+    assert client.call(heartbeat).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_drain_closes_connections_that_wait_for_the_next_heartbeat(broker, client):
+    heartbeat = stable_member(client)
+    assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
+    broker.begin_stop()
+    assert client.is_closed_by_broker()
+    broker.join()
+    broker.start()
+
+
+def test_a_heartbeat_after_the_topic_was_deleted_is_answered_as_a_first_one(client):
+    heartbeat = stable_member(client)
+    assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
+    delete_topic(client, "__consumer_offsets")
+    assert client.call(heartbeat).error_code == ErrorCode.NOT_COORDINATOR
