@@ -135,10 +135,9 @@ class Connection:
                     self._handling = False
 
     async def _receive(self, buffer: memoryview) -> int:
-        standing, self._standing = self._standing, None
-        if standing is None or self._reader.pending_bytes:
+        if self._standing is None or self._reader.pending_bytes:
             return await self.transport.receive_into(buffer)
-        return await self.transport.receive_unanswered(buffer, standing.to)
+        return await self.transport.receive_unanswered(buffer, self._standing.to)
 
     def _buffer(self) -> memoryview:
         try:
@@ -153,6 +152,7 @@ class Connection:
             raise PeerError(str(error)) from error
 
     async def _handle(self, frame: memoryview) -> None:
+        self._standing = None
         if self._dispatcher.is_large(frame):
             call = await self._services.env.run_blocking(lambda: self._open(frame))
         else:

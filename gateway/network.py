@@ -138,10 +138,11 @@ class TcpTransport:
 
     async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
         """Wait in the room, without a turn of the calling task for what is answered."""
-        if self._room is None or self._is_more_likely or len(buffer) < MAX_WORD_BYTES:
+        room = self._room
+        if room is None or not room.is_open or self._is_more_likely or len(buffer) < MAX_WORD_BYTES:
             return await receive_unanswered(self, buffer, answer)
         try:
-            word = await self._room.wait(Guest(self._open(), answer, self))
+            word = await room.wait(Guest(self._open(), answer, self))
         except trio.ClosedResourceError as error:
             raise ConnectionAbortedError("closed on our side") from error
         buffer[: len(word)] = word

@@ -3,8 +3,7 @@
 A member of a group says the same heartbeat every few seconds and is told the same. Waking its connection's task for
 that costs more than all that a heartbeat is about: with ten thousand members most of the broker's time would go into
 Trio's scheduling. So these connections wait in one epoll of their own, which Trio sees as a single descriptor, and one
-task hears them all. It calls `hear` of whoever has something to say; a connection's own task goes on when that gives a
-value.
+task hears them all. A connection's own task goes on when its peer says what has no answer yet.
 
 A single word is heard at once. While much is said the room listens every few milliseconds, and hears many at a time.
 """
@@ -46,7 +45,7 @@ class Guest(NamedTuple):
 class WaitingRoom:
     """Waits for any number of sockets in one task, which lives from the first guest until `close` and the last.
 
-    Only where the system has epoll: see `has_epoll`.
+    No new guest may come when `is_open` is no longer true. Only where the system has epoll: see `has_epoll`.
     """
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class WaitingRoom:
         self._guests: dict[int, Guest] = {}
         self._tasks: dict[int, trio.lowlevel.Task] = {}
         self._scope = trio.CancelScope()
-        self._is_open = True
+        self.is_open = True
         self._is_running = False
 
     async def wait(self, guest: Guest) -> bytes:
@@ -84,7 +83,7 @@ class WaitingRoom:
 
     def close(self) -> None:
         """Take no more guests than are there; the room ends with the last of them."""
-        self._is_open = False
+        self.is_open = False
         self._end_if_deserted()
 
     def _leave(self, number: int) -> trio.lowlevel.Task:
@@ -98,7 +97,7 @@ class WaitingRoom:
         trio.lowlevel.reschedule(self._leave(number), result)
 
     def _end_if_deserted(self) -> None:
-        if not self._is_open and not self._guests:
+        if not self.is_open and not self._guests:
             self._scope.cancel()
             if not self._is_running:
                 self._poll.close()

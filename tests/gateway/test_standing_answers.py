@@ -4,7 +4,7 @@ import time
 
 import pytest
 from gateway_brokers import ThreadBroker
-from gateway_client import TIMEOUT_S, RawClient, batch_of
+from gateway_client import TIMEOUT_S, RawClient, batch_of, only, produce_request
 from gateway_groups import delete_topic, described, find, join_request, joined, offset_commit
 
 from wire.api_keys import ApiKey
@@ -131,6 +131,25 @@ def test_heartbeats_that_come_together_or_in_pieces_are_all_answered(client):
     client.send_bytes(frames[4][:10])
     client.send_bytes(frames[4][10:] + frames[5])
     assert [answer(client) for _ in range(2)] == [(4, 0), (5, 0)]
+
+
+def test_a_repeated_heartbeat_does_not_overtake_a_produce(broker, client):
+    heartbeat = stable_member(client)
+    client.produce("t", batch_of(b"opens the log"))
+    broker.env.hold()
+    beat = encode_request(heartbeat, 4, 7, "raw")
+    client.send_bytes(beat + encode_request(produce_request("t", batch_of(b"value")), 9, 8, "raw"))
+    assert answer(client) == (7, 0)
+    broker.env.await_held()
+    client.send_bytes(beat)
+    client.set_timeout(0.05)
+    with pytest.raises(TimeoutError):
+        client.receive_frame()
+    client.set_timeout(TIMEOUT_S)
+    broker.env.release()
+    correlation, produced = decode_response(ApiKey.PRODUCE, 9, client.receive_frame())
+    assert (correlation, only(produced).base_offset) == (8, 1)
+    assert answer(client) == (7, 0)
 
 
 def answer(client):
