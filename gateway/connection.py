@@ -7,8 +7,8 @@ first waits until all earlier replies are out.
     receive ──► split into frames ──► decode ──► handle ──────────────────────► send
                                               └► produce: begin ──► replies ──► send   (in order, when it is on disk)
 
-A produce's reply goes out from the very call that says that it is on disk; a second task sends what the network does
-not take at once.
+A produce's reply goes out from the very call that says that it is on disk; a second task, which begins with the first
+produce, sends what the network does not take at once.
 """
 
 import logging
@@ -48,6 +48,7 @@ class Connection:
         self._stalled_at_bytes = 0
         self._sent_bytes = 0
         self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery
         self._listener = listener
         self._services = services
         self._dispatcher = dispatcher
@@ -59,6 +60,7 @@ class Connection:
         self._unsent: Sequence[Buffer] = ()
         self._failure: Exception | None = None
         self._has_work = Wakeup()
+        self._finishes_replies = False
         self._handling = False
         self._draining = False
 
@@ -111,15 +113,14 @@ class Connection:
                 call.ctx.finish()
 
     async def _run(self) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._finish_replies)
+        async with trio.open_nursery() as self._nursery:
             try:
                 await self._serve()
             except PeerError:
                 await self._all_replied()  # what came before was good, and Kafka would have answered it
                 raise
             await self._all_replied()
-            nursery.cancel_scope.cancel()
+            self._nursery.cancel_scope.cancel()
 
     async def _serve(self) -> None:
         while not self._draining:
@@ -175,6 +176,9 @@ class Connection:
     async def _begin(self, call: Call, size_bytes: int) -> None:
         """Give a pipelined request its place, as soon as fewer than the allowed requests and bytes are in flight."""
         config = self._services.config
+        if not self._finishes_replies:
+            self._finishes_replies = True
+            self._nursery.start_soon(self._finish_replies)
         while self._replies and (
             len(self._replies) >= config.connection_max_in_flight_requests
             or self._in_flight_bytes + size_bytes > COMMITS_AHEAD * config.commit_max_bytes

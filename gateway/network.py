@@ -17,6 +17,8 @@ Buffer = bytes | bytearray | memoryview
 MAX_IOVEC = 512
 """Parts handed to one sendmsg; Linux refuses more than 1024."""
 LISTEN_BACKLOG = 1024
+ACCEPTS_IN_A_ROW = 16
+"""How many clients are accepted before everyone else gets a turn."""
 
 
 class Transport(Protocol):
@@ -213,31 +215,60 @@ def _peer_names(sock: socket.socket) -> tuple[str, str]:
 
 
 class TcpListener:
-    """A listening TCP socket."""
+    """A listening TCP socket.
 
-    def __init__(self, sock: trio.socket.SocketType) -> None:
+    As with transports it is the system's own: a hundred consumers that start at once wait for one another's accept.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.settimeout(0)
         self._sock = sock
         self._room = WaitingRoom() if has_epoll() else None
+        self._in_a_row = 0
         self.address: tuple[str, int] = sock.getsockname()[:2]
 
     async def accept(self) -> Transport:
-        """Accept one connection; one that is already gone again is passed over."""
+        """Accept one connection; one that is already gone again is passed over. Cancelled, it has accepted none."""
         while True:
+            await self._take_turns()
+            listening = self._open()
             try:
-                sock, _ = await self._sock.accept()
-            except trio.ClosedResourceError as error:
-                raise ConnectionAbortedError("listener closed") from error
+                sock, _ = listening.accept()
+            except BlockingIOError:
+                self._in_a_row = 0
+                await self._arrival()
+                continue
             except ConnectionAbortedError:
                 continue
-            bare = socket.socket(fileno=sock.detach())
             try:
-                return TcpTransport(bare, self._room)
+                return TcpTransport(sock, self._room)
             except OSError:  # it has been reset already
-                bare.close()
+                sock.close()
+
+    async def _take_turns(self) -> None:
+        """Give everyone else a turn now and then, however many clients come at once."""
+        self._in_a_row += 1
+        if self._in_a_row % ACCEPTS_IN_A_ROW:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def _arrival(self) -> None:
+        try:
+            await trio.lowlevel.wait_readable(self._sock)
+        except trio.ClosedResourceError as error:
+            raise ConnectionAbortedError("listener closed") from error
+
+    def _open(self) -> socket.socket:
+        if self._sock.fileno() < 0:
+            raise ConnectionAbortedError("listener closed")
+        return self._sock
 
     def close(self) -> None:
         """Close the socket."""
-        self._sock.close()
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
         if self._room is not None:
             self._room.close()
 
@@ -245,7 +276,7 @@ class TcpListener:
 async def listen_tcp(host: str, port: int) -> Sequence[Listener]:
     """Listen on every address that `host` stands for; an empty host means all interfaces. Raises OSError."""
     opened = await trio.open_tcp_listeners(port, host=host or None, backlog=LISTEN_BACKLOG)
-    return [TcpListener(listener.socket) for listener in opened]
+    return [TcpListener(socket.socket(fileno=listener.socket.detach())) for listener in opened]
 
 
 async def dial_tcp(host: str, port: int) -> Transport:
