@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import re
 import tempfile
@@ -271,6 +272,12 @@ def oversized_record(side: Side) -> Any:
     refused = error_of(lambda: sink(side, topic, [(None, "x" * 30_000)], **fast))
     sink(side, topic, [(None, "small")])
     return {"refused": refused, "kept": rows(source(side, topic), "topic, partition, offset, length(value)")}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _spark_is_imported() -> None:
+    """Spark's modules import one another in a circle, which two threads that come first at once do not get through."""
+    importlib.import_module("pyspark.sql")
 
 
 @pytest.mark.parametrize("case", BOOK.params())

@@ -27,7 +27,7 @@ from coordinator.groups.table import GroupTable
 from coordinator.metadata.image import MetadataImage
 from coordinator.shard import Outcome, Reply, ShardRecord, Token
 from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.join_group import JoinGroupRequest
 from wire.messages.leave_group import LeaveGroupRequest
@@ -38,8 +38,6 @@ from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGro
 from wire.messages.sync_group import SyncGroupRequest
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-NOBODY = Token(0)
-"""Waits for no reply."""
 _ALIVE = HeartbeatResponse()
 
 
@@ -130,20 +128,6 @@ class GroupShard:
         decision = Decision(now_ms)
         consumer_group_heartbeat(self._table, request, caller, token, decision)
         return decision.outcome()
-
-    def consumer_group_heartbeat_again(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, response: ConsumerGroupHeartbeatResponse
-    ) -> Callable[[int], bool]:
-        """A function of the time that gives the heartbeat once more; whether that changes nothing but the session.
-
-        Then it would also be answered with `response` again.
-        """
-
-        def again(now_ms: int) -> bool:
-            outcome = self.consumer_group_heartbeat(request, caller, NOBODY, now_ms)
-            return not outcome.records and [reply.value for reply in outcome.replies] == [response]
-
-        return again
 
     # Offsets
 

@@ -19,22 +19,10 @@ async def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) ->
     if not ctx.services.consumer_groups_enabled():
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
-        return await _ask(ctx, request)
+        return await ctx.services.groups.call(
+            request.group_id,
+            lambda shard, token, now_ms: shard.consumer_group_heartbeat(request, ctx.caller(joins=True), token, now_ms),
+            ConsumerGroupHeartbeatResponse,
+        )
     except CoordinatorError as error:
         return ConsumerGroupHeartbeatResponse(error_code=error.error)
-
-
-async def _ask(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    """Raises CoordinatorError. The answer to a member that stays stands until something happens in the group."""
-    services, caller = ctx.services, ctx.caller(joins=True)
-    response = await services.groups.call(
-        request.group_id,
-        lambda shard, token, now_ms: shard.consumer_group_heartbeat(request, caller, token, now_ms),
-        ConsumerGroupHeartbeatResponse,
-    )
-    if not response.error_code and request.member_epoch > 0:
-        again = services.groups.again(
-            request.group_id, lambda shard: shard.consumer_group_heartbeat_again(request, caller, response)
-        )
-        ctx.again = lambda: services.consumer_groups_enabled() and again()
-    return response
