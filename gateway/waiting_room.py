@@ -114,16 +114,18 @@ class WaitingRoom:
     def _hear_all(self) -> int:
         """Hear everybody who has something to say, however many these are, and count them.
 
-        After the process stood still, nobody who did speak may be given up for silence (`Coordinator`).
+        After the process stood still, nobody who did speak may be given up for silence (`Coordinator`). Nobody is
+        heard much more than once, so that guests who speak on and on do not keep everyone else from a turn.
         """
         heard = 0
-        while True:
+        for _ in range(len(self._guests) // AT_ONCE + 1):
             ready = self._poll.poll(0, AT_ONCE)
             for number, _ in ready:
                 self._hear(number)
             heard += len(ready)
             if len(ready) < AT_ONCE:
-                return heard
+                break
+        return heard
 
     def _hear(self, number: int) -> None:
         sock, answer, sent = self._guests[number]

@@ -24,8 +24,3 @@ def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> Erro
     keep_alive(table, group.members[request.member_id], now_ms)
     preparing = group.state is GroupState.PREPARING_REBALANCE
     return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
-
-
-def is_alive(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> bool:
-    """Keep the member alive; whether nothing else is to be said to it."""
-    return heartbeat(table, request, now_ms) is ErrorCode.NONE

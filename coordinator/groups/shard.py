@@ -7,7 +7,6 @@ together by the handler from the answers of each.
 """
 
 from collections.abc import Callable, Collection
-from functools import partial
 
 from coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from coordinator.groups import heartbeat as heartbeats
@@ -111,9 +110,9 @@ class GroupShard:
         reply = _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
         return Outcome((), (Reply(token, reply),))
 
-    def heartbeat_again(self, request: HeartbeatRequest) -> Callable[[int], bool]:
-        """A function of the time that gives the heartbeat once more; whether it is answered without an error."""
-        return partial(heartbeats.is_alive, self._table, request)
+    def heartbeat_again(self, request: HeartbeatRequest, now_ms: int) -> bool:
+        """Give the heartbeat once more; whether it is answered without an error."""
+        return heartbeats.heartbeat(self._table, request, now_ms) is ErrorCode.NONE
 
     def leave_group(self, request: LeaveGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with LeaveGroupResponse."""

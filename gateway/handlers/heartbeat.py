@@ -29,5 +29,5 @@ async def _ask(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatRespo
         HeartbeatResponse,
     )
     if not response.error_code:
-        ctx.again = groups.again(request.group_id, lambda shard: shard.heartbeat_again(request))
+        ctx.again = groups.again(request.group_id, lambda shard, now_ms: shard.heartbeat_again(request, now_ms))
     return response

@@ -71,9 +71,9 @@ class Coordinator(Generic[S]):
         assert isinstance(reply, reply_type)
         return reply
 
-    def again(self, key: str, make: Callable[[S], Callable[[int], bool]]) -> Callable[[], bool]:
+    def again(self, key: str, operation: Callable[[S, int], bool]) -> Callable[[], bool]:
         """See `ShardRuntime.again`. Raises CoordinatorError."""
-        return self._shard(self.partition(key)).again(make)
+        return self._shard(self.partition(key)).again(operation)
 
     async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
         """Run `operation` on every shard that holds anything. Raises CoordinatorError, also while any of them loads."""
