@@ -1,7 +1,7 @@
 """The two sides: `odradek serve` and a real Kafka on the local JVM, each a subprocess with its data in a directory.
 
-A side starts when it is first used and stays for the whole run. Kafka gets the heap and the collector that its own
-start script gives it.
+A side starts when it is first used and stays for the whole run. Both have their defaults but for what `BOTH` says, and
+Kafka the heap and the collector that its own start script gives it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.cases import FLUSH_MESSAGES, KAFKA, ODRADEK, Mode, NotMeasuredError
 from benchmarks.proc import cpu_seconds
+from compat_tests.brokers import ALONE
 from compat_tests.processes import Daemon
 from compat_tests.real_kafka import UnavailableError, jars_folder, java_command, kafka_settings
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 FIRST_PORT, LAST_PORT = 23_000, 23_999  # below the ephemeral range, so that nobody is given them by chance
 START_TIMEOUT_S = 60
 KAFKA_JVM = ["-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+BOTH = {"group.initial.rebalance.delay.ms": "0"}
+"""Who measures a join does not mean the three seconds that an empty group waits for more members."""
 _CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 _ports = iter(range(FIRST_PORT, LAST_PORT))
 _numbers = iter(range(1_000_000))
@@ -183,10 +186,8 @@ def start_odradek(home: Path, settings: Mapping[str, str]) -> RunningBroker:
     """`odradek serve` as a user starts it, over LMDB. Raises NotMeasuredError."""
     bootstrap = f"127.0.0.1:{free_port()}"
     where = ["--listen", bootstrap, "--data", str(home / "data")]
-    if settings:
-        config = home / "server.properties"
-        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        where += ["--config", str(config)]
+    for name, value in {**BOTH, **settings}.items():
+        where += ["--set", f"{name}={value}"]
     return RunningBroker(ODRADEK, bootstrap, [sys.executable, "-m", "gateway", "serve", *where], home / "serve.log")
 
 
@@ -200,7 +201,8 @@ def start_kafka(home: Path, more: Mapping[str, str]) -> RunningBroker:
     if not libs.is_dir():
         raise NotMeasuredError("no Kafka jars: run scripts/fetch_jars.sh kafka")
     port = free_port()
-    settings = {**kafka_settings(port, free_port(), host="127.0.0.1"), "log.dirs": str(home / "data"), **more}
+    settings = kafka_settings(port, free_port(), host="127.0.0.1", settings={**ALONE, **BOTH, **more})
+    settings["log.dirs"] = str(home / "data")
     config = home / "server.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     base = [java, "-cp", f"{libs}/*"]

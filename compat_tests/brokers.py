@@ -12,8 +12,18 @@ from typing import Protocol
 
 from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_for_broker
 
+# What internal topics need to exist on one node alone.
+ALONE: dict[str, str] = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
 # Given to both sides, so that differences come from the broker and not from its settings.
 SETTINGS: dict[str, str] = {
+    **ALONE,
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -24,13 +34,8 @@ SETTINGS: dict[str, str] = {
     "log.initial.task.delay.ms": "1000",
     "log.retention.check.interval.ms": "1000",
     "log.retention.ms": "-1",  # the records of these scripts carry old timestamps
-    "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
 }
 
 

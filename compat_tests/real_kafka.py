@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,10 @@ def java_command() -> str:
     return java
 
 
-def kafka_settings(port: int, controller_port: int, *, host: str) -> dict[str, str]:
-    """The broker's configuration: SETTINGS and what a single KRaft node needs."""
+def kafka_settings(
+    port: int, controller_port: int, *, host: str, settings: Mapping[str, str] = SETTINGS
+) -> dict[str, str]:
+    """The broker's configuration: `settings` and what a single KRaft node needs."""
     return {
         "node.id": str(_NODE_ID),
         "process.roles": "broker,controller",
@@ -70,7 +72,7 @@ def kafka_settings(port: int, controller_port: int, *, host: str) -> dict[str, s
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@localhost:{controller_port}",
-        **SETTINGS,
+        **settings,
     }
 
 

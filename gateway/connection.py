@@ -7,8 +7,8 @@ first waits until all earlier replies are out.
     receive ──► split into frames ──► decode ──► handle ──────────────────────► send
                                               └► produce: begin ──► replies ──► send   (in order, when it is on disk)
 
-A produce's reply goes out from the very call that says that it is on disk; a second task, which begins with the first
-produce, sends what the network does not take at once.
+Replies that come later (to Produce, JoinGroup, SyncGroup) go out from the very call that says that they are there; a
+second task, which begins when it is first needed, sends what the network does not take at once.
 """
 
 import logging
@@ -109,18 +109,24 @@ class Connection:
             log.exception("internal error peer=%s", self.transport.peer, exc_info=first_error(group))
         finally:
             self.transport.close()
-            for call, _, _ in self._replies:
-                call.ctx.finish()
 
     async def _run(self) -> None:
         async with trio.open_nursery() as self._nursery:
             try:
                 await self._serve()
+                await self._all_replied()
             except PeerError:
                 await self._all_replied()  # what came before was good, and Kafka would have answered it
                 raise
-            await self._all_replied()
+            finally:
+                self._give_up_replies()
             self._nursery.cancel_scope.cancel()
+
+    def _give_up_replies(self) -> None:
+        """Forget what is still waited for: there is nobody to send it to, and no task to begin for it."""
+        for call, _, _ in self._replies:
+            call.ctx.finish()
+        self._replies.clear()
 
     async def _serve(self) -> None:
         while not self._draining:
@@ -158,10 +164,11 @@ class Connection:
             call = await self._services.env.run_blocking(lambda: self._open(frame))
         else:
             call = self._open(frame)
-        if call.pipelined:
+        if not call.pipelined or self._is_held_up:
+            await self._all_replied()
+        if call.deferred:
             await self._begin(call, len(frame))
             return
-        await self._all_replied()
         try:
             response = call.canned if call.handler is None else await call.handler(call.ctx, call.request)
             parts = await self._send(call, response)
@@ -170,15 +177,17 @@ class Connection:
         finally:
             call.ctx.finish()
 
+    @property
+    def _is_held_up(self) -> bool:
+        """Whether a reply is waited for behind which nothing may begin; then it is the only one."""
+        return bool(self._replies) and not self._replies[0][0].pipelined
+
     def _open(self, frame: memoryview) -> Call:
         return self._dispatcher.open(frame, self.transport, self._listener)
 
     async def _begin(self, call: Call, size_bytes: int) -> None:
-        """Give a pipelined request its place, as soon as fewer than the allowed requests and bytes are in flight."""
+        """Give a deferred request its place, as soon as fewer than the allowed requests and bytes are in flight."""
         config = self._services.config
-        if not self._finishes_replies:
-            self._finishes_replies = True
-            self._nursery.start_soon(self._finish_replies)
         while self._replies and (
             len(self._replies) >= config.connection_max_in_flight_requests
             or self._in_flight_bytes + size_bytes > COMMITS_AHEAD * config.commit_max_bytes
@@ -202,7 +211,14 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - raised by `_finish_replies`
             self._failure = error
         if self._unsent or self._failure is not None:
+            self._let_finish()
+
+    def _let_finish(self) -> None:
+        if self._finishes_replies:
             self._has_work.wake()
+        else:
+            self._finishes_replies = True
+            self._nursery.start_soon(self._finish_replies)
 
     def _reply_in_order(self) -> None:
         while self._replies and self._replies[0][1].is_ready:

@@ -4,8 +4,9 @@ Kafka answers an unknown key or version by closing the connection, with one exce
 is answered in body version 0 with error 35 (KIP-511), so that a newer client can try again with less.
 
 A handler is `handle(ctx, request) -> response` in the module of `gateway/handlers/` that has the API's name, beside
-`REQUEST`, the message it takes. A *pipelined* one returns a `PendingResponse` instead: when it returns, the request has
-taken its place in the order of things and the connection may begin the next one.
+`REQUEST`, the message it takes. A *deferred* one returns a `PendingResponse` instead, which calls back when there is
+something to send; if it is *pipelined*, too, the request has taken its place in the order of things when the handler
+returns, and the connection may begin the next one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,12 +30,15 @@ Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 PIPELINED: Final = frozenset({ApiKey.PRODUCE})
 """Requests whose successors on the same connection may begin while they wait for the disk."""
 
+DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
+"""Requests whose handlers return a `PendingResponse`."""
+
 LARGE_FRAME_BYTES: Final = 128 * 1024
 """A longer request, unless it is of record batches, lists so much that decoding it would hold up everyone else."""
 
 
 class PendingResponse(Protocol):
-    """What a pipelined handler returns."""
+    """What a deferred handler returns."""
 
     @property
     def is_ready(self) -> bool:
@@ -64,6 +68,11 @@ class Call:
     def pipelined(self) -> bool:
         """Whether the next request may begin before this one is answered."""
         return self.ctx.api_key in PIPELINED
+
+    @property
+    def deferred(self) -> bool:
+        """Whether the handler returns a `PendingResponse`."""
+        return self.ctx.api_key in DEFERRED
 
 
 class Dispatcher:

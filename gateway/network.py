@@ -110,6 +110,7 @@ class TcpTransport:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
         self._room = room
+        self._is_new = True
         self._is_more_likely = False
         self.sent_bytes = 0
         self.peer_host, self.peer = _peer_names(sock)
@@ -118,10 +119,13 @@ class TcpTransport:
         """Receive what is there, up to the buffer's length.
 
         It waits before it looks, since a peer that has its answers is quiet as a rule; but not when the last receive
-        filled its buffer.
+        filled its buffer, nor at first: who connects has something to say.
         """
         try:
-            if self._is_more_likely:
+            if self._is_new:
+                self._is_new = False
+                await trio.lowlevel.checkpoint_if_cancelled()
+            elif self._is_more_likely:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(self._open())

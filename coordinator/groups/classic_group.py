@@ -43,7 +43,10 @@ class Member:
 
     def metadata(self, protocol: str | None) -> bytes:
         """The member's metadata for `protocol`, empty when it does not speak it."""
-        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
 
 
 class ClassicGroup:
@@ -223,7 +226,7 @@ class ClassicGroup:
         """Read the subscribed topics anew from the members' metadata."""
         self.subscribed_topics = None
         if self.is_consumer_group():
-            self.subscribed_topics = _union_of_topics(m.metadata(self.protocol) for m in self.members.values())
+            self.subscribed_topics = _union_of_topics({m.metadata(self.protocol) for m in self.members.values()})
 
     def _count_protocols(self, protocols: Protocols, change: int) -> None:
         for name, _ in protocols:

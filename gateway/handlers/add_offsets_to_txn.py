@@ -5,7 +5,7 @@ from typing import Final
 from coordinator.transactions.add import Claim
 from gateway.context import RequestContext
 from gateway.errors import fencing_error
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 REQUEST: Final = AddOffsetsToTxnRequest

@@ -11,7 +11,7 @@ from coordinator.transactions.add import Claim
 from coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
 from gateway.context import RequestContext
 from gateway.errors import fencing_error
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.authorized_operations import GROUP_OPERATIONS
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

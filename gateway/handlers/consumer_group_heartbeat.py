@@ -7,7 +7,7 @@ Refused with UNSUPPORTED_VERSION while `group.coordinator.rebalance.protocols` l
 from typing import Final
 
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from gateway.context import RequestContext
 from gateway.runtime.metadata import error_of_unavailable
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.delete_topics import (
     DeletableTopicResult,

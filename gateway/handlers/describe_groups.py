@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.authorized_operations import GROUP_OPERATIONS
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 REQUEST: Final = DescribeGroupsRequest

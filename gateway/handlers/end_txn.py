@@ -9,7 +9,7 @@ from coordinator.transactions.add import Claim
 from coordinator.transactions.version import version_of_end_txn
 from gateway.context import RequestContext
 from gateway.errors import fencing_error
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 REQUEST: Final = EndTxnRequest

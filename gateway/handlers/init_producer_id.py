@@ -4,7 +4,7 @@ from typing import Final
 
 from gateway.context import RequestContext
 from gateway.errors import fencing_error
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -3,19 +3,19 @@
 from typing import Final
 
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import PendingReply
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 REQUEST: Final = JoinGroupRequest
 
 
-async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
-    """Ask the group's coordinator."""
-    try:
-        return await ctx.services.groups.call(
-            request.group_id,
-            lambda shard, token, now_ms: shard.join_group(request, ctx.caller(joins=True), token, now_ms),
-            JoinGroupResponse,
-        )
-    except CoordinatorError as error:
-        return JoinGroupResponse(error_code=error.error)
+async def handle(ctx: RequestContext, request: JoinGroupRequest) -> PendingReply[JoinGroupResponse]:
+    """Ask the group's coordinator; it answers when the join phase ends."""
+    pending = await ctx.services.groups.begin(
+        request.group_id,
+        lambda shard, token, now_ms: shard.join_group(request, ctx.caller(joins=True), token, now_ms),
+        JoinGroupResponse,
+        lambda error: JoinGroupResponse(error_code=error),
+    )
+    ctx.on_sent.append(pending.abandon)
+    return pending

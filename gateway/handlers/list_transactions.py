@@ -11,7 +11,7 @@ from coordinator.regex import InvalidRegex, Matcher
 from coordinator.transactions.describe import matching
 from coordinator.transactions.state import STATE_BY_LABEL
 from gateway.context import TURN_EVERY, RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 

@@ -15,7 +15,7 @@ from coordinator.configs.errors import RefusedError
 from coordinator.metadata.image import PartitionImage, TopicImage
 from gateway.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.metadata import (
     MetadataRequest,

@@ -9,7 +9,7 @@ from typing import Final
 
 from coordinator.metadata.image import MetadataImage
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError, TooLargeError
+from gateway.runtime.waiter import CoordinatorError, TooLargeError
 from wire.errors import ErrorCode
 from wire.messages.offset_commit import (
     OffsetCommitRequest,

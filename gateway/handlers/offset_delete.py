@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -21,7 +21,7 @@ from gateway.errors import RequestRefusedError, error_of_store
 from gateway.leader_hints import produce_with_leaders
 from gateway.runtime.commit import Ticket
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from partitions.producers import VerificationGuard
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from storage_backends.interface import StoreError

@@ -3,19 +3,19 @@
 from typing import Final
 
 from gateway.context import RequestContext
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import PendingReply
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUEST: Final = SyncGroupRequest
 
 
-async def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
-    """Ask the group's coordinator."""
-    try:
-        return await ctx.services.groups.call(
-            request.group_id,
-            lambda shard, token, now_ms: shard.sync_group(request, ctx.caller(), token, now_ms),
-            SyncGroupResponse,
-        )
-    except CoordinatorError as error:
-        return SyncGroupResponse(error_code=error.error)
+async def handle(ctx: RequestContext, request: SyncGroupRequest) -> PendingReply[SyncGroupResponse]:
+    """Ask the group's coordinator; it answers when the leader has handed in the assignments."""
+    pending = await ctx.services.groups.begin(
+        request.group_id,
+        lambda shard, token, now_ms: shard.sync_group(request, ctx.caller(), token, now_ms),
+        SyncGroupResponse,
+        lambda error: SyncGroupResponse(error_code=error),
+    )
+    ctx.on_sent.append(pending.abandon)
+    return pending

@@ -11,7 +11,7 @@ from coordinator.shard import Producer
 from coordinator.transactions.add import Claim
 from gateway.context import RequestContext
 from gateway.runtime.groups import OFFSETS_TOPIC
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

@@ -12,7 +12,7 @@ from gateway.context import RequestContext
 from gateway.errors import error_of_store
 from gateway.runtime.markers import Marker
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from storage_backends.interface import StoreError
 from wire.errors import ErrorCode
 from wire.messages.write_txn_markers import (

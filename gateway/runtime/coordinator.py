@@ -7,6 +7,7 @@ COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes alive with its first 
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import trio
@@ -16,7 +17,8 @@ from coordinator.shard import Outcome, Shard, Token
 from gateway.environment import Environment
 from gateway.runtime.metadata import MetadataService
 from gateway.runtime.replicas import Replicas
-from gateway.runtime.shards import CoordinatorError, ShardRuntime, ShardState, SteadyClock
+from gateway.runtime.shards import ShardRuntime, ShardState, SteadyClock
+from gateway.runtime.waiter import CoordinatorError, PendingReply, refused
 from wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -70,6 +72,21 @@ class Coordinator(Generic[S]):
         reply = await self._shard(self.partition(key)).call(operation)
         assert isinstance(reply, reply_type)
         return reply
+
+    async def begin(
+        self,
+        key: str,
+        operation: Callable[[S, Token, int], Outcome],
+        reply_type: type[R],
+        refusal: Callable[[ErrorCode], R],
+    ) -> PendingReply[R]:
+        """Run `operation` on the shard of `key` and do not wait; of an error becomes what `refusal` makes of it."""
+        try:
+            runtime = self._shard(self.partition(key))
+            waiter = await runtime.begin(operation)
+        except CoordinatorError as error:
+            return PendingReply(refused(error), reply_type, refusal, lambda: None)
+        return PendingReply(waiter, reply_type, refusal, partial(runtime.abandon, waiter))
 
     def again(self, key: str, operation: Callable[[S, int], bool]) -> Callable[[], bool]:
         """See `ShardRuntime.again`. Raises CoordinatorError."""

@@ -12,7 +12,7 @@ from gateway.runtime.markers import Marker
 from gateway.runtime.metadata import MetadataService
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from coordinator.shard import Outcome, Token
 from gateway.environment import Environment
 from gateway.errors import StartError
 from gateway.runtime.replica import Replica
-from gateway.runtime.shards import CoordinatorError, ShardRuntime, SteadyClock, TooLargeError
+from gateway.runtime.shards import ShardRuntime, SteadyClock
+from gateway.runtime.waiter import CoordinatorError, TooLargeError
 from partitions.config import LogConfig
 from wire.errors import ErrorCode
 from wire.log_values import PartitionKey

@@ -18,6 +18,7 @@ from coordinator.shard import Outcome, Producer, Reply, Shard, ShardRecord, Toke
 from gateway.environment import Environment
 from gateway.runtime.markers import Marker, append_marker
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from gateway.runtime.waiter import CoordinatorError, Waiter
 from partitions.markers import read_end_txn_marker
 from partitions.results import AppendOrigin, Rejected
 from storage_backends.interface import StoreError
@@ -44,21 +45,6 @@ class ShardState(Enum):
     STOPPED = "stopped"
 
 
-class CoordinatorError(Exception):
-    """The shard cannot answer now; `error` is what Kafka says then."""
-
-    def __init__(self, error: ErrorCode) -> None:
-        super().__init__(error.name)
-        self.error = error
-
-
-class TooLargeError(CoordinatorError):
-    """What the operation would write is more than the partition takes in one batch; nothing of it has happened."""
-
-    def __init__(self) -> None:
-        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
 class SteadyClock:
     """The shards' clock: the wall clock as it was at the start plus the steady time since.
 
@@ -72,33 +58,6 @@ class SteadyClock:
     def now_ms(self) -> int:
         """Milliseconds, never going back."""
         return self._anchor_ms + self._env.monotonic_ms()
-
-
-class _Waiter:
-    """A caller that waits for its reply."""
-
-    __slots__ = ("done", "error", "event", "value")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.value: object = None
-        self.error: ErrorCode | None = None
-        self.event: trio.Event | None = None
-
-    def settle(self, value: object, error: ErrorCode | None) -> None:
-        self.done, self.value, self.error = True, value, error
-        if self.event is not None:
-            self.event.set()
-
-    async def wait(self) -> object:
-        if not self.done:
-            self.event = trio.Event()
-            await self.event.wait()
-        if self.error is ErrorCode.MESSAGE_TOO_LARGE:
-            raise TooLargeError
-        if self.error is not None:
-            raise CoordinatorError(self.error)
-        return self.value
 
 
 class ShardRuntime(Generic[S]):
@@ -131,7 +90,7 @@ class ShardRuntime(Generic[S]):
         self._opened = trio.Event()
         self._shard: S = make()
         self._tokens = itertools.count(1)
-        self._waiters: dict[Token, _Waiter] = {}
+        self._waiters: dict[Token, Waiter] = {}
 
     @property
     def deadline_ms(self) -> int | None:
@@ -186,17 +145,32 @@ class ShardRuntime(Generic[S]):
 
         Raises CoordinatorError. A caller that is cancelled has not undone its operation.
         """
+        waiter = await self.begin(operation)
+        try:
+            return await waiter.wait()
+        finally:
+            self.abandon(waiter)
+
+    async def begin(self, operation: Callable[[S, Token, int], Outcome]) -> Waiter:
+        """Run `operation(shard, token, now_ms)`; its reply comes to the waiter, which the caller must `abandon`.
+
+        Raises CoordinatorError.
+        """
         await self._ensure_active()
         token = Token(next(self._tokens))
-        waiter = self._waiters[token] = _Waiter()
+        waiter = self._waiters[token] = Waiter(token)
         shard = self._shard
         try:
             self._apply(lambda now_ms: operation(shard, token, now_ms))
-            return await waiter.wait()
-        finally:
-            del self._waiters[token]
-            if not waiter.done:
-                shard.forget(token)
+        except BaseException:
+            self.abandon(waiter)
+            raise
+        return waiter
+
+    def abandon(self, waiter: Waiter) -> None:
+        """Nobody waits there any more. A reply may still be on its way, or be here already."""
+        if self._waiters.pop(waiter.token, None) is not None:
+            self._shard.forget(waiter.token)
 
     async def _ensure_active(self) -> None:
         while self._empty and self.state is ShardState.LOADING:
@@ -287,9 +261,7 @@ class ShardRuntime(Generic[S]):
             len(outcome.records),
         )
         for reply in outcome.replies:
-            waiter = self._waiters.get(reply.token)
-            if waiter is not None:
-                waiter.settle(None, ErrorCode.MESSAGE_TOO_LARGE)
+            self._answer(reply.token, None, ErrorCode.MESSAGE_TOO_LARGE)
 
     async def end_transaction(self, marker: Marker) -> ErrorCode:
         """Write the marker that ends a producer's transaction in this shard's log; durable when this returns.
@@ -342,9 +314,12 @@ class ShardRuntime(Generic[S]):
 
     def _release(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
-            waiter = self._waiters.get(reply.token)
-            if waiter is not None:
-                waiter.settle(reply.value, None)
+            self._answer(reply.token, reply.value)
+
+    def _answer(self, token: Token, value: object, error: ErrorCode | None = None) -> None:
+        waiter = self._waiters.pop(token, None)
+        if waiter is not None:
+            waiter.settle(value, error)
 
     def _settled(self, shard: S, error: StoreError | None) -> None:
         if error is not None:
@@ -360,9 +335,8 @@ class ShardRuntime(Generic[S]):
         self._fail_waiters(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _fail_waiters(self, error: ErrorCode) -> None:
-        for waiter in list(self._waiters.values()):
-            if not waiter.done:
-                waiter.settle(None, error)
+        for token in list(self._waiters):
+            self._answer(token, None, error)
 
 
 def _batches(

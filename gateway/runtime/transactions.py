@@ -29,7 +29,7 @@ from gateway.runtime.metadata import MetadataService
 from gateway.runtime.producer_ids import ProducerIds
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
-from gateway.runtime.shards import CoordinatorError
+from gateway.runtime.waiter import CoordinatorError
 from storage_backends.interface import StoreError
 from wire.errors import ErrorCode
 

@@ -5,7 +5,7 @@ import gc
 import pytest
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, fetch_request, produce_request
-from gateway_groups import commit_error, find, joined
+from gateway_groups import commit_error, find, join_request, joined
 from gateway_transactions import Transactional
 
 from wire.messages.api_versions import ApiVersionsRequest
@@ -65,6 +65,15 @@ def test_neither_do_repeated_heartbeats(broker, without_collector):
             client.call(heartbeat)
             client.call(MetadataRequest())
             client.call(heartbeat)
+    assert gc.collect() < TIMES
+
+
+def test_neither_do_members_that_join(broker, without_collector):
+    with RawClient(broker.address) as client:
+        first = joined(client, "joining").member_id
+        gc.collect()
+        for _ in range(TIMES):
+            assert client.call(join_request("joining", first), 3).error_code == 0
     assert gc.collect() < TIMES
 
 
