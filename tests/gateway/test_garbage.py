@@ -1,13 +1,17 @@
 """Requests leave no reference cycles, which is why the broker may look for cycles seldom (`COLLECT_AFTER_OBJECTS`)."""
 
 import gc
+import weakref
 
 import pytest
+import trio
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, fetch_request, produce_request
 from gateway_groups import commit_error, find, join_request, joined
 from gateway_transactions import Transactional
+from trio.testing import MockClock
 
+from gateway.broker import COLLECT_EVERY_S, WORTH_COLLECTING, _collect_garbage
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.list_transactions import ListTransactionsRequest
@@ -82,3 +86,23 @@ def test_neither_do_connections(broker, without_collector):
         with RawClient(broker.address) as client:
             client.call(ApiVersionsRequest(), 0)
     assert gc.collect() < TIMES
+
+
+def test_cycles_that_there_are_all_the_same_are_found_within_a_second(without_collector):
+    class Knot:
+        pass
+
+    def tie():
+        knot = Knot()
+        knot.itself = knot
+        return weakref.ref(knot)
+
+    async def wait():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_collect_garbage)
+            tied = [tie() for _ in range(WORTH_COLLECTING)]
+            await trio.sleep(COLLECT_EVERY_S * 1.5)
+            nursery.cancel_scope.cancel()
+        return sum(each() is not None for each in tied)
+
+    assert trio.run(wait, clock=MockClock(autojump_threshold=0)) == 0
