@@ -36,7 +36,7 @@ def idle(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
         },
     )
     try:
-        load.await_line("ready", timeout_s=120)
+        load.await_line("ready", timeout_s=300)
         before = broker.cpu_seconds()
         load.go_on()
         load.await_line("done", timeout_s=effort.duration_s * 4 + 60)

@@ -5,7 +5,6 @@ stop: refuse new connections ─► answer what is under way ─► stop coordin
 """
 
 import gc
-import itertools
 import logging
 import resource
 import signal
@@ -48,17 +47,17 @@ log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread may keep the interpreter from the Trio thread; Python's default of 5 ms shows up as latency."""
-COLLECT_AFTER_OBJECTS: Final = 100_000
+COLLECT_AFTER_OBJECTS: Final = 50_000
 """How many new objects bring the garbage collector to look for cycles at once, whoever waits meanwhile.
 
 Requests leave no cycles. Python's default of 700 goes over many that are still in use, a tenth of a small request; and
 ten thousand are there when two hundred members have joined, who would wait 4 ms for nothing.
 """
+OLDER_AFTER: Final = 1
+"""After how many such looks what they left is looked at once more; each look more makes that one longer."""
 COLLECT_EVERY_S: Final = 1.0
 WORTH_COLLECTING: Final = 1_000
 """How many new objects are looked at every second, and so mostly when nobody waits."""
-OLDER_EVERY: Final = 10
-"""Each so manieth time those are looked at again that have been found in use once."""
 EXPIRE_PRODUCERS_EVERY_S: Final = 600
 
 
@@ -265,7 +264,7 @@ def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, sig
     """
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        gc.set_threshold(COLLECT_AFTER_OBJECTS)
+        gc.set_threshold(COLLECT_AFTER_OBJECTS, OLDER_AFTER)
         _allow_many_open_files()
     try:
         trio.run(_run, config, on_ready, signals)
@@ -293,10 +292,11 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
 
 async def _collect_garbage() -> None:
     """Look for cycles now and then, before so much is new that it would be done while somebody waits."""
-    for number in itertools.count(1):
+    while True:
         await trio.sleep(COLLECT_EVERY_S)
-        if gc.get_count()[0] >= WORTH_COLLECTING:
-            gc.collect(0 if number % OLDER_EVERY else 1)
+        new, looks, _ = gc.get_count()
+        if new >= WORTH_COLLECTING:
+            gc.collect(1 if looks > OLDER_AFTER else 0)
 
 
 async def _stop_on_signal(broker: Broker, task_status: trio.TaskStatus[None]) -> None:

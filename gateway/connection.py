@@ -246,8 +246,9 @@ class Connection:
             if self._unsent:
                 await self._send_parts(self._unsent)
                 self._unsent = ()
-                self._note_replied()
-                self._reply_ready()
+                if self._replies:  # unless the connection has just ended, and given them up
+                    self._note_replied()
+                    self._reply_ready()
             else:
                 await self._has_work.sleep()
 
