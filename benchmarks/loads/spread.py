@@ -38,17 +38,26 @@ class Spreading(Client):
 
 
 def spread(
-    bootstrap: str, topic: str, partitions: int, connections: int, size_bytes: int, duration_s: float
+    bootstrap: str, topic: str, partitions: int, connections: int, size_bytes: int, duration_s: float, slices: int
 ) -> dict[str, float]:
-    """Requests and seconds. Says `ready`, and waits for a line, when every partition has had a first request."""
+    """Requests and seconds of so many slices of a time.
+
+    Says `ready` when every partition has had a first request, and `done` after each slice; it waits for a line before
+    each, and before it ends.
+    """
     shares = [range(number, partitions, connections) for number in range(connections)]
     with ThreadPoolExecutor(connections) as pool:
         clients = list(pool.map(lambda share: Spreading(bootstrap, topic, share, size_bytes=size_bytes), shares))
     print("ready", flush=True)
+    requests, seconds = 0, 0.0
+    for _ in range(slices):
+        sys.stdin.readline()
+        started = time.perf_counter()
+        requests += len(run_clients(clients, duration_s / slices))
+        seconds += time.perf_counter() - started
+        print("done", flush=True)
     sys.stdin.readline()
-    started = time.perf_counter()
-    took = run_clients(clients, duration_s)
-    return {"requests": len(took), "seconds": time.perf_counter() - started}
+    return {"requests": requests, "seconds": seconds}
 
 
 def main(kind: str, arguments: dict[str, Any]) -> None:
