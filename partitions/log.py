@@ -88,6 +88,7 @@ class PartitionLog:
         self._high_watermark = 0
         self._leader_epoch = NO_LEADER_EPOCH
         self._leader_epoch_start = 0
+        self._leads = True
         self._epochs = EpochHistory()
         self._producers = Producers()
         self._aborted: list[AbortedTransaction] = []
@@ -239,6 +240,7 @@ class PartitionLog:
         """
         assert epoch >= self._leader_epoch, f"epoch {epoch} after {self._leader_epoch}"
         self._leader_epoch = epoch
+        self._leads = True
         started = self._epochs.assign(epoch, self._log_end_offset)
         self._leader_epoch_start = self._epochs.latest_start
         return None if started is None else LogWrite(epochs=(started,))
@@ -262,7 +264,7 @@ class PartitionLog:
         """
         if origin is AppendOrigin.REPLICATION:
             return self._append_replicated(records)
-        assert self._epochs.latest == self._leader_epoch, "only a leader appends"
+        assert self._leads, "only a leader appends"
         if origin is AppendOrigin.CLIENT:
             header = check_client_batch(records, self._config, now_ms, api_version)
         else:
@@ -344,6 +346,7 @@ class PartitionLog:
         batches = read_replicated_batches(records, self._log_end_offset, self._leader_epoch)
         if isinstance(batches, Rejected):
             return batches
+        self._leads = False
         first_offset = batches[0][0].base_offset if batches else self._log_end_offset
         stored: list[StoredBatch] = []
         producers: dict[int, bytes | None] = {}
@@ -366,6 +369,7 @@ class PartitionLog:
         """Follow another broker from here on in `epoch`: only replicated batches are taken."""
         assert epoch >= self._leader_epoch, f"epoch {epoch} after {self._leader_epoch}"
         self._leader_epoch = epoch
+        self._leads = False
 
     def committed(self, end_offset: int) -> bool:
         """The store has made everything below `end_offset` durable. Returns whether the high watermark moved."""

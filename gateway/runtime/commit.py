@@ -113,7 +113,8 @@ class CommitQueue:
 
     `on_durable(end_offset)` is called on the Trio thread after each commit, before its ticket settles, with the end
     offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, before its tickets.
-    A commit takes writes until it has `max_bytes`; a larger single write is a commit of its own.
+    A commit takes writes until it has `max_bytes`; a larger single write is a commit of its own. Commits wait for the
+    disk while the log is `synced`, which may change at any time.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class CommitQueue:
         backlog: Backlog,
         *,
         max_bytes: int,
-        sync: Callable[[], bool],
+        synced: bool,
         on_durable: Callable[[int], None],
         on_failure: Callable[[StoreError], None],
     ) -> None:
@@ -133,7 +134,7 @@ class CommitQueue:
         self._ticker = ticker
         self._backlog = backlog
         self._max_bytes = max_bytes
-        self._sync = sync
+        self.synced = synced
         self._on_durable = on_durable
         self._on_failure = on_failure
         self._pending: deque[_Group] = deque()
@@ -199,9 +200,8 @@ class CommitQueue:
         while self._pending:
             group = self._pending.popleft()
             self._inflight = group.ticket
-            sync = self._sync()
-            if sync or group.errand is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
-                call = group.errand or partial(self._store.commit, group.writes, sync=sync)
+            if self.synced or group.errand is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
+                call = group.errand or partial(self._store.commit, group.writes, sync=self.synced)
                 self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
                 return
             self._settle(group, outcome.capture(self._store.commit, group.writes, sync=False))

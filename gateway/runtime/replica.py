@@ -11,6 +11,7 @@ durable offset is void: the pure log is built again from the store and the parti
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import trio
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+MAX_POLICIES: Final = 1000
+"""How many different policies are kept for logs to share."""
 MAX_REFUSED_PRODUCERS: Final = 10_000
 """How many producers a partition that does not serve remembers; see `Replica.note_refused`."""
 
@@ -184,11 +187,12 @@ class Replica(Watchable):
                 self._shared.ticker,
                 self._shared.backlog,
                 max_bytes=self._shared.commit_max_bytes,
-                sync=lambda: self._config.flush_messages == 1,
+                synced=_is_synced(self._config),
                 on_durable=self._durable,
                 on_failure=self._failed,
             )
         self._queue.reset()
+        self._queue.synced = _is_synced(self._config)
         self._part.configure(policy_of(self._config))  # which may have changed while it was being opened
         self._log = restored
         self.state, self._idle_view = ReplicaState.OPEN, None
@@ -368,9 +372,13 @@ class Replica(Watchable):
 
     def configure(self, config: LogConfig) -> None:
         """Act on changed topic settings from now on."""
+        if config is self._config:
+            return
         self._config = config
         if self._log is not None:
             self._log.configure(config)
+        if self._queue is not None:
+            self._queue.synced = _is_synced(config)
         if self._part is not None:
             self._part.configure(policy_of(config))
 
@@ -402,6 +410,11 @@ class Replica(Watchable):
             self.state = ReplicaState.FAILED
 
 
+@lru_cache(MAX_POLICIES)
 def policy_of(config: LogConfig) -> LogPolicy:
-    """The part of a topic's settings that the store acts on."""
-    return LogPolicy(config.segment_bytes, config.roll_ms, durable=config.flush_messages == 1)
+    """The part of a topic's settings that the store acts on; one value for all logs that share them."""
+    return LogPolicy(config.segment_bytes, config.roll_ms, durable=_is_synced(config))
+
+
+def _is_synced(config: LogConfig) -> bool:
+    return config.flush_messages == 1

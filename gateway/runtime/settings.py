@@ -1,5 +1,6 @@
 """The settings in force: what the broker was started with, and what was changed at run time since."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from coordinator.configs.definition import ResourceType
@@ -11,6 +12,8 @@ from partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 
 ALL_BROKERS: Final = ""
 """The resource name of what is set for all brokers."""
+MAX_LOG_CONFIGS: Final = 1000
+"""How many different settings of topics are kept; those that were changed since are among them."""
 
 
 class LiveSettings:
@@ -18,6 +21,7 @@ class LiveSettings:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
+        self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
     def publish(self, image: MetadataImage) -> None:
         """Take over broker settings that the image changed."""
@@ -26,6 +30,7 @@ class LiveSettings:
         layers = self.config.layers
         if default != layers.dynamic_default or own != layers.dynamic_broker:
             self.config = self.config.with_dynamic(default, own)
+            self._log_configs.clear()
 
     def changed_topics(self, before: MetadataImage, after: MetadataImage) -> list[str]:
         """The topics whose settings an image changed, all of them where a broker setting did; not those it made."""
@@ -42,8 +47,21 @@ class LiveSettings:
         return self.config.layers
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
-        """What the logs of `topic` act on."""
+        """What the logs of `topic` act on. Topics with the same settings share one value.
+
+        So a thousand logs do not have to fetch their settings from a thousand places of memory, and a new image is soon
+        told to all of them.
+        """
         overrides = image.configs_of(ResourceType.TOPIC, topic)
+        key = tuple(overrides.items())
+        found = self._log_configs.get(key)
+        if found is None:
+            if len(self._log_configs) >= MAX_LOG_CONFIGS:
+                self._log_configs.clear()
+            found = self._log_configs[key] = self._log_config(overrides)
+        return found
+
+    def _log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         settings = log_config_from(topic_config_values(overrides, self.config.layers))
         return LogConfig(
             max_message_bytes=settings.max_message_bytes,

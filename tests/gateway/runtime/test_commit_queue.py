@@ -63,7 +63,7 @@ class Bench:
             Ticker(nursery),
             self.backlog,
             max_bytes=1000,
-            sync=lambda: sync,
+            synced=sync,
             on_durable=self.durable.append,
             on_failure=self.failures.append,
         )
