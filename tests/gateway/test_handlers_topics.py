@@ -7,6 +7,7 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, assert_serves, batch_of, only, produce_request
 from gateway_groups import commit_error, committed, delete_topic, find
 
+from storage_backends.faulty import FaultyPartition
 from wire.errors import ErrorCode
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -275,3 +276,25 @@ def test_a_producer_id_is_never_given_twice(tmp_path, broker_log, storage):
             broker.start()
         assert len(set(given)) == len(given)
         assert given == sorted(given)
+
+
+# Settings of open logs
+
+
+def test_a_log_syncs_from_the_moment_that_flush_messages_says_so(broker_log, monkeypatch):
+    synced = []
+    really = FaultyPartition.commit
+
+    def commit(self, writes, *, sync):
+        if self.key.topic == "t":
+            synced.append(sync)
+        really(self, writes, sync=sync)
+
+    monkeypatch.setattr(FaultyPartition, "commit", commit)
+    with ThreadBroker() as broker, RawClient(broker.address) as client:
+        client.create_topic("t", flush_messages="1000", retention_ms="-1")
+        client.produce("t", batch_of(b"opens the log"))
+        for value in ("1", "1000", "1"):
+            alter(client, "flush.messages", value, topic="t")
+            client.produce("t", batch_of(value.encode()))
+    assert synced[-4:] == [False, True, False, True]
