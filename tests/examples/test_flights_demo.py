@@ -124,8 +124,9 @@ def test_records_that_do_not_follow_the_written_state_are_not_counted(bench):
     bench.produce(rows)
     place = TopicPartition(bench.topic, 0)
     member = bench.member("member")
-    while not member.consumer.assignment():
-        member.consumer.poll(timeout_ms=50, max_records=1)
+    # One long poll: kafka-python 3.0.12 forgets a generation that completes between two polls when it was the topic's
+    # metadata, not the group, that asked for it. Short polls meet that now and then, with a real Kafka as well.
+    assert member.consumer.poll(timeout_ms=30_000, max_records=1)
     member.count(place, bench.read(5, 5))  # the group's committed offset ran ahead of the state
     assert member.consumer.position(place) == 0
     member.count(place, bench.read(0, 20))
