@@ -16,6 +16,7 @@ from typing import Final
 
 from gateway.context import TURN_EVERY, RequestContext
 from gateway.leader_hints import fetch_with_leaders
+from gateway.opening import open_all
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
 from gateway.runtime.watch import Watcher
 from partitions.fetch import FetchBudget
@@ -135,6 +136,7 @@ class _Reading:
     async def _look(self) -> list[_Answer]:
         watched: list[Replica] | None = None
         if self._watched is None:
+            await open_all(self._ctx, (replica for _, replica in self._found))
             watched = self._watched = []
         answers: list[_Answer] = []
         try:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.context import RequestContext
+from gateway.opening import open_all
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from partitions.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -50,6 +51,7 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
     """Answer each partition by itself."""
     isolation = ctx.isolation(request.isolation_level)
     asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+    await open_all(ctx, (ctx.services.replicas.get(*place) for place in asked))
     topics: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
         answers: dict[int, ListOffsetsPartitionResponse] = {}

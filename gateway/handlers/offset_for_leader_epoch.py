@@ -3,6 +3,7 @@
 from typing import Final
 
 from gateway.context import RequestContext
+from gateway.opening import open_all
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
 from partitions.results import Rejected
 from wire.errors import ErrorCode
@@ -19,6 +20,8 @@ REQUEST: Final = OffsetForLeaderEpochRequest
 
 async def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     """Answer each partition by itself."""
+    get = ctx.services.replicas.get
+    await open_all(ctx, (get(topic.topic, part.partition) for topic in request.topics for part in topic.partitions))
     topics = [
         OffsetForLeaderTopicResult(
             topic=topic.topic,

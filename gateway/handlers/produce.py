@@ -19,6 +19,7 @@ from coordinator.metadata.names import INTERNAL_TOPICS
 from gateway.context import RequestContext
 from gateway.errors import RequestRefusedError, error_of_store
 from gateway.leader_hints import produce_with_leaders
+from gateway.opening import open_all
 from gateway.runtime.commit import Ticket
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
 from gateway.runtime.waiter import CoordinatorError
@@ -132,6 +133,11 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce
     await ctx.services.replicas.backlog.room()
     if ctx.api_version >= TOPIC_IDS_SINCE:
         request = _with_names(ctx, request)
+    if sum([len(topic.partition_data) for topic in request.topic_data]) > 1:
+        get = ctx.services.replicas.get
+        await open_all(
+            ctx, (get(topic.name, part.index) for topic in request.topic_data for part in topic.partition_data)
+        )
     guards: _Guards = {}
     if _has_transactional(request):
         verified = await _verify(ctx, request)
