@@ -1,6 +1,8 @@
 """The simulated world itself: time, chance, network faults, disks, and processes that die."""
 
 import random
+import threading
+from contextlib import contextmanager
 
 import pytest
 import trio
@@ -62,6 +64,37 @@ def test_importing_hypothesis_in_between_changes_nothing():
     entropy.deterministic_PRNG  # noqa: B018 - the import is what counts
     with deterministic_scheduling(99):
         assert order_of_tasks(1) == before
+
+
+@contextmanager
+def busy_trio_in_another_thread():
+    """As a broker is that other tests share: its scheduler makes choices all the time."""
+    began, ended = threading.Event(), threading.Event()
+
+    async def spin() -> None:
+        while not ended.is_set():
+            await trio.lowlevel.checkpoint()
+            began.set()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(spin)
+
+    thread = threading.Thread(target=trio.run, args=(main,))
+    thread.start()
+    try:
+        assert began.wait(10)
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_trio_in_another_thread_changes_nothing():
+    before = order_of_tasks(1)
+    with busy_trio_in_another_thread():
+        assert [order_of_tasks(1) for _ in range(20)] == [before] * 20
 
 
 def test_a_trio_without_the_private_names_is_refused(monkeypatch):
