@@ -47,8 +47,7 @@ class Connection:
         self._stalled_since_ms: int | None = None
         self._stalled_at_bytes = 0
         self._sent_bytes = 0
-        self._scope = trio.CancelScope()
-        self._nursery: trio.Nursery
+        self._nursery: trio.Nursery | None = None
         self._listener = listener
         self._services = services
         self._dispatcher = dispatcher
@@ -88,7 +87,8 @@ class Connection:
     def close(self) -> None:
         """Close at once; what is under way is given up."""
         self.transport.close()
-        self._scope.cancel()
+        if self._nursery is not None:  # its task has begun
+            self._nursery.cancel_scope.cancel()
 
     def drain(self) -> None:
         """Answer what is under way, then close; at once when nothing is."""
@@ -99,8 +99,7 @@ class Connection:
     async def run(self) -> None:
         """Serve until the connection ends. Never raises for what the peer did; logs it and closes."""
         try:
-            with self._scope:
-                await self._run()
+            await self._run()
         except* PeerError as group:
             log.warning("closing connection peer=%s cause=%s", self.transport.peer, first_error(group))
         except* OSError as group:
@@ -120,7 +119,8 @@ class Connection:
                 raise
             finally:
                 self._give_up_replies()
-            self._nursery.cancel_scope.cancel()
+            if self._finishes_replies:
+                self._nursery.cancel_scope.cancel()
 
     def _give_up_replies(self) -> None:
         """Forget what is still waited for: there is nobody to send it to, and no task to begin for it."""
@@ -217,6 +217,7 @@ class Connection:
         if self._finishes_replies:
             self._has_work.wake()
         else:
+            assert self._nursery is not None
             self._finishes_replies = True
             self._nursery.start_soon(self._finish_replies)
 
