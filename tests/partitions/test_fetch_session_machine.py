@@ -53,6 +53,11 @@ class Reader:
     def begin_anew(self) -> None:
         self.session_id, self.epoch = NO_SESSION, INITIAL_EPOCH
 
+    def has_sent(self, wanted: dict[tuple[UUID | str, int], int]) -> None:
+        """The broker has taken it in, and knows of no other place; what is wanted again before that stays as it was."""
+        self.sent = wanted
+        self.told = {place: told for place, told in self.told.items() if place in wanted}
+
     def named(self, place: tuple[UUID | str, int]) -> FetchTopic:
         part = FetchPartition(partition=place[1], fetch_offset=self.wanted[place], partition_max_bytes=1)
         names = {"topic_id": place[0]} if self.by_id else {"topic": place[0]}
@@ -166,7 +171,6 @@ class SessionMachine(RuleBasedStateMachine):
         reader = self.readers[number]
         for place in list(reader.wanted)[which : which + 1]:
             del reader.wanted[place]
-            reader.told.pop(place, None)
 
     @rule(number=readers)
     def end_the_session(self, number: int) -> None:
@@ -204,7 +208,7 @@ class SessionMachine(RuleBasedStateMachine):
             assert set(got) == set(before), "a full fetch is answered in full"
         reader.session_id = answer.session_id
         reader.epoch = INITIAL_EPOCH if not answer.session_id else reader.epoch + 1
-        reader.sent = before
+        reader.has_sent(before)
         for place, data in got.items():
             earlier = reader.told.pop(place, None)
             if data.error_code:
@@ -259,7 +263,8 @@ class SessionMachine(RuleBasedStateMachine):
             if answer.error_code or not answer.session_id:
                 reader.begin_anew()
                 return
-            reader.epoch, reader.sent = reader.epoch + 1, before
+            reader.epoch += 1
+            reader.has_sent(before)
             for place, data in _by_place(answer, reader.by_id).items():
                 reader.told.pop(place, None)
                 if not data.error_code:
