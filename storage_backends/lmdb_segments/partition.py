@@ -22,7 +22,7 @@ from storage_backends.lmdb_segments.reads import (
     lend,
     max_timestamp_from,
 )
-from storage_backends.lmdb_segments.recovery import open_log, read_segment
+from storage_backends.lmdb_segments.recovery import OpenedLog, read_segment
 from storage_backends.lmdb_segments.segment import LogDb, Segment
 from storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
 from storage_backends.lmdb_segments.tables import snapshot
@@ -38,17 +38,22 @@ _OnClose = Callable[[PartitionKey], None]
 
 
 class LmdbPartition:
-    """A `PartitionStore`. Opening it raises StoreError and its kinds."""
+    """A `PartitionStore` over a log that is open."""
 
     def __init__(
-        self, key: PartitionKey, directory: Path, policy: LogPolicy, context: StoreContext, on_close: _OnClose
+        self,
+        key: PartitionKey,
+        directory: Path,
+        policy: LogPolicy,
+        context: StoreContext,
+        opened: OpenedLog,
+        on_close: _OnClose,
     ) -> None:
         self._key = key
         self._directory = directory
         self._context = context
         self._on_close = on_close
-        with mapping_errors(directory, "opening"):
-            self._log = SegmentLog(directory, policy, context, open_log(directory, policy, context))
+        self._log = SegmentLog(directory, policy, context, opened)
         self._hot = HotTail(context.options.hot_bytes, self._log.state.meta.log_end_offset)
         self._unusable = ""
         self._mode_changed = False

@@ -30,8 +30,9 @@ from storage_backends.lmdb_segments.layout import (
 )
 from storage_backends.lmdb_segments.malloc import keep_environments_small
 from storage_backends.lmdb_segments.partition import LmdbPartition
+from storage_backends.lmdb_segments.recovery import OpenedLog, open_log
 from storage_backends.lmdb_segments.sealed_cache import SealedCache
-from storage_backends.lmdb_segments.segment import close_env, env_settings
+from storage_backends.lmdb_segments.segment import Segment, close_env, env_settings
 from storage_backends.lmdb_segments.segment_log import make_segment
 from storage_backends.lmdb_segments.tables import LogRows
 from storage_backends.options import StoreOptions
@@ -79,10 +80,12 @@ class LmdbStore:
         self._reserve(key)
         try:
             directory = self._root / partition_dir_name(key)
-            with mapping_errors(directory, "creating"):
-                if not directory.exists():
-                    self._create(key, directory, policy)
-            partition = LmdbPartition(key, directory, policy, self._context, self._forget)
+            with mapping_errors(directory, "opening"):
+                if directory.exists():
+                    opened = open_log(directory, policy, self._context)
+                else:
+                    opened = self._create(key, directory, policy)
+            partition = LmdbPartition(key, directory, policy, self._context, opened, self._forget)
         except BaseException:
             self._forget(key)
             raise
@@ -101,21 +104,32 @@ class LmdbStore:
         with self._mutex:
             self._open.pop(key, None)
 
-    def _create(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> None:
-        """Make a partition with one empty segment under another name, and rename it: it is there whole or not."""
+    def _create(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> OpenedLog:
+        """Make a partition with one empty segment under another name, and rename it: it is there whole or not.
+
+        The segment stays open: a rename does not concern who has the file. Each further call that Python makes to the
+        system costs a wait for the interpreter, long beside a busy broker.
+        """
         draft = directory.with_name(directory.name + NEW_SUFFIX)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir()
         if is_shortened(key):
             write_durably(draft / TOPIC_FILE, key.topic.encode())
         settings = env_settings(policy, self._context.options, synced=policy.durable)
-        first = make_segment(draft / segment_name(0), settings, SegmentMeta(0, 0, 0), LogRows({}, {}, [], []))
-        close_env(first.env)
-        if not policy.durable:
-            write_durably(draft / unsynced_name(0), self._context.boot_id.encode())
-        sync_directory(draft)
-        draft.rename(directory)
-        sync_directory(self._root)
+        meta = SegmentMeta(0, 0, 0)
+        handle = make_segment(draft / segment_name(0), settings, meta, LogRows({}, {}, [], []))
+        try:
+            if not policy.durable:
+                write_durably(draft / unsynced_name(0), self._context.boot_id.encode())
+            sync_directory(draft)
+            draft.rename(directory)
+            sync_directory(self._root)
+        except BaseException:
+            close_env(handle.env)
+            raise
+        active = Segment(directory / segment_name(0), 0, handle)
+        active.pin()
+        return OpenedLog(active, policy.durable, meta, ())
 
     def delete(self, key: PartitionKey) -> None:
         """See `Store.delete`."""
