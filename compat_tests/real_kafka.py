@@ -39,6 +39,7 @@ _NODE_ID = 1
 # register again only when its old session is over, so `_forget_crashed` ends that.
 _PATIENCE = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "250"}
 _CONTROLLER_WITHIN_S = 60.0
+_BROKER_ID_NOT_REGISTERED = 102
 
 
 class UnavailableError(Exception):
@@ -144,7 +145,8 @@ def _forget_crashed(controller: str) -> None:
     To be called while Kafka starts again, once. Raises TimeoutError.
     """
     deadline = time.monotonic() + _CONTROLLER_WITHIN_S
-    while (error := _unregister(controller)) != 0:
+    # not registered: asked before, and the answer was lost; asking on would unregister the successor
+    while (error := _unregister(controller)) not in (0, _BROKER_ID_NOT_REGISTERED):
         if time.monotonic() > deadline:
             raise TimeoutError(f"the controller at {controller} did not forget the crashed broker: {error}")
         threading.Event().wait(0.1)
