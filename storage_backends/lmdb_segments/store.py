@@ -67,13 +67,22 @@ class LmdbStore:
         self._context = StoreContext(options, boot_id(), Janitor(), cache)
         self._mutex = Lock()
         self._open: dict[PartitionKey, LmdbPartition | None] = {}
+        self._listed: tuple[PartitionKey, ...] | None = None
         self._closed = False
 
     def partitions(self) -> Sequence[PartitionKey]:
         """See `Store.partitions`."""
-        self._check_open()
-        with mapping_errors(self._root, "listing"):
-            return sorted(_parse(directory) for directory in partition_dirs(self._root))
+        with self._mutex:
+            self._check_open()
+            if self._listed is None:
+                with mapping_errors(self._root, "listing"):
+                    self._listed = tuple(sorted(_parse(directory) for directory in partition_dirs(self._root)))
+            return self._listed
+
+    def _list_again(self) -> None:
+        """To be called after a partition came or went: retention and the cleaner ask often, and little changes."""
+        with self._mutex:
+            self._listed = None
 
     def open(self, key: PartitionKey, policy: LogPolicy) -> LmdbPartition:
         """See `Store.open`."""
@@ -127,6 +136,8 @@ class LmdbStore:
         except BaseException:
             close_env(handle.env)
             raise
+        finally:
+            self._list_again()
         active = Segment(directory / segment_name(0), 0, handle)
         active.pin()
         return OpenedLog(active, policy.durable, meta, ())
@@ -141,6 +152,7 @@ class LmdbStore:
                     self._context.janitor.remove(directory)
                     sync_directory(self._root)
         finally:
+            self._list_again()
             self._forget(key)
 
     def space(self) -> StoreSpace:

@@ -521,6 +521,18 @@ class _Keeping(_Fixtures):
         assert [reopened.open(key, POLICY).load().log_end_offset for key in keys] == [1, 2, 3, 4, 5]
         reopened.close()
 
+    def test_partitions_are_listed_as_they_come_and_go(self, store: Store) -> None:
+        assert list(store.partitions()) == []
+        for key in (SIBLING, KEY):
+            fill(store.open(key, POLICY), 1)
+            assert key in store.partitions()
+        log = store.open(REINCARNATION, POLICY)
+        assert list(store.partitions()) == sorted([KEY, SIBLING, REINCARNATION])
+        log.close()
+        assert list(store.partitions()) == sorted([KEY, SIBLING, REINCARNATION])
+        store.delete(REINCARNATION)
+        assert list(store.partitions()) == sorted([KEY, SIBLING])
+
     def test_a_deleted_partition_is_gone_and_may_come_again(self, medium: StoreMedium, store: Store) -> None:
         log = store.open(KEY, POLICY)
         fill(log, 3)
