@@ -48,7 +48,7 @@ def test_franz_go_group_and_transaction_etl(comparison: Comparison) -> None:
     needs("java")
     franz_go.test_binary(franz_go.PACKAGE)
     # In turns: a KIP-848 member of this client is silent while it revokes and waits for its produces. Where two cores
-    # have both sides to serve, and something else, that is longer than its session of 4 s now and then, at Kafka, too.
+    # have both sides to serve, and something else, its session of 4 s may end meanwhile. Kafka's run failed so, too.
     ours = check(
         comparison,
         lambda at: franz_go.run(at, franz_go.ETL, records=RECORDS, timeout_s=LIMIT_S),
