@@ -17,7 +17,7 @@ import pytest
 from compat_tests.brokers import Broker
 from compat_tests.catalogue import CASES, CLIENTS, NOT_APPLICABLE
 from compat_tests.differences import KNOWN, Difference
-from compat_tests.frames import create_topic
+from compat_tests.frames import await_leaders, create_topic
 from wire.api_keys import ApiKey
 
 Observation = Any  # dicts, lists, strings, numbers, None: what JSON can say
@@ -28,6 +28,7 @@ class Side:
 
     def __init__(self, broker: Broker, prefix: str, resources: Resources) -> None:
         self.broker, self.prefix, self.resources = broker, prefix, resources
+        self._partitions: dict[str, int] = {}
 
     @property
     def bootstrap(self) -> str:
@@ -43,7 +44,15 @@ class Side:
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         error = create_topic(self.bootstrap, name, partitions, settings)
         assert error == "NONE", f"CreateTopics {name}: {error}"
+        self._partitions[name] = partitions
         return name
+
+    def crash_and_restart(self) -> None:
+        """``kill -9`` the broker and start it again; returns when it serves this case's topics."""
+        self.broker.crash()
+        self.broker.restart()
+        for name, partitions in self._partitions.items():
+            await_leaders(self.bootstrap, name, partitions)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from compat_tests.clients import Record, librdkafka_848
 from compat_tests.comparison import CaseBook, Side
 from compat_tests.every_version import Wire
 from compat_tests.groups import Members
-from compat_tests.raw_groups import wait_for
+from compat_tests.processes import wait_for
 from compat_tests.scenarios import take_over
 from wire.api_keys import ApiKey
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -26,8 +26,7 @@ def crash_resume(client: ModuleType, side: Side) -> Any:
     topic, group = side.topic(partitions=2), side.name("group")
     client.produce(side.bootstrap, topic, [Record(b"%02d" % n, partition=n % 2) for n in range(20)])
     first = librdkafka_848.consume_group(side.bootstrap, group, topic, 20)
-    side.broker.crash()
-    side.broker.restart()
+    side.crash_and_restart()
     wait_for(lambda: kind_of(side, group) == ["consumer"], "the group to be loaded again")
     left = described(side, group)
     client.produce(side.bootstrap, topic, [Record(b"%02d" % n, partition=n % 2) for n in range(20, 40)])

@@ -11,7 +11,8 @@ from compat_tests.clients import Record, kafka_python
 from compat_tests.comparison import CaseBook, Side
 from compat_tests.consumer_protocol import ROW, await_members, described, kind_of
 from compat_tests.java_tools import run_tool, running_tool
-from compat_tests.raw_groups import await_group, wait_for
+from compat_tests.processes import wait_for
+from compat_tests.raw_groups import await_group
 
 HIDDEN = {"CONSUMER-ID", "HOST", "CLIENT-ID", "COORDINATOR", "(ID)", "CURRENT-ASSIGNMENT", "TARGET-ASSIGNMENT"}
 

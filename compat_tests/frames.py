@@ -14,6 +14,7 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from compat_tests.error_names import error_name
+from compat_tests.processes import wait_for
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, API_VERSIONS, CREATE_TOPICS = 11, 12, 13, 14, 18, 19
@@ -206,7 +207,7 @@ def batch_headers(records: bytes) -> list[dict[str, int]]:
 def create_topic(
     bootstrap: str, name: str, partitions: int = 1, configs: dict[str, str] | None = None, replicas: int = 1
 ) -> str:
-    """CreateTopics 2; gives the error name. Returns when the topic's leaders are known to clients."""
+    """CreateTopics 2; gives the error name. Returns when the topic's leaders answer."""
     body = Body().put("i", 1).string(name).put("ih", partitions, replicas).put("i", 0)
     body.put("i", len(configs or {}))
     for key, value in (configs or {}).items():
@@ -217,17 +218,31 @@ def create_topic(
         reader.take("ii")
         reader.string()
         error = error_name(reader.one("h"))
-        while error == "NONE" and not _all_led(connection, name, partitions):
-            pass
+    if error == "NONE":
+        await_leaders(bootstrap, name, partitions)
     return error
 
 
-def _all_led(connection: RawConnection, name: str, partitions: int) -> bool:
-    """Whether Metadata 1 names a leader for each of the topic's partitions."""
-    topics = metadata(connection, [name])
-    return (
-        topics[name]["error"] == "NONE" and sum(e == "NONE" for e in topics[name]["partitions"].values()) >= partitions
-    )
+def await_leaders(bootstrap: str, topic: str, partitions: int) -> None:
+    """Return when the leader of every partition answers. Raises TimeoutError.
+
+    In Kafka that comes a moment after the metadata that names it. Until then it says NOT_LEADER_OR_FOLLOWER, and what
+    a client then sends again may come after what it sent next.
+    """
+    with RawConnection(bootstrap) as connection:
+        wait_for(lambda: _all_answer(connection, topic, partitions), f"answers of the leaders of {topic}")
+
+
+def _all_answer(connection: RawConnection, topic: str, partitions: int) -> bool:
+    """Whether ListOffsets 1 finds the end of every partition."""
+    body = Body().put("ii", -1, 1).string(topic).put("i", partitions)
+    for partition in range(partitions):
+        body.put("iq", partition, -1)
+    reader = connection.call(LIST_OFFSETS, 1, body)
+    reader.one("i")
+    reader.string()
+    ends = reader.array(lambda r: r.take("ihqq"))
+    return all(error_name(error) == "NONE" for _, error, _, _ in ends)
 
 
 def metadata(connection: RawConnection, names: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,6 +105,15 @@ class Daemon:
 def remove_tree_guard(path: Path) -> Guard:
     """A guard that deletes a directory."""
     return Guard(f"rm -rf -- {shlex.quote(str(path))}")
+
+
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 40.0) -> None:
+    """Poll for something that only a broker's answers can show. Raises TimeoutError."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"gave up waiting for {what}")
+        threading.Event().wait(0.02)
 
 
 def wait_for_broker(bootstrap: str, *, timeout_s: float = 60.0, alive=lambda: True) -> None:

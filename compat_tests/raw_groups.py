@@ -6,12 +6,12 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from compat_tests import frames
 from compat_tests.error_names import error_name
 from compat_tests.frames import Body, RawConnection, Reader
+from compat_tests.processes import wait_for
 
 DESCRIBE_GROUPS = 15
 
@@ -142,12 +142,3 @@ class RawMember(threading.Thread):
         reader = self._connection.call(key, version, body)
         reader.one("i")
         return error_name(reader.one("h"))
-
-
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 40.0) -> None:
-    """Poll for something that only the broker's answers can show."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"gave up waiting for {what}")
-        threading.Event().wait(0.05)

@@ -16,7 +16,8 @@ from compat_tests.consumer_protocol_tools import add_consumer_protocol_tools
 from compat_tests.frames import RawConnection, batch_headers, fetch
 from compat_tests.java_admin import add_admin_cases
 from compat_tests.java_tools import ToolResult, run_tool, running_tool
-from compat_tests.raw_groups import await_group, wait_for
+from compat_tests.processes import wait_for
+from compat_tests.raw_groups import await_group
 
 BOOK = CaseBook("java-tools", needs="Java")
 _SHOW = {"print.key": "true", "print.partition": "true", "print.offset": "true", "null.literal": "NULL"}
@@ -200,8 +201,7 @@ def crash_resume(side: Side) -> Any:
     topic, group = side.topic(), side.name("group")
     produce(side, topic, "".join(f"{n}\n" for n in range(20)))
     first = consume(side, topic, 8, "--from-beginning", "--group", group)
-    side.broker.crash()
-    side.broker.restart()
+    side.crash_and_restart()
     return {"first": first, "resumed": consume(side, topic, 12, "--from-beginning", "--group", group)}
 
 

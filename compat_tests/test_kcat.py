@@ -18,8 +18,8 @@ import pytest
 from compat_tests.clients import EPOCH_MS, Record, kafka_python
 from compat_tests.comparison import Case, CaseBook, Comparison, Side
 from compat_tests.frames import RawConnection, batch_headers, fetch
-from compat_tests.processes import Guard
-from compat_tests.raw_groups import await_group, wait_for
+from compat_tests.processes import Guard, wait_for
+from compat_tests.raw_groups import await_group
 
 BOOK = CaseBook("kcat", needs="kcat")
 _UNIT, _RECORD = "\x1f", "%p|%o|%k|%K|%s|%S|%h\n"
@@ -104,11 +104,10 @@ def many_partitions(side: Side) -> Any:
 @BOOK.case("key-hashing")
 def key_hashing(side: Side) -> Any:
     topic = side.topic(partitions=7)
-    in_order = ("-X", "max.in.flight.requests.per.connection=1")  # also when a batch must be sent again
-    kcat(side, "-P", "-t", topic, "-K", ":", *in_order, stdin=b"".join(b"N%d:x\n" % n for n in range(100)))
+    records = b"".join(b"N%d:x\n" % n for n in range(100))
+    kcat(side, "-P", "-t", topic, "-K", ":", stdin=records)
     murmur = side.topic("murmur", 7)
-    like_java = (*in_order, "-X", "topic.partitioner=murmur2_random")
-    kcat(side, "-P", "-t", murmur, "-K", ":", *like_java, stdin=b"".join(b"N%d:x\n" % n for n in range(100)))
+    kcat(side, "-P", "-t", murmur, "-K", ":", "-X", "topic.partitioner=murmur2_random", stdin=records)
     return {"consistent": consume(side, topic), "murmur2": consume(side, murmur)}
 
 
@@ -223,8 +222,7 @@ def crash_resume(side: Side) -> Any:
     topic, group = side.topic(), side.name("group")
     kcat(side, "-P", "-t", topic, stdin=b"".join(b"%d\n" % n for n in range(20)))
     first = balanced(side, group, topic, 8)
-    side.broker.crash()
-    side.broker.restart()
+    side.crash_and_restart()
     return {"first": first, "resumed": balanced(side, group, topic, 12), "all": consume(side, topic)}
 
 

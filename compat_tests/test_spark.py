@@ -226,8 +226,7 @@ def crash_resume(side: Side) -> Any:
     with _folder() as folder:
         fill(side, topic, 10)
         first = stream(side, topic, folder)
-        side.broker.crash()
-        side.broker.restart()
+        side.crash_and_restart()
         fill(side, topic, 5)
         return {"first": first, "second": stream(side, topic, folder)}
 

@@ -28,7 +28,7 @@ from compat_tests import (
 from compat_tests.catalogue import CASES, CLIENTS, NOT_APPLICABLE
 from compat_tests.comparison import Case, CaseBook, Comparison, Outcome, Resources, Side, differences, plain
 from compat_tests.differences import KNOWN, Difference
-from compat_tests.frames import Batch, batch_headers
+from compat_tests.frames import Batch, RawConnection, batch_headers, produce
 from compat_tests.processes import ROOT, Guard, free_port
 from compat_tests.real_kafka import environment_name, kafka_settings
 
@@ -264,3 +264,15 @@ def test_scripts_on_a_machine_with_nothing_say_so(tmp_path: Path) -> None:
     jars, kcat = run("fetch_jars.sh"), run("ensure_kcat.sh")
     assert (jars.returncode, "NO MAVEN" in jars.stderr) == (1, True)
     assert (kcat.returncode, kcat.stdout.strip(), "NO KCAT" in kcat.stderr) == (0, "no kcat", True)
+
+
+@pytest.mark.timeout(60)
+def test_the_leaders_of_a_created_topic_take_the_first_record(comparison: Comparison) -> None:
+    """Else a client sends again what was refused, and the order of records depends on when Kafka was ready."""
+    brokers = [broker for broker in (comparison.kafka, comparison.odradek) if broker is not None]
+    sides = [Side(broker, "suite-itself", comparison.resources) for broker in brokers]
+    for side in sides:
+        topic, record = side.topic(partitions=50), Batch([b"first"]).encode()
+        with RawConnection(side.bootstrap) as connection:
+            errors = {produce(connection, topic, record, partition=at)["error"] for at in reversed(range(50))}
+        assert errors == {"NONE"}, side.broker.name
