@@ -20,6 +20,9 @@ from compat_tests.differences import KNOWN, Difference
 from compat_tests.frames import await_leaders, create_topic
 from wire.api_keys import ApiKey
 
+LIMIT_S = 240
+"""For one case on both sides; longer than what its waits are given."""
+
 Observation = Any  # dicts, lists, strings, numbers, None: what JSON can say
 
 
@@ -83,7 +86,6 @@ class Case:
     name: str
     run: Callable[[Side], Observation]
     needs: str
-    timeout_s: int
 
     @property
     def prefix(self) -> str:
@@ -98,27 +100,25 @@ class CaseBook:
         self.client, self._needs = client, needs
         self.cases: list[Case] = []
 
-    def case(self, row: str, *, name: str | None = None, timeout_s: int = 120) -> Callable[[Any], Any]:
+    def case(self, row: str, *, name: str | None = None) -> Callable[[Any], Any]:
         """Register ``run(side) -> observation`` under a row of the catalogue; ``name`` when a row has several."""
         assert row in CASES, row
 
         def register(run: Callable[[Side], Observation]) -> Callable[[Side], Observation]:
-            self.add(row, run, name=name, timeout_s=timeout_s)
+            self.add(row, run, name=name)
             return run
 
         return register
 
-    def add(
-        self, row: str, run: Callable[[Side], Observation], *, name: str | None = None, timeout_s: int = 120
-    ) -> None:
+    def add(self, row: str, run: Callable[[Side], Observation], *, name: str | None = None) -> None:
         """What the decorator does, for scenarios that several clients share."""
-        case = Case(self.client, row, name or row, run, self._needs, timeout_s)
+        case = Case(self.client, row, name or row, run, self._needs)
         assert case.name not in {other.name for other in self.cases}, f"{case.name} is there twice"
         self.cases.append(case)
 
     def params(self) -> list[Any]:
         """For ``pytest.mark.parametrize("case", ...)``."""
-        return [pytest.param(c, id=c.name, marks=pytest.mark.timeout(c.timeout_s)) for c in self.cases]
+        return [pytest.param(c, id=c.name, marks=pytest.mark.timeout(LIMIT_S)) for c in self.cases]
 
 
 @dataclass

@@ -129,6 +129,6 @@ def await_members(side: Side, group: str, held: list[int], timeout_s: float = 60
 def add_consumer_protocol(book: CaseBook, client: ModuleType) -> None:
     """Under one row, for clients that speak the protocol; `client` produces."""
     scenarios = {"crash-resume": crash_resume, "regex": regular_expression, "change-of-protocol": change_of_protocol}
-    book.add(ROW, partial(take_over, client, NEW), name=ROW, timeout_s=180)
+    book.add(ROW, partial(take_over, client, NEW), name=ROW)
     for name, scenario in scenarios.items():
-        book.add(ROW, partial(scenario, client), name=f"{ROW}-{name}", timeout_s=240)
+        book.add(ROW, partial(scenario, client), name=f"{ROW}-{name}")

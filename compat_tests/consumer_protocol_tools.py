@@ -121,6 +121,6 @@ def _table(side: Side, group: str, *view: str) -> list[list[str]]:
 
 def add_consumer_protocol_tools(book: CaseBook) -> None:
     """Under the row of the consumer protocol."""
-    book.add(ROW, take_over, name=ROW, timeout_s=240)
-    book.add(ROW, change_of_protocol, name=f"{ROW}-change", timeout_s=240)
-    book.add(ROW, by_include, name=f"{ROW}-include", timeout_s=180)
+    book.add(ROW, take_over, name=ROW)
+    book.add(ROW, change_of_protocol, name=f"{ROW}-change")
+    book.add(ROW, by_include, name=f"{ROW}-include")

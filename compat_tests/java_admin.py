@@ -23,7 +23,7 @@ ROW = "administration"
 def add_admin_cases(book: CaseBook) -> None:
     """Add the cases to the book of the Java tools."""
     for run in (quotas_and_users, subscriptions_and_groups, log_dirs, features, leaders, reassignments, looking_around):
-        book.add(ROW, run, name=run.__name__.replace("_", "-"), timeout_s=240)
+        book.add(ROW, run, name=run.__name__.replace("_", "-"))
 
 
 def shown(side: Side, name: str, *arguments: str, hidden: str = r"(?!)") -> Any:

@@ -107,7 +107,7 @@ def remove_tree_guard(path: Path) -> Guard:
     return Guard(f"rm -rf -- {shlex.quote(str(path))}")
 
 
-def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 40.0) -> None:
+def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
     """Poll for something that only a broker's answers can show. Raises TimeoutError."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -116,7 +116,7 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 40.0) 
         threading.Event().wait(0.02)
 
 
-def wait_for_broker(bootstrap: str, *, timeout_s: float = 60.0, alive=lambda: True) -> None:
+def wait_for_broker(bootstrap: str, *, timeout_s: float = 120.0, alive=lambda: True) -> None:
     """Return once the broker answers ApiVersions and knows at least one live broker.
 
     Raises TimeoutError, or RuntimeError when ``alive`` says that waiting is pointless.

@@ -272,4 +272,4 @@ def add_all(book: CaseBook, client: ModuleType) -> None:
     for row, scenario in plain.items():
         book.add(row, partial(scenario, client))
     for row, driven in {"take-over": take_over, "concurrent-rebalances": concurrent_rebalances}.items():
-        book.add(row, partial(driven, client, book.client), timeout_s=180)
+        book.add(row, partial(driven, client, book.client))

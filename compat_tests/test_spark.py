@@ -204,7 +204,7 @@ def stream(side: Side, topic: str, folder: Path, **options: Any) -> list[list[An
     return rows(spark.read.parquet(str(folder / "out")))
 
 
-@BOOK.case("seek-and-replay", name="available-now", timeout_s=180)
+@BOOK.case("seek-and-replay", name="available-now")
 def available_now(side: Side) -> Any:
     """Two runs over one checkpoint: the second takes only what is new; rate limits split a run into batches."""
     topic = side.topic(partitions=2)
@@ -219,7 +219,7 @@ def available_now(side: Side) -> Any:
     return {"first": first, "second": second, "same again": nothing_new == second, "batches": batches}
 
 
-@BOOK.case("crash-resume", timeout_s=180)
+@BOOK.case("crash-resume")
 def crash_resume(side: Side) -> Any:
     """The broker is killed between two runs over one checkpoint: nothing is read twice, nothing is missed."""
     topic = side.topic()
@@ -231,7 +231,7 @@ def crash_resume(side: Side) -> Any:
         return {"first": first, "second": stream(side, topic, folder)}
 
 
-@BOOK.case("key-hashing", name="streaming-sink", timeout_s=180)
+@BOOK.case("key-hashing", name="streaming-sink")
 def streaming_sink(side: Side) -> Any:
     """Kafka to Kafka by a stream: the sink keeps the order within each key, restarted from its checkpoint."""
     spark, origin, target = side.resources.spark(), side.topic("origin"), side.topic("target", 3)

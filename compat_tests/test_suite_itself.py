@@ -115,7 +115,7 @@ def _compare(kafka: Any, odradek: Any, *, needs: str = "") -> Comparison:
 
     sides = (_FakeBroker("kafka", kafka) if kafka is not None else None, _FakeBroker("odradek", odradek))
     both = Comparison(*sides, Resources(no_spark))
-    case = Case("kcat", "headers", "headers", run, needs, 10)
+    case = Case("kcat", "headers", "headers", run, needs)
     try:
         both.check(case)
     except (AssertionError, ValueError):
@@ -162,7 +162,7 @@ def test_what_is_known_to_be_missing_is_said(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def _outcome(row: str, name: str, status: str, detail: str = "") -> Outcome:
-    return Outcome(Case("kcat", row, name, lambda _: None, "", 1), status, detail)
+    return Outcome(Case("kcat", row, name, lambda _: None, ""), status, detail)
 
 
 def test_the_matrix_shows_the_worst_of_a_pair_and_every_reason() -> None:

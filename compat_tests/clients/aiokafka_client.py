@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from compat_tests.clients import HEARTBEAT_MS, Deadline, Record, in_order, seen
+from compat_tests.clients import DEADLINE_S, HEARTBEAT_MS, Deadline, Record, in_order, seen
 from compat_tests.error_names import error_name
 
 
@@ -52,7 +52,7 @@ async def _produce(
         enable_idempotence=idempotent,
         max_request_size=max_bytes,
         max_batch_size=max(16_384, max_bytes),
-        request_timeout_ms=20_000,
+        request_timeout_ms=int(DEADLINE_S * 1000),
         linger_ms=5,
     )
     await producer.start()
@@ -83,7 +83,7 @@ async def _placed(sent: Any) -> Any:
     if isinstance(sent, BaseException):
         return _name(sent)
     try:
-        metadata = await asyncio.wait_for(sent, 40)
+        metadata = await asyncio.wait_for(sent, DEADLINE_S)
     except KafkaError as error:
         return _name(error)
     return [metadata.partition, metadata.offset]

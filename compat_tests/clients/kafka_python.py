@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from compat_tests.clients import HEARTBEAT_MS, Deadline, Record, in_order, once, seen
+from compat_tests.clients import DEADLINE_S, HEARTBEAT_MS, Deadline, Record, in_order, once, seen
 
 # kafka-python 3.0.12 loses its assignment, and polls in vain from then on, when the answer to SyncGroup comes just
 # after a poll has timed out. So polls are long; they return as soon as there are records.
@@ -69,7 +69,7 @@ def _placed(future: Any) -> Any:
     if isinstance(future, BaseException):
         return _name(future)
     try:
-        metadata = future.get(timeout=40)
+        metadata = future.get(timeout=DEADLINE_S)
     except KafkaError as error:
         return _name(error)
     return [metadata.partition, metadata.offset]
@@ -269,7 +269,7 @@ def transact(
         for value, offset, committed in steps:
             producer.begin_transaction()
             for sent in [producer.send(out, value=value, partition=partition) for partition in range(2)]:
-                sent.get(timeout=40)
+                sent.get(timeout=DEADLINE_S)
             producer.send_offsets_to_transaction({place: OffsetAndMetadata(offset, "", -1)}, group)
             (producer.commit_transaction if committed else producer.abort_transaction)()
             deadline = Deadline("the offset, whose marker may come after the end's answer")

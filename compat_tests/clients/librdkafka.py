@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from compat_tests.clients import HEARTBEAT_MS, Deadline, Record, in_order, once, seen
+from compat_tests.clients import DEADLINE_S, HEARTBEAT_MS, Deadline, Record, in_order, once, seen
 
 
 def _name(error: Any) -> str:
@@ -51,17 +51,17 @@ def produce(
         "enable.idempotence": bool(idempotent),
         "message.max.bytes": max_bytes,
         "linger.ms": 5,
-        "message.timeout.ms": 40_000,
+        "message.timeout.ms": int(DEADLINE_S * 1000),
         "log_level": 2,
     }
     producer = Producer(settings)
     placed: list[Any] = [None] * len(records)
     for index, record in enumerate(records):
         if index == len(records) // 2:
-            producer.flush(40)
+            producer.flush(DEADLINE_S)
             during()
         _send(producer, topic, record, placed, index)
-    assert producer.flush(50) == 0, "records were neither delivered nor refused"
+    assert producer.flush(DEADLINE_S + 10) == 0, "records were neither delivered nor refused"
     return placed
 
 
