@@ -21,7 +21,7 @@ from compat_tests.frames import await_leaders, create_topic
 from wire.api_keys import ApiKey
 
 LIMIT_S = 240
-"""For one case on both sides; longer than what its waits are given."""
+"""For one case on both sides; longer than any of its waits."""
 
 Observation = Any  # dicts, lists, strings, numbers, None: what JSON can say
 

@@ -10,6 +10,8 @@ from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
+from compat_tests.frames import create_topic
+from compat_tests.processes import wait_for
 from wire.api_keys import ADVERTISED, ApiKey
 from wire.codec import encode
 from wire.headers import decode_response, encode_request
@@ -17,7 +19,7 @@ from wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, Al
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -78,6 +80,7 @@ class Wire:
     """One connection that speaks whole messages of a chosen version."""
 
     def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
         host, port = bootstrap.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._correlation = 0
@@ -120,28 +123,13 @@ class Stage:
         return self.ids.get(topic, NO_TOPIC)
 
     def topic(self, suffix: str = "", partitions: int = 2, configs: Mapping[str, str] = {}) -> str:
-        """Create a topic and wait until it has leaders."""
+        """Create a topic; returns when its leaders answer."""
         name = f"{self.name}{suffix}"
-        texts = tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items())
-        wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=texts)
-        created = self.wire.call(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(wanted,)))
-        assert created.topics[0].error_code == 0, created
+        error = create_topic(self.wire.bootstrap, name, partitions, dict(configs))
+        assert error == "NONE", f"CreateTopics {name}: {error}"
         asked = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
-        for _ in range(200):
-            (found,) = self.wire.call(ApiKey.METADATA, 12, asked).topics
-            led = found.error_code == 0 and all(part.leader_id >= 0 for part in found.partitions)
-            if led and self._serves(name, partitions):
-                self.ids[name] = found.topic_id
-                return name
-            time.sleep(0.05)
-        raise AssertionError(f"{name} got no leaders")
-
-    def _serves(self, topic: str, partitions: int) -> bool:
-        """Whether the leaders answer: in Kafka that comes a moment after the metadata that names them."""
-        parts = tuple(ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in range(partitions))
-        request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=parts),))
-        answered = self.wire.call(ApiKey.LIST_OFFSETS, 2, request).topics[0].partitions
-        return all(part.error_code == 0 for part in answered)
+        self.ids[name] = self.wire.call(ApiKey.METADATA, 12, asked).topics[0].topic_id
+        return name
 
     def filled(self) -> str:
         """A topic with three records in partition 0."""
@@ -157,14 +145,14 @@ class Stage:
 
     def coordinator(self) -> None:
         """Wait until the group's coordinator is there."""
-        for _ in range(400):
-            found = self.wire.call(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=self.group))
-            if found.error_code == 0:
-                listed = self.wire.call(ApiKey.OFFSET_FETCH, 5, OffsetFetchRequest(group_id=self.group, topics=None))
-                if listed.error_code == 0:
-                    return
-            time.sleep(0.05)
-        raise AssertionError("no coordinator")
+        wait_for(self._is_coordinated, f"the coordinator of {self.group}")
+
+    def _is_coordinated(self) -> bool:
+        found = self.wire.call(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=self.group))
+        if found.error_code:
+            return False
+        listed = self.wire.call(ApiKey.OFFSET_FETCH, 5, OffsetFetchRequest(group_id=self.group, topics=None))
+        return not listed.error_code
 
     def transaction_coordinator(self, version: int) -> Any:
         """Look for the coordinator of a transactional id until there is one."""

@@ -6,12 +6,11 @@ the members' random ids.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
-from uuid import UUID
 
 from compat_tests.every_version import Stage, Wire, script
+from compat_tests.processes import wait_for
 from wire.api_keys import ApiKey
 from wire.consumer_metadata import decode_assignment, encode_assignment, encode_subscription
 from wire.errors import ErrorCode
@@ -34,7 +33,6 @@ from wire.messages.incremental_alter_configs import (
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -50,7 +48,7 @@ class Group:
     def __init__(self, stage: Stage, version: int, partitions: int = 4) -> None:
         self.stage, self.version = stage, version
         self.topic = stage.topic("-read", partitions)
-        self.topic_id = self._id_of(self.topic)
+        self.topic_id = stage.id_of(self.topic)
         self.has: dict[str, tuple[TopicPartitions, ...]] = {}
         stage.coordinator()
         self._assign_at_once()
@@ -58,10 +56,6 @@ class Group:
     @property
     def wire(self) -> Wire:
         return self.stage.wire
-
-    def _id_of(self, topic: str) -> UUID:
-        asked = MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False)
-        return self.wire.call(ApiKey.METADATA, 12, asked).topics[0].topic_id
 
     def _assign_at_once(self) -> None:
         """So that nothing depends on how long the requests take."""
@@ -72,12 +66,12 @@ class Group:
         answered = self.wire.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
         assert answered.responses[0].error_code == 0, answered
         asked = DescribeConfigsResource(resource_type=GROUP, resource_name=self.stage.group, configuration_keys=(name,))
-        for _ in range(200):
+
+        def is_seen() -> bool:
             described = self.wire.call(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=(asked,)))
-            if described.results[0].configs[0].value == "0":
-                return
-            time.sleep(0.05)
-        raise AssertionError("the group's config was never seen")
+            return described.results[0].configs[0].value == "0"
+
+        wait_for(is_seen, "the group's config")
 
     def beat(self, member: str, epoch: int, **more: Any) -> dict[str, Any]:
         """A heartbeat; `owns` are partitions of the topic."""
@@ -365,8 +359,5 @@ def _regex(group: Group) -> Iterator[Any]:
         yield group.join("a", subscribed_topic_names=None, subscribed_topic_regex=bad)
     first = group.join("a", subscribed_topic_names=None, subscribed_topic_regex=pattern)
     yield first
-    for _ in range(200):
-        if group.beat("a", first["epoch"])["epoch"] != first["epoch"]:
-            break
-        time.sleep(0.05)
+    wait_for(lambda: group.beat("a", first["epoch"])["epoch"] != first["epoch"], "the topics that match")
     yield len(group.held("a"))

@@ -12,6 +12,7 @@ import pytest
 
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import TIMESTAMP_MS, Stage, Wire
+from compat_tests.processes import wait_for
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -61,12 +62,12 @@ class Bench:
         assert answer.responses[0].error_code == 0, answer
         part = ListOffsetsPartition(partition_index=0, timestamp=-1)
         request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=name, partitions=(part,)),))
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for _ in range(400):
-            if self.wire.call(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions[0].error_code == unknown:
-                return
-            time.sleep(0.02)
-        raise AssertionError(f"{name} is still there")
+
+        def is_gone() -> bool:
+            [part] = self.wire.call(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+            return part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        wait_for(is_gone, f"{name} to be deleted")
 
     def produce(
         self, topic: UUID | str, *values: bytes, partition: int = 0, version: int | None = None, acks: int = -1
