@@ -46,10 +46,12 @@ class Consumer:
     asked: str = ""
     heard_ms: int = 0
     excused: bool = False
+    forgotten: bool = False
+    """Its id was not yet written when the coordinator ended; as in Kafka, the one before holds the instance again."""
 
     def forget_all(self):
         self.member_id, self.generation, self.lead, self.synced = "", -1, [], False
-        self.token, self.asked, self.excused = None, "", False
+        self.token, self.asked, self.excused, self.forgotten = None, "", False, False
 
 
 consumers = st.integers(0, 4)
@@ -105,6 +107,7 @@ class GroupMachine(RuleBasedStateMachine):
         else:
             consumer.member_id, consumer.generation = value.member_id, value.generation_id
             consumer.protocol, consumer.synced, consumer.excused = value.protocol_name, False, False
+            consumer.forgotten = False
             consumer.lead = [m.member_id for m in value.members if not value.skip_assignment]
             if consumer.lead:
                 told = self.leaders.setdefault((self.life, value.generation_id), value.member_id)
@@ -123,8 +126,9 @@ class GroupMachine(RuleBasedStateMachine):
     def hear_error(self, consumer, error):
         if error == ErrorCode.UNKNOWN_MEMBER_ID:
             assert consumer.excused, "a live member was given up"
-        assert error != ErrorCode.FENCED_INSTANCE_ID, "every instance has one process here"
-        if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}:
+        if error == ErrorCode.FENCED_INSTANCE_ID:
+            assert consumer.forgotten, "every instance has one process here"
+        if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}:
             consumer.forget_all()
 
     # What consumers do
@@ -248,7 +252,8 @@ class GroupMachine(RuleBasedStateMachine):
         for consumer in self.consumers:
             consumer.token = None
             consumer.heard_ms = self.world.now_ms
-            consumer.excused |= group is None or consumer.member_id not in group.members
+            consumer.forgotten = group is None or consumer.member_id not in group.members
+            consumer.excused |= consumer.forgotten
 
     @rule()
     def delete(self):
