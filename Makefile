@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
 RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 
-.PHONY: help setup setup-python demo test test-fast lint bench clean
+.PHONY: help setup setup-python demo test test-fast torture lint bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -25,6 +25,9 @@ test: setup-python ## all tests: unit, simulation, and every client against Odra
 
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests
+
+torture: setup-python ## the long form of the tests that have one: random faults, kills and frames for as long as it takes
+	@ODRADEK_LONG_TESTS=1 $(WITH_TOOLS) $(RUN) pytest -m torture --timeout=3600
 
 lint: setup-python ## style, types and import contracts
 	@$(RUN) ruff check .

@@ -331,6 +331,7 @@ def exhaust(producer: Transactional, epoch: int) -> Transactional:
     return producer.after(given)
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(os.environ.get("ODRADEK_LONG_TESTS") != "1", reason="ODRADEK_LONG_TESTS=1 runs it: four minutes")
 @pytest.mark.timeout(600)
 def test_epochs_that_run_out(comparison: Comparison) -> None:
