@@ -8,5 +8,6 @@ from gateway.config.broker_config import BrokerConfig
 from gateway.config.errors import ConfigError
 from gateway.config.listeners import Endpoint
 from gateway.config.loading import load_config
+from gateway.config.python_values import SettingValue
 
-__all__ = ["BrokerConfig", "ConfigError", "Endpoint", "load_config"]
+__all__ = ["BrokerConfig", "ConfigError", "Endpoint", "SettingValue", "load_config"]

@@ -9,12 +9,13 @@ from coordinator.configs.layers import BrokerLayers
 from coordinator.configs.tables import broker_definition
 from gateway.config.broker_config import BrokerConfig
 from gateway.config.errors import ConfigError
+from gateway.config.python_values import SettingValue, setting_texts
 from gateway.config.sources import Setting, Settings, read_environment, read_file, warn_of_unknown
 
 
 def load_config(
     file: Path | None = None,
-    overrides: Mapping[str, str] | None = None,
+    overrides: Mapping[str, SettingValue] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
     """The configuration from a file, the environment (by default this process's) and overrides; the last wins.
@@ -25,7 +26,7 @@ def load_config(
     if file is not None:
         settings.update(read_file(file))
     settings.update(read_environment(os.environ if environ is None else environ))
-    settings.update({name: Setting(text, "command line") for name, text in (overrides or {}).items()})
+    settings.update({name: Setting(text, "command line") for name, text in setting_texts(overrides).items()})
     _join_ids(settings)
     warn_of_unknown(settings)
     _check(settings)

@@ -8,6 +8,7 @@ from typing import Final
 from coordinator.configs.tables import BROKER_CONFIGS, broker_definition
 from gateway.config.errors import ConfigError
 from gateway.config.properties import parse_properties
+from gateway.config.python_values import setting_text
 from wire.values import immutable
 
 log = logging.getLogger(__name__)
@@ -72,14 +73,11 @@ def _flatten(prefix: str, value: object, path: Path) -> Iterator[tuple[str, str]
     if isinstance(value, dict):
         for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
             yield from _flatten(f"{prefix}.{key}" if prefix else str(key), inner, path)  # pyright: ignore[reportUnknownArgumentType]
-    elif isinstance(value, bool):
-        yield prefix, "true" if value else "false"
-    elif isinstance(value, list):
-        yield prefix, ",".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-    elif isinstance(value, str | int | float):
-        yield prefix, str(value)
     else:
-        raise ConfigError(f"{path}: {prefix} is a {type(value).__name__}; a setting is text, a number or a list")
+        try:
+            yield prefix, setting_text(prefix, value)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}", prefix) from error
 
 
 def read_environment(environ: Mapping[str, str]) -> Settings:

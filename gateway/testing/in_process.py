@@ -12,7 +12,7 @@ from gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
     from gateway.broker import Running
-    from gateway.config import BrokerConfig
+    from gateway.config import BrokerConfig, SettingValue
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
@@ -21,13 +21,14 @@ STOP_TIMEOUT_S = 30
 class TestBroker:
     """A broker that runs while the `with` or `async with` block does.
 
-    `storage` is `memory://`, a directory, or a storage URL; `config` holds further settings under Kafka's names. The
-    broker may be stopped and started again inside the block: the port stays, and so does the data of a directory.
+    `storage` is `memory://`, a directory, or a storage URL; `config` holds further settings under Kafka's names, as
+    text, numbers, booleans or lists. The broker may be stopped and started again inside the block: the port stays, and
+    so does the data of a directory.
     """
 
     __test__ = False  # not a test class, whatever its name says to pytest
 
-    def __init__(self, storage: str | Path = "memory://", config: Mapping[str, str] | None = None) -> None:
+    def __init__(self, storage: str | Path = "memory://", config: "Mapping[str, SettingValue] | None" = None) -> None:
         self._storage = str(storage)
         self._config = dict(config or {})
         self._thread: threading.Thread | None = None
@@ -69,9 +70,11 @@ class TestBroker:
         if self._failure is not None:
             raise self._failure
 
-    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic. Raises RuntimeError with the broker's reason."""
-        self._started().create_topic(name, partitions, dict(configs or {}))
+    def create_topic(self, name: str, partitions: int = 1, configs: "Mapping[str, SettingValue] | None" = None) -> None:
+        """Create a topic. Raises RuntimeError with the broker's reason, ConfigError for a value of another kind."""
+        from gateway.config.python_values import setting_texts
+
+        self._started().create_topic(name, partitions, setting_texts(configs))
 
     def _started(self) -> "Running":
         if self._running is None:
@@ -84,10 +87,10 @@ class TestBroker:
         self.start()
 
     def _run(self) -> None:
-        with collector_paused():
-            from gateway.broker import run_broker
-
         try:
+            with collector_paused():
+                from gateway.broker import run_broker
+
             run_broker(self._settings(), self._on_ready, signals=False)
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
             self._failure = error
@@ -130,7 +133,7 @@ class TestBroker:
         await _in_thread(self.stop)
 
 
-def broker(storage: str | Path = "memory://", config: Mapping[str, str] | None = None) -> TestBroker:
+def broker(storage: str | Path = "memory://", config: "Mapping[str, SettingValue] | None" = None) -> TestBroker:
     """A broker for `with` or `async with`; see `TestBroker`."""
     return TestBroker(storage, config)
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 import trio
+from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka import KafkaConsumer, KafkaProducer
 
 import gateway.testing
@@ -148,6 +149,40 @@ def test_settings_have_kafkas_names():
 def test_a_wrong_setting_is_raised_where_the_broker_is_started():
     with pytest.raises(ConfigError, match=r"num\.partitions"), gateway.testing.broker(config={"num.partitions": "few"}):
         pytest.fail("it has started")
+
+
+def test_settings_may_be_numbers_booleans_and_lists():
+    settings = {"num.partitions": 3, "auto.create.topics.enable": True, "log.cleanup.policy": ["compact", "delete"]}
+    with gateway.testing.broker("memory://", settings) as broker:
+        broker.create_topic("defaulted", partitions=-1)
+        broker.create_topic("made", configs={"retention.ms": 1000, "cleanup.policy": ("compact",)})
+        assert described(broker.bootstrap, "defaulted")["cleanup.policy"] == "compact,delete"
+        made = described(broker.bootstrap, "made")
+        assert (made["retention.ms"], made["cleanup.policy"]) == ("1000", "compact")
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+        assert len(consumer.partitions_for_topic("defaulted")) == 3
+        consumer.close()
+
+
+def described(bootstrap, topic):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    return {name: entry.value for name, entry in admin.describe_configs([resource])[resource].result(30).items()}
+
+
+@pytest.mark.parametrize("value", [None, {"a": 1}, b"3"])
+def test_a_setting_of_another_kind_is_refused_by_name(value):
+    with pytest.raises(ConfigError, match=r"num\.partitions is a"):
+        gateway.testing.broker(config={"num.partitions": value}).start()
+    with gateway.testing.broker() as broker, pytest.raises(ConfigError, match=r"retention\.ms is a"):
+        broker.create_topic("t", configs={"retention.ms": value})
+
+
+def test_an_import_that_fails_is_raised_where_the_broker_is_started(monkeypatch):
+    """A broken installation, such as a missing library, is named at once."""
+    monkeypatch.setitem(sys.modules, "gateway.broker", None)
+    with pytest.raises(ModuleNotFoundError, match=r"gateway\.broker"):
+        gateway.testing.broker().start()
 
 
 def test_a_directory_in_use_is_raised_where_the_broker_is_started(tmp_path):
