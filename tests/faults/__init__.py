@@ -1,0 +1,131 @@
+"""Faults below every library: a shim (`shim.c`) that makes system calls of a process under test fail.
+
+    faults = Faults(tmp_path)
+    process = subprocess.Popen([...], env={**os.environ, **faults.environment})
+    faults.fail(".lmdb", calls=["pwrite"], error=errno.EIO, times=1)   # the next write to a segment fails, once
+    ...
+    faults.lift()
+
+The shim is built once per test run with `cc`; where there is no compiler, the test is skipped and says so. It reaches
+LMDB because the binding calls libc, and everything else that Python does to files. The test and the process share one
+small file, so faults change while the process runs, and the test sees how many calls there were and which.
+"""
+
+import atexit
+import errno
+import mmap
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+CALLS: Final = (
+    "write",
+    "pwrite",
+    "writev",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "msync",
+    "ftruncate",
+    "fallocate",
+    "open",
+    "rename",
+    "unlink",
+    "mkdir",
+    "symlink",
+    "copy",
+)
+"""What can fail, by the number that the shim gives it. `open` also stands for openat, `rename` for renameat,
+`unlink` for unlinkat, `copy` for sendfile."""
+WRITES: Final = CALLS[:4]
+"""What can be short."""
+ERROR: Final = 0
+"""The call is not made, and fails."""
+SHORT: Final = 1
+"""A write writes half and says so; calls that write nothing do not fail."""
+LATE: Final = 2
+"""The call is made, and fails all the same: the caller cannot know what is on disk."""
+FOREVER: Final = 2**62
+
+_HEAD: Final = struct.Struct("<IIiIQQQQ16x448s")
+_SEEN_AT: Final = 32
+_FAILED_AT: Final = 40
+_ACTIVE_AT: Final = 12
+_TRACE_AT: Final = _HEAD.size
+_TRACE_BYTES: Final = 8192
+_COUNT, _FAIL = 1, 2
+
+
+@cache
+def _shim() -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("THE FAULT TESTS BELOW LMDB DID NOT RUN: there is no C compiler (cc) to build their shim with")
+    directory = Path(tempfile.mkdtemp(prefix="odradek-faults-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    shim = directory / "faults.so"
+    source = Path(__file__).with_name("shim.c")
+    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(shim), str(source), "-ldl"]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return shim
+
+
+class Faults:
+    """What fails in the processes that were started with `environment`. `directory` gets one small file."""
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / "faults.control"
+        path.write_bytes(bytes(_TRACE_AT + _TRACE_BYTES))
+        self.environment = {"LD_PRELOAD": str(_shim()), "FAULTS_FILE": str(path)}
+        with path.open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), 0)
+
+    def count(self, path: str = "", calls: Iterable[str] = CALLS) -> None:
+        """From now on count the calls on paths that contain `path`, and let none fail."""
+        self._set(path, calls, ERROR, 0, 1, 0, _COUNT)
+
+    def fail(
+        self,
+        path: str = "",
+        *,
+        calls: Iterable[str] = CALLS,
+        error: int = errno.EIO,
+        mode: int = ERROR,
+        first: int = 1,
+        times: int = FOREVER,
+    ) -> None:
+        """Let `times` calls on paths that contain `path` fail, from the `first` matching one on (counted from 1)."""
+        self._set(path, calls, mode, error, first, times, _FAIL)
+
+    def lift(self) -> None:
+        """Let nothing fail any more; `seen`, `failed` and `trace` stay as they are."""
+        struct.pack_into("<I", self._shared, _ACTIVE_AT, 0)
+
+    def _set(self, path: str, calls: Iterable[str], mode: int, error: int, first: int, times: int, active: int) -> None:
+        self.lift()
+        mask = sum(1 << CALLS.index(call) for call in set(calls))
+        _HEAD.pack_into(self._shared, 0, mask, mode, error, 0, first, times, 0, 0, path.encode())
+        struct.pack_into("<I", self._shared, _ACTIVE_AT, active)
+
+    @property
+    def seen(self) -> int:
+        """How many calls matched since `count` or `fail`."""
+        return struct.unpack_from("<Q", self._shared, _SEEN_AT)[0]
+
+    @property
+    def failed(self) -> int:
+        """How many of them failed."""
+        return struct.unpack_from("<Q", self._shared, _FAILED_AT)[0]
+
+    def trace(self) -> Sequence[str]:
+        """The names of the calls that matched, in order (of the first few thousand)."""
+        names = self._shared[_TRACE_AT : _TRACE_AT + min(self.seen, _TRACE_BYTES)]
+        return [CALLS[number] for number in names]
