@@ -7,6 +7,7 @@ from typing import Final
 from coordinator.configs.definition import ConfigValue, UpdateMode
 from coordinator.configs.errors import ConfigRefusedError
 from coordinator.configs.layers import BrokerLayers, topic_config_values
+from coordinator.configs.protections import ADVICE, promise_of
 from coordinator.configs.tables import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
@@ -71,6 +72,14 @@ def validate_broker_configs(texts: Mapping[str, str], *, per_broker: bool) -> No
             (name for name in texts if _needs_broker_id(name)),
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
+
+
+def refuse_protections(changes: Mapping[str, str | None]) -> None:
+    """Refuse changes of broker configs that promise a protection which is not given; taking one back is no change."""
+    for name, text in changes.items():
+        promise = None if text is None else promise_of(name, text)
+        if promise is not None:
+            raise ConfigRefusedError(f"{name} promises {promise}, but {ADVICE}.", ErrorCode.INVALID_REQUEST)
 
 
 def _refuse(names: Iterable[str], why: str) -> None:

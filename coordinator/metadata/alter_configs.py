@@ -14,6 +14,7 @@ from coordinator.configs.definition import ResourceType
 from coordinator.configs.errors import RefusedError
 from coordinator.configs.operations import AlterOperation, apply_operation
 from coordinator.configs.validation import (
+    refuse_protections,
     validate_broker_configs,
     validate_client_metrics_configs,
     validate_group_configs,
@@ -108,6 +109,8 @@ def _records(
     changes = change(kind, resource, before)
     after = {**before, **changes}
     _validate(basis, kind, resource.resource_name, {name: text for name, text in after.items() if text is not None})
+    if kind is ResourceType.BROKER:
+        refuse_protections(changes)
     return [
         ConfigRecord(resource_type=kind, resource_name=resource.resource_name, name=name, value=text)
         for name, text in changes.items()

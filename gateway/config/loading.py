@@ -9,6 +9,7 @@ from coordinator.configs.layers import BrokerLayers
 from coordinator.configs.tables import broker_definition
 from gateway.config.broker_config import BrokerConfig
 from gateway.config.errors import ConfigError
+from gateway.config.protections import check_protections
 from gateway.config.python_values import SettingValue, setting_texts
 from gateway.config.sources import Setting, Settings, read_environment, read_file, warn_of_unknown
 
@@ -30,6 +31,7 @@ def load_config(
     _join_ids(settings)
     warn_of_unknown(settings)
     _check(settings)
+    check_protections(settings)
     try:
         return BrokerConfig.of(BrokerLayers({name: setting.text for name, setting in settings.items()}))
     except ConfigError as error:

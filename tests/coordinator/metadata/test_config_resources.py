@@ -5,6 +5,7 @@ from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
 from coordinator.configs.definition import ConfigSource, ResourceType
 from wire.errors import ErrorCode
+from wire.messages import alter_configs as legacy
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -12,7 +13,7 @@ from wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-METRICS, GROUP = ResourceType.CLIENT_METRICS, ResourceType.GROUP
+METRICS, GROUP, BROKER = ResourceType.CLIENT_METRICS, ResourceType.GROUP, ResourceType.BROKER
 SET, DELETE, APPEND = 0, 1, 2
 
 
@@ -101,3 +102,26 @@ def test_a_default_without_a_broker_config_is_a_synonym_of_its_own():
     assert alter(shard, GROUP, "g", "share.isolation.level", "read_committed") == 0
     _, configs = described(shard, GROUP, "g")
     assert configs["share.isolation.level"] == ("read_committed", ConfigSource.GROUP_CONFIG)
+
+
+@pytest.mark.parametrize("broker", ["", "1"])
+@pytest.mark.parametrize(
+    "key", ["super.users", "listener.name.out.ssl.client.auth", "listener.name.out.plain.sasl.jaas.config"]
+)
+def test_a_promise_of_protection_is_refused_at_run_time_as_well(broker, key):
+    shard = ShardUnderTest()
+    assert alter(shard, BROKER, broker, key, "required") == ErrorCode.INVALID_REQUEST
+    assert key not in described(shard, BROKER, broker)[1]
+    assert alter(shard, BROKER, broker, key, None, DELETE) == 0
+
+
+def test_the_legacy_form_refuses_it_too():
+    resource = legacy.AlterConfigsResource(
+        resource_type=BROKER,
+        resource_name="1",
+        configs=(legacy.AlterableConfig(name="ssl.client.auth", value="required"),),
+    )
+    request = legacy.AlterConfigsRequest(resources=(resource,))
+    (answer,) = ShardUnderTest().run(lambda s: s.alter_configs(request, TOKEN, NOW_MS)).responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "ssl.client.auth promises TLS, but this version has no TLS" in answer.error_message

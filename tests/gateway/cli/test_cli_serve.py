@@ -122,6 +122,16 @@ def test_bad_settings_are_named(tmp_path):
     assert "broken.toml is not valid TOML" in refused("--config", "broken.toml", folder=tmp_path)
 
 
+def test_a_secured_configuration_gives_no_open_broker(tmp_path):
+    (tmp_path / "server.properties").write_text(
+        "listeners=PLAINTEXT://127.0.0.1:0\n"
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+    )
+    said = refused("--config", "server.properties", "--storage", "memory://", folder=tmp_path)
+    assert said.count("\n") == 1
+    assert said.startswith("odradek: authorizer.class.name (server.properties:2) promises that clients may do only")
+
+
 def test_wrong_usage_exits_with_2(tmp_path):
     assert "exclude each other" in refused("--data", "d", "--storage", "memory://", folder=tmp_path, code=2)
     assert "HOST:PORT" in refused("--listen", "9092", folder=tmp_path, code=2)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.configs.protections import PROTECTIONS
 from coordinator.configs.tables import BROKER_CONFIGS
 from gateway.config import BrokerConfig, ConfigError, Endpoint, load_config
 from gateway.config.sources import read_environment
@@ -20,6 +21,12 @@ def load(environ: Mapping[str, str] | None = None, file: Path | None = None, **o
 def refusal(environ: Mapping[str, str] | None = None, file: Path | None = None, **overrides: str) -> str:
     with pytest.raises(ConfigError) as refused:
         load(environ, file, **overrides)
+    return str(refused.value)
+
+
+def refusal_of(settings: Mapping[str, str]) -> str:
+    with pytest.raises(ConfigError) as refused:
+        load_config(None, settings, {})
     return str(refused.value)
 
 
@@ -168,6 +175,57 @@ class TestListeners:
         message = refusal(**settings)
         assert told in message
         assert message.endswith("(command line)")
+
+
+class TestProtections:
+    """A secured configuration must not give an open broker."""
+
+    @pytest.mark.parametrize("name", sorted(PROTECTIONS))
+    def test_a_setting_that_promises_protection_is_refused(self, name: str):
+        message = refusal_of({name: UNLIKE_THE_DEFAULT.get(name, "x")})
+        assert message.startswith(f"{name} (command line) promises ")
+        assert "everybody who reaches a listener may do everything" in message
+        assert "remove them" in message
+
+    @pytest.mark.parametrize("name", sorted(PROTECTIONS))
+    def test_a_value_that_promises_nothing_passes(self, name: str):
+        definition = BROKER_CONFIGS.get(name)
+        texts = ["true", "TRUE"] if name == "allow.everyone.if.no.acl.found" else [definition and definition.default]
+        for text in texts:
+            if text is not None:
+                load_config(None, {name: text}, {})
+
+    def test_places_are_named_and_all_at_once(self, tmp_path: Path):
+        file = tmp_path / "server.properties"
+        file.write_text(
+            "num.partitions=1\nauthorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+        )
+        message = refusal({"KAFKA_SUPER_USERS": "User:admin", "ODRADEK_SSL_CLIENT_AUTH": "required"}, file)
+        assert f"authorizer.class.name ({file}:2) promises that clients may do only what they are granted" in message
+        assert "super.users ($KAFKA_SUPER_USERS) promises" in message
+        assert "ssl.client.auth ($ODRADEK_SSL_CLIENT_AUTH) promises TLS" in message
+
+    def test_a_listeners_own_settings_count_and_passwords_are_not_shown(self):
+        name = "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config"
+        message = refusal_of({name: "password=s3cret"})
+        assert message.startswith(f"{name} (command line) promises that clients authenticate themselves")
+        assert "s3cret" not in message
+
+    @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+    def test_a_listener_of_another_protocol_is_refused_whatever_its_name(self, protocol: str):
+        message = refusal(listeners="OUT://h:1", listener_security_protocol_map=f"OUT:{protocol}")
+        assert f"OUT uses {protocol}" in message
+
+    def test_what_only_tunes_a_protection_passes(self):
+        load(sasl_login_retry_backoff_ms="7", early_start_listeners="PLAINTEXT")
+
+
+UNLIKE_THE_DEFAULT = {
+    "allow.everyone.if.no.acl.found": "false",
+    "connections.max.reauth.ms": "3600000",
+    "security.inter.broker.protocol": "SASL_SSL",
+    "ssl.client.auth": "required",
+}
 
 
 class TestRules:

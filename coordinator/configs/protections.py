@@ -1,0 +1,93 @@
+"""Settings that promise a protection which this broker does not give: they are refused instead of ignored.
+
+Kafka's TLS, SASL, ACLs, policies and quota plug-ins are not there yet. A broker that took such a setting silently would
+be open to everybody who reaches its port, while its operator relies on the protection. A value that is Kafka's default,
+or empty, promises nothing. Settings that only tune such a protection (time-outs, algorithms, lifetimes) promise nothing
+by themselves; `coordinator.configs.effects` lists them among those without effect.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from coordinator.configs.tables import BROKER_CONFIGS, without_listener
+
+ACCESS: Final = "that clients may do only what they are granted"
+ENCRYPTION: Final = "TLS"
+AUTHENTICATION: Final = "that clients authenticate themselves"
+POLICY: Final = "that a class of yours checks requests"
+QUOTA: Final = "that a class of yours limits clients"
+PROVIDERS: Final = "that placeholders in values are replaced"
+
+
+def _each(promise: str, names: Iterable[str]) -> dict[str, str]:
+    return dict.fromkeys(names, promise)
+
+
+PROTECTIONS: Final = {
+    **_each(
+        ACCESS,
+        ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found", "principal.builder.class"),
+    ),
+    **_each(
+        ENCRYPTION,
+        (
+            "security.inter.broker.protocol",
+            "security.providers",
+            "ssl.client.auth",
+            "ssl.engine.factory.class",
+            "ssl.key.password",
+            *(name for name in BROKER_CONFIGS if name.startswith(("ssl.keystore.", "ssl.truststore."))),
+        ),
+    ),
+    **_each(
+        AUTHENTICATION,
+        (
+            "connections.max.reauth.ms",
+            "delegation.token.secret.key",
+            "sasl.client.callback.handler.class",
+            "sasl.enabled.mechanisms",
+            "sasl.jaas.config",
+            "sasl.kerberos.service.name",
+            "sasl.login.callback.handler.class",
+            "sasl.login.class",
+            "sasl.mechanism.controller.protocol",
+            "sasl.mechanism.inter.broker.protocol",
+            "sasl.oauthbearer.expected.audience",
+            "sasl.oauthbearer.expected.issuer",
+            "sasl.oauthbearer.jwks.endpoint.url",
+            "sasl.oauthbearer.token.endpoint.url",
+            "sasl.server.callback.handler.class",
+        ),
+    ),
+    **_each(POLICY, ("create.topic.policy.class.name", "alter.config.policy.class.name")),
+    **_each(QUOTA, ("client.quota.callback.class",)),
+    **_each(PROVIDERS, ("config.providers",)),
+}
+"""What each setting promises."""
+
+_HARMLESS: Final = {"super.users": (), "allow.everyone.if.no.acl.found": ("true",)}
+"""The values that promise nothing, for settings of plug-ins, which have no definition."""
+
+ADVICE: Final = (
+    "this version has no TLS, no authentication, no access control and no plug-ins, and everybody who reaches a "
+    "listener may do everything"
+)
+"""Why such a setting is refused."""
+
+
+def promise_of(name: str, text: str) -> str | None:
+    """What the setting promises at this value that is not given; None when it promises nothing.
+
+    `name` may have a listener's prefix (`listener.name.NAME.`).
+    """
+    base = without_listener(name) or name
+    promise = PROTECTIONS.get(base)
+    if promise is None or not text.strip():
+        return None
+    return None if text.strip().lower() in _harmless(base) else promise
+
+
+def _harmless(name: str) -> Iterable[str]:
+    if name in _HARMLESS:
+        return _HARMLESS[name]
+    return ((BROKER_CONFIGS[name].default or "").lower(),)

@@ -1,0 +1,22 @@
+"""Refuses to start with settings that promise a protection which this broker does not give."""
+
+from coordinator.configs.protections import ADVICE, promise_of
+from gateway.config.errors import ConfigError
+from gateway.config.sources import Settings
+
+_WHAT_TO_DO = (
+    "remove them to run without that protection (then let only trusted machines reach the port, for example by "
+    "listeners=PLAINTEXT://127.0.0.1:9092 or a firewall), or use a Kafka for this"
+)
+
+
+def check_protections(settings: Settings) -> None:
+    """Raise ConfigError naming every setting that promises a protection which is not given, with its place.
+
+    Values are not shown: some are passwords.
+    """
+    promises = [(name, promise) for name, setting in settings.items() if (promise := promise_of(name, setting.text))]
+    if not promises:
+        return
+    listed = "; ".join(f"{name} ({settings[name].place}) promises {promise}" for name, promise in promises)
+    raise ConfigError(f"{listed}; but {ADVICE}: {_WHAT_TO_DO}")
