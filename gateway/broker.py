@@ -22,6 +22,7 @@ from coordinator.metadata.settings import MetadataConfig
 from gateway.config import BrokerConfig
 from gateway.environment import Environment, ProductionEnvironment
 from gateway.errors import StartError, first_error
+from gateway.loop_watch import LoopRecord
 from gateway.network import Listener
 from gateway.runtime.cleaner import LogCleaner
 from gateway.runtime.commit import Backlog
@@ -117,12 +118,19 @@ async def open_broker(config: BrokerConfig, env: Environment) -> "AsyncGenerator
     Raises StoreError (locked by another process, another format), OSError (a port in use) and StartError (the metadata
     log cannot be read or written).
     """
+    with env.watch_loop(config.loop_stall_warn_ms) as loop:
+        async with _open_watched(config, env, loop) as broker:
+            yield broker
+
+
+@asynccontextmanager
+async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord) -> "AsyncGenerator[Broker]":
     store = await env.run_blocking(lambda: env.open_store(config.storage_url))
     try:
         listeners = await _bind(config, env)
         try:
             async with trio.open_nursery() as nursery:
-                services = await _join(config, env, store, nursery, _advertised(config, listeners))
+                services = await _join(config, env, store, nursery, _advertised(config, listeners), loop)
                 yield Broker(services, listeners)
                 with trio.CancelScope(shield=True):
                     await services.replicas.close()
@@ -159,6 +167,7 @@ async def _join(
     store: Store,
     nursery: trio.Nursery,
     advertised: dict[str, tuple[str, int]],
+    loop: LoopRecord,
 ) -> Services:
     settings = LiveSettings(config)
     shared = Shared(store, env, Ticker(nursery), Backlog(config.commit_max_pending_bytes), config.commit_max_bytes)
@@ -186,7 +195,7 @@ async def _join(
 
     metadata.on_published = published
     await _start(metadata, advertised, config.rack)
-    return Services(env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, advertised)
+    return Services(env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, advertised, loop)
 
 
 def _is_gone(topic: TopicImage, after: MetadataImage) -> bool:

@@ -9,12 +9,15 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Protocol, TypeVar
 
 import outcome
 import trio
 
 from gateway.blocking import BlockingPool
+from gateway.loop_watch import LoopClocks, LoopRecord, LoopWatch
 from gateway.network import Listener, Transport, dial_tcp, listen_tcp
 from storage_backends.interface import Store
 from storage_backends.opener import open_store
@@ -70,6 +73,13 @@ class Environment(Protocol):
         """Open the store that `url` names. Raises StoreError. Blocks."""
         ...
 
+    def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
+        """Count the turns of this Trio loop that take `limit_ms` or longer, and warn of them, until the block ends.
+
+        To be entered and left in the Trio thread. Under virtual time nothing is counted.
+        """
+        ...
+
 
 class ProductionEnvironment:
     """The real machine: operating-system clocks, TCP sockets, threads, and stores by URL.
@@ -116,3 +126,12 @@ class ProductionEnvironment:
     def open_store(self, url: str) -> Store:
         """Open by URL scheme."""
         return open_store(url)
+
+    def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
+        """Watch with the system's clocks and a thread."""
+        return LoopWatch(limit_ms, LoopClocks(time.monotonic_ns, time.thread_time_ns, _cpu_clock_of)).watching()
+
+
+def _cpu_clock_of(thread: int) -> Callable[[], int]:
+    """A function that tells the processor time of `thread`, for as long as it lives."""
+    return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread))

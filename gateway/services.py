@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from gateway.config import BrokerConfig
     from gateway.environment import Environment
+    from gateway.loop_watch import LoopRecord
     from gateway.runtime.cleaner import LogCleaner
     from gateway.runtime.groups import GroupCoordinator
     from gateway.runtime.metadata import MetadataService
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 class Services:
     """One broker's services.
 
-    `advertised` maps a listener's name to the host and port that clients are told to connect to.
+    `advertised` maps a listener's name to the host and port that clients are told to connect to. `loop` counts the
+    turns of the event loop that took too long.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Services:
         janitor: RetentionJanitor,
         cleaner: LogCleaner,
         advertised: dict[str, tuple[str, int]],
+        loop: LoopRecord,
     ) -> None:
         self.env = env
         self.settings = settings
@@ -53,6 +56,7 @@ class Services:
         self.janitor = janitor
         self.cleaner = cleaner
         self.advertised = advertised
+        self.loop = loop
         self.stopping = False
 
     @cached_property

@@ -70,6 +70,14 @@ ODRADEK_DEFINITIONS: Final = (
         doc="Time that requests under way have to finish after SIGTERM.",
     ),
     Definition(
+        "odradek.loop.stall.warn.ms",
+        INT,
+        "100",
+        at_least(1),
+        mode=READ_ONLY,
+        doc="Time for which the event loop may be held up, all clients waiting, before it is counted and logged.",
+    ),
+    Definition(
         "odradek.topics.max",
         INT,
         "10000",

@@ -46,6 +46,7 @@ class BrokerConfig:
     connection_max_in_flight_requests: int
     connection_write_timeout_ms: int
     drain_timeout_ms: int
+    loop_stall_warn_ms: int
     partitions_max: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
@@ -105,6 +106,7 @@ _SIMPLE: Final = {
     "connection_max_in_flight_requests": "odradek.connection.max.in.flight.requests",
     "connection_write_timeout_ms": "odradek.connection.write.timeout.ms",
     "drain_timeout_ms": "odradek.drain.timeout.ms",
+    "loop_stall_warn_ms": "odradek.loop.stall.warn.ms",
     "partitions_max": "odradek.partitions.max",
     "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",
     "log_cleaner_dedupe_buffer_size": "log.cleaner.dedupe.buffer.size",

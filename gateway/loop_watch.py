@@ -1,0 +1,205 @@
+"""Finds turns of the Trio loop that take too long: while one runs, every connection of the broker waits.
+
+A turn is what the loop does between two waits for I/O. Its length is the time that the loop's thread itself is
+answerable for, not the time on the wall: a busy machine that gives the thread no processor, or a test whose other
+threads hold the interpreter, is no defect of the broker. Two kinds of time are counted and added up:
+
+- *busy*: the processor time of the loop's thread (a loop over many records, a call into a library);
+- *blocked*: time in which a second thread, the sampler, finds the loop's thread asleep in a system call (a disk, a
+  pipe). A thread that waits for the processor is not asleep. Sleep on a futex is not counted, since that is how a
+  thread waits for the interpreter. Where the system has no `/proc`, blocked time is not seen.
+
+The loop pays one short call and one reading of its processor clock for each turn, and nothing for a step of a task. The
+sampler wakes four times in the time that is too long. It notes the stack, keeps the record, and logs: the first long
+turn at once with its stack, those after it once a minute with their number.
+"""
+
+import logging
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import trio
+
+from wire.values import mutable
+
+log = logging.getLogger(__name__)
+
+TICKS: Final = 4
+"""How often the sampler looks in the time that is too long."""
+LOG_EVERY_MS: Final = 60_000
+"""How many milliseconds lie between two warnings; those of the time between are counted in the next."""
+STACK_FRAMES: Final = 12
+"""How many of the innermost frames a warning shows."""
+AWAKE: Final = frozenset({"", "0"})
+"""What `/proc` says of a thread that does not sleep."""
+INTERPRETER_WAIT: Final = "futex"
+WAITS_IN: Final = "get_events"
+"""Trio's function that waits for I/O, where the loop is between two turns."""
+
+
+@mutable
+class LoopRecord:
+    """What became of the loop's turns so far. Written by the sampler alone; any thread may read it.
+
+    `longest_ms` counts busy and blocked time together. `last_stack` is where the last long turn was seen, the
+    innermost call last; it is empty when the turn held the interpreter all the time and nothing could be seen.
+    """
+
+    long_turns: int = 0
+    longest_ms: float = 0.0
+    last_stack: str = ""
+
+
+@mutable
+class _Turn:
+    """What the sampler knows of the turn that runs."""
+
+    number: int
+    blocked_ns: int = 0
+    places: Sequence[str] = ()
+    seen_ns: int = 0
+    counted: bool = False
+
+
+@mutable
+class LoopClocks:
+    """Where the watch takes time from: nanoseconds of a steady clock, and of a thread's own processor time.
+
+    `cpu_ns` is called in the loop's thread; `cpu_of` gives a function that tells the same in another thread.
+    """
+
+    steady_ns: Callable[[], int]
+    cpu_ns: Callable[[], int]
+    cpu_of: Callable[[int], Callable[[], int]]
+
+
+class LoopWatch(trio.abc.Instrument):
+    """Watches the `trio.run` that it is made in. Turns of `limit_ms` and longer are long; see the module's head."""
+
+    def __init__(self, limit_ms: int, clocks: LoopClocks) -> None:
+        self.record = LoopRecord()
+        self._limit_ns = limit_ms * 1_000_000
+        self._limit_ms = limit_ms
+        self._clocks = clocks
+        self._cpu_ns = clocks.cpu_ns
+        self._stop = threading.Event()
+        # Written by the loop, read by the sampler:
+        self._number = 0
+        self._began_cpu_ns = clocks.cpu_ns()
+        self._ended: deque[tuple[int, int]] = deque()  # number and processor time of busy turns that have ended
+        # The sampler's own:
+        self._ident = threading.get_ident()
+        self._cpu_of_loop = clocks.cpu_of(self._ident)
+        self._asleep_path = Path(f"/proc/self/task/{threading.get_native_id()}/wchan")
+        self._turn = self._before = _Turn(-1)
+        self._untold = 0
+        self._told_ns: int | None = None
+
+    # In the loop's thread
+
+    def after_io_wait(self, timeout: float) -> None:
+        """A turn begins, and the one before has ended; what waiting itself takes counts with that."""
+        del timeout
+        cpu_ns = self._cpu_ns()
+        if cpu_ns - self._began_cpu_ns >= self._limit_ns:
+            self._ended.append((self._number, cpu_ns - self._began_cpu_ns))
+        self._began_cpu_ns = cpu_ns
+        self._number += 1
+
+    @contextmanager
+    def watching(self) -> Generator[LoopRecord]:
+        """Watch until the end of the block. To be entered and left in the loop's thread."""
+        sampler = threading.Thread(target=self._sample, name="odradek-loop-watch", daemon=True)
+        trio.lowlevel.add_instrument(self)
+        sampler.start()
+        try:
+            yield self.record
+        finally:
+            trio.lowlevel.remove_instrument(self)
+            self._stop.set()
+            sampler.join()
+
+    # In the sampler's thread
+
+    def _sample(self) -> None:
+        while not self._stop.wait(self._limit_ms / 1000 / TICKS):
+            self._look()
+            self._count_ended()
+            self._tell()
+        self._count_ended()
+        self._tell()
+
+    def _look(self) -> None:
+        """Look at the turn that runs, and count it as soon as it is long."""
+        number = self._number
+        # There is no public way to another thread's stack.
+        frame = sys._current_frames().get(self._ident)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        if frame is None or frame.f_code.co_name == WAITS_IN:
+            return
+        asleep, places = self._is_asleep(), _places(frame)
+        cpu_ns, now_ns = self._cpu_of_loop() - self._began_cpu_ns, self._clocks.steady_ns()
+        if self._number != number:
+            return  # it has ended meanwhile, and what was seen may be the next one
+        if self._turn.number != number:
+            self._before, self._turn = self._turn, _Turn(number)
+        elif asleep:
+            self._turn.blocked_ns += now_ns - self._turn.seen_ns
+        turn = self._turn
+        turn.seen_ns, turn.places = now_ns, places
+        if turn.blocked_ns + cpu_ns >= self._limit_ns:
+            self._count(turn, cpu_ns)
+
+    def _is_asleep(self) -> bool:
+        """Whether the loop's thread sleeps in a system call, and not for want of the interpreter."""
+        try:
+            where = self._asleep_path.read_text()
+        except OSError:
+            return False
+        return where not in AWAKE and INTERPRETER_WAIT not in where
+
+    def _count_ended(self) -> None:
+        """Count the turns that the loop itself has found busy for too long."""
+        while self._ended:
+            number, cpu_ns = self._ended.popleft()
+            seen = [turn for turn in (self._turn, self._before) if turn.number == number]
+            self._count(seen[0] if seen else _Turn(number), cpu_ns)
+
+    def _count(self, turn: _Turn, cpu_ns: int) -> None:
+        record = self.record
+        if not turn.counted:
+            turn.counted = True
+            record.long_turns += 1
+            self._untold += 1
+        record.last_stack = "\n".join(turn.places)
+        record.longest_ms = max(record.longest_ms, (turn.blocked_ns + cpu_ns) / 1_000_000)
+
+    def _tell(self) -> None:
+        now_ns = self._clocks.steady_ns()
+        if not self._untold:
+            return
+        if self._told_ns is not None and now_ns - self._told_ns < LOG_EVERY_MS * 1_000_000:
+            return
+        log.warning(
+            "the event loop was held up long_turns=%d longest_ms=%d (odradek.loop.stall.warn.ms=%d) last seen in:\n%s",
+            self._untold,
+            self.record.longest_ms,
+            self._limit_ms,
+            self.record.last_stack or "(not seen: the interpreter was not given up)",
+        )
+        self._untold, self._told_ns = 0, now_ns
+
+
+def _places(frame: FrameType) -> list[str]:
+    """Where the innermost frames are, the innermost last."""
+    places: list[str] = []
+    each: FrameType | None = frame
+    while each is not None and len(places) < STACK_FRAMES:
+        places.append(f"  {each.f_code.co_filename}:{each.f_lineno} in {each.f_code.co_qualname}")
+        each = each.f_back
+    return places[::-1]

@@ -1,0 +1,173 @@
+"""The watch on the event loop counts what its thread is answerable for: work and blocking calls, not a busy machine."""
+
+import logging
+import os
+import threading
+import time
+
+import pytest
+import trio
+from gateway_brokers import ThreadBroker, logged
+from gateway_client import RawClient
+
+from gateway.environment import ProductionEnvironment
+from gateway.loop_watch import LoopClocks, LoopWatch
+
+LIMIT_MS = 20
+TIMEOUT_S = 30
+
+
+class _Told(logging.Handler):
+    """Calls back at the watch's warning, in the thread that logs it."""
+
+    def __init__(self, call):
+        super().__init__(logging.WARNING)
+        self._call = call
+
+    def emit(self, record):
+        self._call()
+
+
+@pytest.fixture
+def when_told():
+    handlers = []
+
+    def add(call):
+        handler = _Told(call)
+        handlers.append(handler)
+        logging.getLogger("gateway.loop_watch").addHandler(handler)
+
+    yield add
+    for handler in handlers:
+        logging.getLogger("gateway.loop_watch").removeHandler(handler)
+
+
+def _spin_busily(until_ns):
+    while time.thread_time_ns() < until_ns:
+        pass
+
+
+async def _watched(*turns):
+    """Run each of `turns` in a turn of its own, and return the record."""
+    with ProductionEnvironment().watch_loop(LIMIT_MS) as record:
+        for turn in turns:
+            await trio.sleep(0.001)
+            turn()
+        await trio.sleep(0.001)
+        return record
+
+
+def _busy():
+    _spin_busily(time.thread_time_ns() + 10 * LIMIT_MS * 1_000_000)
+
+
+def test_a_busy_turn_is_counted_once_with_its_stack(caplog):
+    told = threading.Event()
+
+    def busy_until_told():
+        while not told.is_set():
+            pass
+
+    handler = _Told(told.set)
+    logging.getLogger("gateway.loop_watch").addHandler(handler)
+    try:
+        record = trio.run(_watched, busy_until_told, lambda: None)
+    finally:
+        logging.getLogger("gateway.loop_watch").removeHandler(handler)
+    assert record.long_turns == 1
+    assert record.longest_ms >= LIMIT_MS
+    assert "busy_until_told" in record.last_stack
+    assert logged(caplog, logging.WARNING, "long_turns=1", "busy_until_told", "odradek.loop.stall.warn.ms")
+
+
+def test_many_long_turns_are_counted_and_one_warning_is_given(caplog):
+    record = trio.run(_watched, _busy, _busy, _busy)
+    assert record.long_turns == 3
+    assert len([each for each in caplog.records if each.name == "gateway.loop_watch"]) == 1
+
+
+def test_a_turn_that_the_sampler_never_saw_is_counted(caplog):
+    """A call may keep the interpreter for all of its time; here the sampler is told that none of it has passed."""
+
+    async def main():
+        clocks = LoopClocks(time.monotonic_ns, time.thread_time_ns, lambda _: lambda: 0)
+        with LoopWatch(LIMIT_MS, clocks).watching() as record:
+            await trio.sleep(0.001)
+            _busy()
+            await trio.sleep(0.001)
+            return record
+
+    assert trio.run(main).long_turns == 1
+    assert logged(caplog, logging.WARNING, "long_turns=1")
+
+
+def test_a_blocking_call_is_counted_though_it_uses_no_processor(when_told):
+    reading, writing = os.pipe()
+    when_told(lambda: os.write(writing, b"x"))  # only the warning ends the call
+    try:
+        record = trio.run(_watched, lambda: os.read(reading, 1))
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert record.long_turns == 1
+    assert "<lambda>" in record.last_stack
+
+
+def test_a_thread_that_gets_no_processor_is_not_held_to_blame():
+    """The wall clock goes on, and the thread's own does not: so it is when others have the processor."""
+    looks = threading.Semaphore(0)
+
+    def steady_ns():
+        looks.release()
+        return time.monotonic_ns()
+
+    def runs_but_slowly():
+        for _ in range(20):  # looks of the sampler, five times of what is too long
+            assert looks.acquire(blocking=False) or _spin_until(looks)
+
+    async def main():
+        watch = LoopWatch(LIMIT_MS, LoopClocks(steady_ns, lambda: 0, lambda _: lambda: 0))
+        with watch.watching() as record:
+            await trio.sleep(0.001)
+            runs_but_slowly()
+            await trio.sleep(0.001)
+            return record
+
+    assert trio.run(main).long_turns == 0
+
+
+def _spin_until(looks):
+    while not looks.acquire(blocking=False):
+        pass
+    return True
+
+
+def test_waiting_for_clients_is_no_turn():
+    looks = trio.Event()
+
+    async def main():
+        with ProductionEnvironment().watch_loop(LIMIT_MS) as record:
+            token = trio.lowlevel.current_trio_token()
+            reading, writing = os.pipe()
+            waker = threading.Thread(target=lambda: (os.read(reading, 1), token.run_sync_soon(looks.set)))
+            waker.start()
+            with trio.move_on_after(5 * LIMIT_MS / 1000):  # idle for five times of what is too long
+                await looks.wait()
+            os.write(writing, b"x")
+            await trio.to_thread.run_sync(waker.join)
+            os.close(reading)
+            os.close(writing)
+            return record
+
+    assert trio.run(main).long_turns == 0
+
+
+def test_a_broker_watches_its_loop(caplog, when_told):
+    told = threading.Event()
+    when_told(told.set)
+    with ThreadBroker(odradek_loop_stall_warn_ms=LIMIT_MS) as broker, RawClient(broker.address) as client:
+        client.create_topic("t")
+        broker.in_trio(_busy)
+        assert told.wait(TIMEOUT_S)
+        assert broker.broker.services.loop.long_turns >= 1
+    assert logged(caplog, logging.WARNING, "the event loop was held up", "_busy")
