@@ -27,6 +27,7 @@ EPILOG = """\
 \b
 Settings come from, the first that has one wins: the options here, ODRADEK_* variables, KAFKA_* variables as
 Kafka's official image takes them, the file, defaults. The names are Kafka's; a server.properties will do.
+A variable is a setting's name in capitals with _ for a dot: ODRADEK_LOG_RETENTION_HOURS or KAFKA_LOG_RETENTION_HOURS.
 
 \b
 Examples:
@@ -61,19 +62,29 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--listen",
     type=Address(0),
-    help=f"Where to accept clients; port 0 takes a free one. [default: {DEFAULT_LISTEN}]",
+    help=f"Where to accept clients; port 0 takes a free one. [env var: ODRADEK_LISTEN; default: {DEFAULT_LISTEN}]",
 )
-@click.option("--advertise", type=Address(1), help="The address that clients are told. [default: that of --listen]")
+@click.option(
+    "--advertise",
+    type=Address(1),
+    help="The address that clients are told. [env var: ODRADEK_ADVERTISE; default: that of --listen]",
+)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the data, made when missing. [default: ./odradek-data]",
+    help="Directory of the data, made when missing. [env var: ODRADEK_DATA; default: ./odradek-data]",
 )
-@click.option("--storage", metavar="URL", help="Where to keep data instead: memory:// or lmdb:///path.")
+@click.option(
+    "--storage",
+    metavar="URL",
+    help="Where to keep data instead: memory:// or lmdb:///path. [env var: ODRADEK_STORAGE]",
+)
 @click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="ODRADEK_CONFIG",
+    show_envvar=True,
     help="A TOML file, or a Kafka server.properties.",
 )
 @click.option("--set", "settings", type=Assignment(), multiple=True, help="One setting by Kafka's name. Repeatable.")
@@ -81,6 +92,7 @@ class Address(click.ParamType[tuple[str, int]]):
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     envvar="ODRADEK_LOG_LEVEL",
+    show_envvar=True,
     default="info",
     show_default=True,
     help="What to log on stderr.",
@@ -131,12 +143,10 @@ def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
     with collector_paused():
         from gateway.config import ConfigError, load_config
 
+    # Kafka's own default is every interface; a broker that asks nobody for a password stays on this machine.
+    defaults = {"listeners": f"PLAINTEXT://{DEFAULT_LISTEN}"}
     try:
-        config = load_config(file, overrides)
-        if "listeners" in config.layers.static:
-            return config
-        # Kafka's own default is every interface; a broker that asks nobody for a password stays on this machine.
-        return load_config(file, overrides | {"listeners": f"PLAINTEXT://{DEFAULT_LISTEN}"})
+        return load_config(file, overrides, defaults=defaults)
     except ConfigError as error:
         raise CliError(str(error)) from error
 

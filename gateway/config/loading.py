@@ -12,24 +12,28 @@ from gateway.config.errors import ConfigError
 from gateway.config.protections import check_protections
 from gateway.config.python_values import SettingValue, setting_texts
 from gateway.config.sources import Setting, Settings, read_environment, read_file, warn_of_unknown
+from gateway.config.variables import warn_of_unknown_variables
 
 
 def load_config(
     file: Path | None = None,
     overrides: Mapping[str, SettingValue] | None = None,
     environ: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
-    """The configuration from a file, the environment (by default this process's) and overrides; the last wins.
+    """The configuration from defaults, a file, the environment (by default this process's), overrides; the last wins.
 
-    Raises ConfigError naming the setting, where it was set and what is allowed.
+    Warns of settings that are unknown. Raises ConfigError naming the setting, where it was set and what is allowed.
     """
-    settings: Settings = {}
+    variables = os.environ if environ is None else environ
+    settings: Settings = {name: Setting(text, "default") for name, text in (defaults or {}).items()}
     if file is not None:
         settings.update(read_file(file))
-    settings.update(read_environment(os.environ if environ is None else environ))
+    settings.update(read_environment(variables))
     settings.update({name: Setting(text, "command line") for name, text in setting_texts(overrides).items()})
     _join_ids(settings)
     warn_of_unknown(settings)
+    warn_of_unknown_variables(variables)
     _check(settings)
     check_protections(settings)
     try:

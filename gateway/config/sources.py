@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from coordinator.configs.tables import BROKER_CONFIGS, broker_definition
+from coordinator.configs.tables import broker_definition
 from gateway.config.errors import ConfigError
 from gateway.config.properties import parse_properties
 from gateway.config.python_values import setting_text
+from gateway.config.variables import dotted, settings_of
 from wire.values import immutable
 
 log = logging.getLogger(__name__)
 
 KAFKA_PREFIX: Final = "KAFKA_"
-ODRADEK_PREFIX: Final = "ODRADEK_"
 IMAGE_ONLY: Final = frozenset(
     (
         "KAFKA_VERSION",
@@ -85,27 +85,10 @@ def read_environment(environ: Mapping[str, str]) -> Settings:
     settings: Settings = {}
     for variable, text in sorted(environ.items()):
         if variable.startswith(KAFKA_PREFIX) and variable not in IMAGE_ONLY:
-            settings[_dotted(variable.removeprefix(KAFKA_PREFIX))] = Setting(text, f"${variable}")
-    for variable, text in sorted(environ.items()):
-        name = _own_name(variable)
-        if name is not None:
-            settings[name] = Setting(text, f"${variable}")
+            settings[dotted(variable.removeprefix(KAFKA_PREFIX))] = Setting(text, f"${variable}")
+    for variable, name, text in settings_of(environ):
+        settings[name] = Setting(text, f"${variable}")
     return settings
-
-
-def _own_name(variable: str) -> str | None:
-    """The setting of an `ODRADEK_*` variable: ours if there is one, else Kafka's; other variables are not for us."""
-    if not variable.startswith(ODRADEK_PREFIX):
-        return None
-    name = _dotted(variable.removeprefix(ODRADEK_PREFIX))
-    if f"odradek.{name}" in BROKER_CONFIGS:
-        return f"odradek.{name}"
-    return name if broker_definition(name) is not None else None
-
-
-def _dotted(name: str) -> str:
-    """The official image's rule: `_` is a dot, `__` an underscore, `___` a hyphen."""
-    return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
 
 
 def warn_of_unknown(settings: Settings) -> None:

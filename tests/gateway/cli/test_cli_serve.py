@@ -153,6 +153,17 @@ def test_the_command_line_beats_environment_beats_file(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "server.properties"]
 
 
+def test_listen_and_data_are_taken_from_the_environment(tmp_path):
+    variables = {"ODRADEK_LISTEN": "127.0.0.1:0", "ODRADEK_DATA": "d", "ODRADEK_DATTA": "x"}
+    with serving(folder=tmp_path, **variables) as (process, ready):
+        assert ready["place"] == str(tmp_path / "d")
+        process.terminate()
+        _, stderr = process.communicate(timeout=30)
+    assert stderr.count("unknown variable ignored name=ODRADEK_DATTA did_you_mean=ODRADEK_DATA\n") == 1
+    with serving("--data", "e", folder=tmp_path, **variables) as (_, ready):
+        assert ready["place"] == str(tmp_path / "e")
+
+
 def test_without_options_data_goes_to_a_directory_here_and_only_this_machine_is_listened_to(tmp_path):
     with serving("--set", "listeners=PLAINTEXT://127.0.0.1:0", folder=tmp_path) as (_, ready):
         assert ready["place"] == str(tmp_path / "odradek-data")

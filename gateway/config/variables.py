@@ -1,0 +1,90 @@
+"""The `ODRADEK_*` variables of the environment: which settings they are, and which mean something else."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from coordinator.configs.tables import BROKER_CONFIGS, broker_definition
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "ODRADEK_"
+
+AS_OPTIONS: Final = {"ODRADEK_LISTEN": "--listen", "ODRADEK_ADVERTISE": "--advertise", "ODRADEK_DATA": "--data"}
+"""Variables that mean what an option of `odradek serve` means; the option wins."""
+
+READ_BY_COMMANDS: Final = frozenset(("ODRADEK_BOOTSTRAP", "ODRADEK_CONFIG", "ODRADEK_LOG_FORMAT", "ODRADEK_LOG_LEVEL"))
+"""Variables that the command line reads by itself."""
+
+DEVELOPMENT: Final = frozenset(
+    (
+        "ODRADEK_CLIENT_TESTS",
+        "ODRADEK_COMPAT_SUBJECT",
+        "ODRADEK_GO",
+        "ODRADEK_GROUP_SEEDS",
+        "ODRADEK_JARS",
+        "ODRADEK_KAFKA_PROVIDER",
+        "ODRADEK_LONG_TESTS",
+        "ODRADEK_NO_GO",
+        "ODRADEK_NO_JAVA",
+        "ODRADEK_NO_KCAT",
+        "ODRADEK_SEEDS",
+    )
+)
+"""Variables of this project's tests and scripts; `tests/gateway/config/test_variables.py` holds the list complete."""
+
+
+def settings_of(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield (variable, setting, text) of the variables that are settings; a later one of the same setting wins.
+
+    What stands for an option comes first: `ODRADEK_STORAGE` wins against `ODRADEK_DATA`.
+    """
+    for variable in AS_OPTIONS:
+        if environ.get(variable):  # empty is not set, as for options
+            yield variable, *option_setting(AS_OPTIONS[variable], environ[variable])
+    for variable, text in sorted(environ.items()):
+        name = setting_name(variable)
+        if name is not None:
+            yield variable, name, text
+
+
+def option_setting(option: str, text: str) -> tuple[str, str]:
+    """The setting, and its text, that an option of `odradek serve` means."""
+    if option == "--data":
+        from pathlib import Path
+
+        return "odradek.storage", f"lmdb://{quote(str(Path(text).absolute()))}"
+    return {"--listen": "listeners", "--advertise": "advertised.listeners"}[option], f"PLAINTEXT://{text}"
+
+
+def setting_name(variable: str) -> str | None:
+    """The setting that an `ODRADEK_*` variable names: ours if there is one, else Kafka's; None for all others."""
+    if not variable.startswith(PREFIX):
+        return None
+    name = dotted(variable.removeprefix(PREFIX))
+    if f"odradek.{name}" in BROKER_CONFIGS:
+        return f"odradek.{name}"
+    return name if broker_definition(name) is not None else None
+
+
+def dotted(name: str) -> str:
+    """The official image's rule: `_` is a dot, `__` an underscore, `___` a hyphen."""
+    return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
+
+
+def warn_of_unknown_variables(environ: Mapping[str, str]) -> None:
+    """Log a warning for each `ODRADEK_*` variable that means nothing."""
+    known = {*AS_OPTIONS, *READ_BY_COMMANDS, *DEVELOPMENT}
+    for variable in sorted(environ):
+        if variable.startswith(PREFIX) and variable not in known and setting_name(variable) is None:
+            log.warning("unknown variable ignored name=%s%s", variable, _suggestion(variable))
+
+
+def _suggestion(variable: str) -> str:
+    import difflib
+
+    settings = (name.removeprefix("odradek.").replace(".", "_").upper() for name in BROKER_CONFIGS)
+    candidates = [*(known.removeprefix(PREFIX) for known in (*AS_OPTIONS, *sorted(READ_BY_COMMANDS))), *settings]
+    close = difflib.get_close_matches(variable.removeprefix(PREFIX), candidates, n=1)
+    return f" did_you_mean={PREFIX}{close[0]}" if close else ""
