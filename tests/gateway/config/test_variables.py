@@ -46,7 +46,8 @@ def test_a_wrong_value_names_its_variable():
 @pytest.mark.parametrize(
     ("variable", "told"),
     [
-        ("ODRADEK_LISTNER", "did_you_mean=ODRADEK_LISTEN"),
+        ("ODRADEK_LISTNER", "did_you_mean=ODRADEK_LISTENERS"),
+        ("ODRADEK_LSTEN", "did_you_mean=ODRADEK_LISTEN"),
         ("ODRADEK_NUM_PARTITION", "did_you_mean=ODRADEK_NUM_PARTITIONS"),
         ("ODRADEK_COMMIT_THREAD", "did_you_mean=ODRADEK_COMMIT_THREADS"),
         ("ODRADEK_QQQQQQ", "name=ODRADEK_QQQQQQ"),
