@@ -1,8 +1,10 @@
 """`odradek serve`: run a broker in the foreground. Neither kafka-python nor rich is imported for it."""
 
 import errno
+import faulthandler
 import logging
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,6 +113,8 @@ def serve(
     if data is not None and storage is not None:
         raise click.UsageError("--data and --storage exclude each other")
     _log_to_stderr(log_level)
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)  # if a signal such as SIGBUS ends the process, the log says where
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
     _run(load(file, overrides))
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from storage_backends.interface import SegmentInfo, StoreError
+from storage_backends.interface import SegmentInfo, StoreCorruptError, StoreError
+from storage_backends.lmdb_segments.advice import what_to_do
 from storage_backends.lmdb_segments.errors import mapping_errors
 from storage_backends.lmdb_segments.files import sync_directory
 from storage_backends.lmdb_segments.layout import (
@@ -108,7 +109,8 @@ def read_cleaned(path: Path) -> tuple[SegmentInfo, list[AbortedTransaction]]:
     try:
         with handle.env.begin() as txn:
             _, meta = unpack_meta(txn.get(META_KEY, b""))
-            assert meta is not None, f"{path} was sealed without its meta row"
+            if meta is None:
+                raise StoreCorruptError(f"{path} has no meta row; {what_to_do(path)}")
             info = SegmentInfo(
                 meta.base_offset, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True
             )
@@ -119,7 +121,7 @@ def read_cleaned(path: Path) -> tuple[SegmentInfo, list[AbortedTransaction]]:
 
 def finish_cleanings(directory: Path, active: Handle) -> None:
     """Do what is left to do for every `.cleaned` file. Raises foreign errors."""
-    for path in list(directory.glob(f"*{CLEANED_SUFFIX}")):
+    for path in list(directory.glob(f"{'[0-9]' * 20}{CLEANED_SUFFIX}")):
         info, aborted = read_cleaned(path)
         with active.env.begin(write=True) as txn:
             adopt_cleaned(txn, info, aborted)

@@ -9,6 +9,8 @@ from pathlib import Path
 import lmdb
 
 from storage_backends.interface import StoreCorruptError, StoreError, StoreFormatError, StoreFullError
+from storage_backends.lmdb_segments.advice import what_to_do
+from storage_backends.lmdb_segments.layout import SEGMENT_SUFFIX
 from wire.records.errors import InvalidRecordBatch
 
 ForeignError = (lmdb.Error, OSError, InvalidRecordBatch)
@@ -21,6 +23,7 @@ _FULL = {
 }
 _CORRUPT = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, InvalidRecordBatch)
 _FORMAT = (lmdb.VersionMismatchError, lmdb.IncompatibleError)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 _TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
 
 
@@ -35,9 +38,13 @@ def mapped(error: Exception, path: Path, doing: str) -> StoreError:
     if isinstance(error, _FORMAT):
         return StoreFormatError(f"{where}{error}; this version reads LMDB {'.'.join(map(str, lmdb.version()))} files")
     if isinstance(error, _CORRUPT):
-        return StoreCorruptError(f"{where}{error}; restore the file or delete the partition's directory")
+        return StoreCorruptError(f"{where}{error}; {what_to_do(path)}")
     if isinstance(error, lmdb.PanicError):
         return StoreError(f"{where}an earlier error left the segment unusable; reopen the partition ({error})")
+    if code == errno.ENOENT and path.suffix == SEGMENT_SUFFIX:
+        return StoreCorruptError(f"{where}the file is missing; {what_to_do(path)}")
+    if code in _FORBIDDEN:
+        return StoreError(f"{where}{error}: give the user that runs the broker read and write access")
     if code in _TOO_MANY_FILES:
         return StoreError(f"{where}too many open files: raise the limit (ulimit -n), about 3 a partition are needed")
     return StoreError(where + str(error))

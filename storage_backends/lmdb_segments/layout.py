@@ -31,6 +31,7 @@ end offset says that the whole value lies below it, both without looking into va
 predecessor's rows a, c, e, p and s, so that the active segment alone tells the state of the log.
 """
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,7 @@ ROW_KEY = Struct(">cQ")
 ABORTED, CLEAN, EPOCH, PRODUCER, SEALED, TIME = b"a", b"c", b"e", b"p", b"s", b"t"
 
 _META = Struct(">HHqqqqqqq")
+_SEGMENT_NAME = re.compile(r"\d{20}\.lmdb", re.ASCII)
 _MAX_TOPIC_IN_NAME = 180
 _SHORTENED = "~"
 
@@ -110,7 +112,7 @@ def unsynced_name(base_offset: int) -> str:
 
 def segment_bases(directory: Path) -> list[int]:
     """Return the base offsets of the segments in a partition's directory, in order. Raises OSError."""
-    return sorted(int(each.stem) for each in directory.iterdir() if each.suffix == SEGMENT_SUFFIX)
+    return sorted(int(each.stem) for each in directory.iterdir() if _SEGMENT_NAME.fullmatch(each.name))
 
 
 def partition_dir_name(key: PartitionKey) -> str:

@@ -9,7 +9,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentDraft, SegmentInfo, StoreError
+from storage_backends.interface import (
+    LogPolicy,
+    OffsetNotInStoreError,
+    SegmentDraft,
+    SegmentInfo,
+    StoreCorruptError,
+    StoreError,
+)
 from storage_backends.lmdb_segments.cleaning import LmdbDraft
 from storage_backends.lmdb_segments.context import StoreContext
 from storage_backends.lmdb_segments.errors import ForeignError, mapped, mapped_commit, mapping_errors
@@ -68,6 +75,7 @@ class LmdbPartition:
         self._check_usable()
         segment = self._log.state.segments[-1]
         with mapping_errors(segment.path, "reading"):
+            segment.check()
             handle = segment.pin()
             try:
                 return snapshot(*read_segment(handle, segment.path))
@@ -84,12 +92,15 @@ class LmdbPartition:
         size_bytes = sum([len(batch.data) for write in writes for batch in write.batches])
         synced = sync or policy.durable
         try:
+            log.check()
             if log.synced is not synced:
                 self._change_mode(synced=synced)
             for run in runs:
                 log.run(run, size_bytes, synced=synced)
         except ForeignError as error:
-            raise mapped_commit(error, log.state.segments[-1].path, size_bytes) from error
+            with log.writing():
+                failure = mapped_commit(error, log.state.segments[-1].path, size_bytes)
+            raise failure from error
         if size_bytes:
             self._hot.add(meta.log_end_offset, size_bytes)
 
@@ -131,9 +142,13 @@ class LmdbPartition:
         self, segment: Segment, start_offset: int, end_offset: int, max_bytes: int
     ) -> PageLease | CopyLease | None:
         try:
+            segment.check()
             lease = lend(segment, start_offset, end_offset, max_bytes, self._context.options.max_leases_per_segment)
         except ForeignError as error:
             raise self._read_error(error, segment) from error
+        except StoreCorruptError:
+            self._check_not_gone(segment)
+            raise
         self._note_use(segment)
         return lease
 
@@ -146,6 +161,10 @@ class LmdbPartition:
         if segment not in self._log.state.segments:
             return SegmentGoneError()
         return mapped(error, segment.path, "reading")
+
+    def _check_not_gone(self, segment: Segment) -> None:
+        if segment not in self._log.state.segments:
+            raise SegmentGoneError
 
     def _out_of_range(self, offset: int) -> OffsetNotInStoreError:
         meta = self._log.state.meta
@@ -200,6 +219,7 @@ class LmdbPartition:
     @contextmanager
     def _reading(self, segment: Segment) -> Generator[tuple[ReadTxn, LogDb]]:
         try:
+            segment.check()
             handle = segment.pin()
             try:
                 with handle.env.begin(buffers=True) as txn:
@@ -208,12 +228,16 @@ class LmdbPartition:
                 segment.unpin()
         except ForeignError as error:
             raise self._read_error(error, segment) from error
+        except StoreCorruptError:
+            self._check_not_gone(segment)
+            raise
         self._note_use(segment)
 
     def truncate(self, end_offset: int) -> LogSnapshot:
         """See `PartitionStore.truncate`."""
         self._check_usable()
         try:
+            self._log.check()
             self._log.truncate(end_offset)
         except (*ForeignError, StoreError) as error:
             self._unusable = "is in doubt after a failed truncation; reopen it"
@@ -233,6 +257,7 @@ class LmdbPartition:
         assert isinstance(draft, LmdbDraft), "a draft of another store"
         self._check_usable()
         with mapping_errors(self._directory, "replacing segments of"):
+            self._log.check()
             segment = self._log.decide_replacement(draft)
             if segment is None:
                 return False

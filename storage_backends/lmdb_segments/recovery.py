@@ -10,10 +10,12 @@
 
 import logging
 import os
+import struct
 from pathlib import Path
 from typing import NamedTuple
 
 from storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError, StoreFormatError
+from storage_backends.lmdb_segments.advice import what_to_do
 from storage_backends.lmdb_segments.cleaning import finish_cleanings, put_in_place, read_cleaned
 from storage_backends.lmdb_segments.context import StoreContext, purge
 from storage_backends.lmdb_segments.files import sync_directory
@@ -52,7 +54,7 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
     _tidy(directory)
     bases = segment_bases(directory)
     if not bases:
-        raise StoreCorruptError(f"{directory} has no segment: restore it, or delete the directory")
+        raise StoreCorruptError(f"{directory} has no segment; {what_to_do(directory)}")
     base_offset = bases[-1]
     synced = _mend(directory, base_offset, context)
     path = directory / segment_name(base_offset)
@@ -66,6 +68,7 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
         close_env(handle.env)
         raise
     active = Segment(path, base_offset, handle)
+    active.watch()
     active.pin()
     return OpenedLog(active, synced, meta, sealed)
 
@@ -75,18 +78,21 @@ def read_segment(handle: Handle, path: Path) -> tuple[SegmentMeta, LogRows]:
     with handle.env.begin() as txn:
         value = txn.get(META_KEY)
         if value is None:
-            raise StoreCorruptError(f"{path} has no meta row: restore it, or delete the partition's directory")
+            raise StoreCorruptError(f"{path} has no meta row; {what_to_do(path)}")
         version, meta = unpack_meta(value)
         if meta is None:
             raise StoreFormatError(f"{path} has segment format {version}; this version knows {FORMAT_VERSION}")
-        return meta, read_rows(txn)
+        try:
+            return meta, read_rows(txn)
+        except struct.error as error:
+            raise StoreCorruptError(f"{path} has a row that cannot be read ({error}); {what_to_do(path)}") from error
 
 
 def _tidy(directory: Path) -> None:
     for entry in list(directory.iterdir()):
         if entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX):
             purge(entry)
-    for entry in directory.glob(f"*{TRUNCATED_SUFFIX}"):
+    for entry in directory.glob(f"{'[0-9]' * 20}{TRUNCATED_SUFFIX}"):
         finish_truncation(directory, int(entry.stem))
 
 
@@ -110,7 +116,7 @@ def _mend(directory: Path, base_offset: int, context: StoreContext) -> bool:
     marker = directory / unsynced_name(base_offset)
     if not marker.exists():
         return True
-    if marker.read_text(encoding="ascii") == context.boot_id:
+    if marker.read_bytes() == context.boot_id.encode():
         return False  # the process died, not the system: all it wrote is there
     for entry in directory.glob(f"*{CLEANED_SUFFIX}"):
         put_in_place(directory, read_cleaned(entry)[0])  # the salvaged segment's rows will tell of it
@@ -124,7 +130,7 @@ def _check_sealed(directory: Path, bases: list[int], sealed: tuple[SegmentInfo, 
     missing = sorted(kept.difference(bases))
     if missing:
         names = ", ".join(segment_name(base) for base in missing)
-        raise StoreCorruptError(f"{directory} lacks {names}: restore them, or delete the partition's directory")
+        raise StoreCorruptError(f"{directory} lacks {names}; {what_to_do(directory)}")
     for base in bases:
         if base not in kept:
             _logger.info("removing %s: it lies below the log start", directory / segment_name(base))

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError
+from storage_backends.lmdb_segments.advice import what_to_do
 from storage_backends.lmdb_segments.context import StoreContext
 from storage_backends.lmdb_segments.files import sync_directory
 from storage_backends.lmdb_segments.layout import (
@@ -121,7 +122,7 @@ def _read_meta(handle: Handle, path: Path) -> SegmentMeta:
     with handle.env.begin() as txn:
         _, meta = unpack_meta(txn.get(META_KEY, b""))
     if meta is None:
-        raise StoreCorruptError(f"{path} has no meta row: restore it, or delete the partition's directory")
+        raise StoreCorruptError(f"{path} has no meta row; {what_to_do(path)}")
     return meta
 
 

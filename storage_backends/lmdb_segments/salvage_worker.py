@@ -11,7 +11,7 @@ import lmdb
 
 from storage_backends.interface import LogPolicy
 from storage_backends.lmdb_segments.layout import META_KEY, SegmentMeta, unpack_meta
-from storage_backends.lmdb_segments.segment import Handle, WriteTxn, create_env, env_settings, open_sealed_env
+from storage_backends.lmdb_segments.segment import Handle, WriteTxn, create_env, env_settings, open_doubtful_env
 from storage_backends.lmdb_segments.tables import append_writes
 from storage_backends.options import StoreOptions
 from wire.log_values import EpochStart, LogWrite, StoredBatch
@@ -27,7 +27,7 @@ def copy_valid(source: Path, draft: Path, base_offset: int, stop_offset: int) ->
     meta = SegmentMeta(base_offset, -1, base_offset)
     target = create_env(draft, settings, lambda txn, _: _put_meta(txn, meta))
     try:
-        handle = open_sealed_env(source)
+        handle = open_doubtful_env(source)
     except lmdb.Error as error:
         sys.stderr.write(f"nothing can be read: {error}\n")
         return

@@ -18,6 +18,8 @@ import lmdb
 from lmdb import _Database  # pyright: ignore[reportPrivateUsage]
 
 from storage_backends.interface import LogPolicy
+from storage_backends.lmdb_segments.footprint import Footprint
+from storage_backends.lmdb_segments.inspection import check_file
 from storage_backends.lmdb_segments.layout import LOG_DB, NEW_SUFFIX
 from storage_backends.options import StoreOptions
 
@@ -111,15 +113,22 @@ def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:
 
 
 def open_env(path: Path, settings: EnvSettings) -> Handle:
-    """Open an existing segment for writing. Raises lmdb.Error, OSError."""
+    """Open an existing segment for writing. Raises StoreCorruptError, lmdb.Error, OSError."""
+    check_file(path)
     room = _whole_pages(path.stat().st_size * 2)
     env = _open_env(path, settings._replace(map_bytes=max(settings.map_bytes, room)))
     return _with_log(env)
 
 
 def open_sealed_env(path: Path) -> Handle:
-    """Open a segment that nobody writes to, as any process may. Raises lmdb.Error, OSError."""
-    path.stat()  # a missing file is an OSError, and is not made
+    """Open a segment that nobody writes to, as any process may. Raises StoreCorruptError, lmdb.Error, OSError."""
+    check_file(path)  # a missing file is an OSError, and is not made
+    return open_doubtful_env(path)
+
+
+def open_doubtful_env(path: Path) -> Handle:
+    """Do the same without a look at the file before, which may end the process. Raises lmdb.Error, OSError."""
+    path.stat()
     with _registry_lock:
         env = lmdb.open(
             str(path),
@@ -156,7 +165,7 @@ def draft_path(path: Path) -> Path:
 class Segment:
     """A segment of an open log. All methods may be called from any thread."""
 
-    __slots__ = ("_handle", "_lock", "_retired", "_users", "base_offset", "path")
+    __slots__ = ("_footprint", "_handle", "_lock", "_retired", "_users", "base_offset", "path")
 
     def __init__(self, path: Path, base_offset: int, handle: Handle | None = None) -> None:
         self.path = path
@@ -165,6 +174,7 @@ class Segment:
         self._users = 0
         self._retired = False
         self._lock = Lock()
+        self._footprint: Footprint | None = None
 
     @property
     def users(self) -> int:
@@ -174,13 +184,14 @@ class Segment:
     def pin(self) -> Handle:
         """Return the environment, opened read-only if it was closed, and keep it open until `unpin`.
 
-        Raises lmdb.Error and OSError when it cannot be opened.
+        Raises StoreCorruptError, lmdb.Error and OSError when it cannot be opened.
         """
         with self._lock:
             if self._handle is None:
                 if self._retired:  # what stands at the path by now is another segment, or none
                     raise FileNotFoundError(errno.ENOENT, "the segment was deleted or replaced", str(self.path))
                 self._handle = open_sealed_env(self.path)
+                self.watch()
             self._users += 1
             return self._handle
 
@@ -191,6 +202,25 @@ class Segment:
             assert self._users >= 0
             if self._retired:
                 self._close_idle()
+
+    def watch(self) -> None:
+        """Notice from now on when the file at `path`, which must be this segment's, is changed."""
+        self._footprint = Footprint(self.path)
+
+    def check(self) -> None:
+        """Raise StoreCorruptError when another program has changed the file: LMDB must not be asked then."""
+        if self._footprint is not None and not self._retired:
+            self._footprint.check()
+
+    def begin_write(self) -> None:
+        """The file is about to be changed by its writer."""
+        if self._footprint is not None:
+            self._footprint.begin_write()
+
+    def end_write(self) -> None:
+        """End a `begin_write`, whether the write failed or not."""
+        if self._footprint is not None:
+            self._footprint.end_write()
 
     def close_if_idle(self) -> bool:
         """Close the environment unless someone uses it; return whether it is closed."""

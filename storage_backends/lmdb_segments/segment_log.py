@@ -12,7 +12,8 @@ import logging
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,9 +123,13 @@ class SegmentLog:
         self._drop_dead()
 
     def _append(self, writes: Sequence[LogWrite]) -> None:
-        handle = self._handle
-        with handle.env.begin(write=True) as txn:
-            meta = append_writes(txn, handle.log, self.state.meta, writes, self._context.options)
+        handle, active = self._handle, self._active
+        active.begin_write()
+        try:
+            with handle.env.begin(write=True) as txn:
+                meta = append_writes(txn, handle.log, self.state.meta, writes, self._context.options)
+        finally:
+            active.end_write()
         self._publish(meta)
 
     def start_segment(self, base_offset: int, *, synced: bool, restart: bool = False, need_bytes: int = 0) -> None:
@@ -140,10 +145,12 @@ class SegmentLog:
         meta = SegmentMeta(base_offset, base_offset if restart else meta.log_start_offset, base_offset)
         settings = env_settings(self.policy, self._context.options, synced=synced, need_bytes=need_bytes)
         handle = self._place(base_offset, settings, meta, kept)
-        self._switch(Segment(self._path(base_offset), base_offset, handle), handle, meta, sealed)
+        active = Segment(self._path(base_offset), base_offset, handle)
+        active.watch()
+        self._switch(active, handle, meta, sealed)
         self.synced = synced
         if not old_synced and not (old.base_offset == base_offset and not synced):
-            self._marker(old.base_offset).unlink()
+            self._marker(old.base_offset).unlink(missing_ok=True)
 
     def _sealed_by(self, base_offset: int) -> tuple[SegmentInfo, ...]:
         meta = self.state.meta
@@ -217,7 +224,7 @@ class SegmentLog:
         try:
             draft.path.replace(decided)
             sync_directory(self._directory)
-            with self._handle.env.begin(write=True) as txn:
+            with self.writing(), self._handle.env.begin(write=True) as txn:
                 adopt_cleaned(txn, info, draft.aborted)
         except BaseException:
             segment.retire()
@@ -239,10 +246,25 @@ class SegmentLog:
             for each in old:
                 self._let_go(each)
             cleaned_path(self._directory, info.base_offset).replace(segment.path)
+            segment.watch()
             sync_directory(self._directory)
         finally:
             segment.unpin()
         self._context.sealed_cache.touch(segment)
+
+    def check(self) -> None:
+        """Raise StoreCorruptError when another program has changed the active segment's file."""
+        self._active.check()
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Tell that what changes in the active segment's file meanwhile is our own doing."""
+        active = self._active
+        active.begin_write()
+        try:
+            yield
+        finally:
+            active.end_write()
 
     def rows(self) -> LogRows:
         """Read the active segment's rows."""
@@ -264,7 +286,7 @@ class SegmentLog:
     def _truncate_active(self, end_offset: int) -> None:
         meta = self.state.meta
         rows = alive(self.rows(), meta.log_start_offset)
-        with self._handle.env.begin(write=True) as txn:
+        with self.writing(), self._handle.env.begin(write=True) as txn:
             meta = truncate_segment((txn, self._handle.log), meta, rows, end_offset, meta.log_start_offset)
         if not self.synced:
             self._sync()
@@ -314,7 +336,7 @@ class SegmentLog:
         try:
             if self._is_pinned and not self.synced:
                 self._sync()
-                self._marker(self._active.base_offset).unlink()
+                self._marker(self._active.base_offset).unlink(missing_ok=True)
         finally:
             if self._is_pinned:
                 self._active.unpin()

@@ -139,6 +139,7 @@ class LmdbStore:
         finally:
             self._list_again()
         active = Segment(directory / segment_name(0), 0, handle)
+        active.watch()
         active.pin()
         return OpenedLog(active, policy.durable, meta, ())
 

@@ -1,0 +1,35 @@
+"""What a user can do about a damaged file of a store: it depends on whose file it is."""
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+
+_LOST: Final = {
+    "__consumer_offsets": "the groups kept in it lose their committed offsets",
+    "__transaction_state": "the transactional ids kept in it are forgotten, and a transaction of theirs that is open "
+    "has to be ended with `odradek transactions abort`",
+}
+_LOST_RECORDS: Final = "its records are lost, and consumers go on as their auto.offset.reset says"
+
+
+def what_to_do(path: Path) -> str:
+    """Return the advice for a damaged `path`: a partition's directory, or a file in one."""
+    directory = path if path.suffix != ".lmdb" and "-" in path.name else path.parent
+    topic = directory.name.rpartition(".")[0].rpartition("-")[0]
+    if topic == METADATA_TOPIC:
+        return recover_advice(directory.parent)
+    lost = _LOST.get(topic, _LOST_RECORDS)
+    return (
+        f"restore it from a backup; or stop the broker and move the directory {directory} out of the data directory: "
+        f"the partition then begins empty at offset 0, {lost}"
+    )
+
+
+def recover_advice(root: Path) -> str:
+    """Return what helps against a damaged or missing metadata log of the store in `root`."""
+    return (
+        f"restore it from a backup; or stop the broker and run `odradek recover --data {shlex.quote(str(root))}`, "
+        "which makes the metadata log again from the partitions' directories"
+    )
