@@ -114,6 +114,14 @@ class FaultyPartition:
         """See `PartitionStore.commit`. Raises StoreCrashedError when the crash comes during its delay."""
         self._write(lambda: self._inner.commit(writes, sync=sync))
 
+    def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
+        """See `PartitionStore.commit_at_once`: never where calls are slow."""
+        self._store.check_alive()
+        if self._plan.mix.slow:
+            return False
+        self._plan.before_write(f"writing {self.key}")
+        return self._inner.commit_at_once(writes)
+
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
         """See `PartitionStore.read`."""
         return self._read(lambda: self._inner.read(start_offset, end_offset, max_bytes))

@@ -1,9 +1,12 @@
 """What a storage backend promises. One conformance suite (`storage_backends/testing`) holds every backend to it.
 
-A `Store` keeps the logs of many partitions of one broker. Calls block; the gateway runs them where blocking is allowed
-(`Environment.run_blocking`). Unless a method says otherwise, different partitions may be used from different threads at
-once; one partition has one writer at a time (`load`, `commit`, `truncate`, `replace`, `configure`, `close`) and any
-number of readers beside it, each of which sees whole commits only, and each commit as soon as `commit` returns.
+A `Store` keeps the logs of many partitions of one broker. Calls may wait for a disk, and the gateway makes them in
+worker threads (`Environment.run_blocking`). These never wait, and may be called from the event loop:
+`PartitionStore.key`, `commit_at_once`, `is_hot`, `read` of what is hot, `configure`, `segments`, `ReadLease.release`.
+
+Unless a method says otherwise, different partitions may be used from different threads at once; one partition has one
+writer at a time (`load`, `commit`, `commit_at_once`, `truncate`, `replace`, `configure`, `close`) and any number of
+readers beside it, each of which sees whole commits only, and each commit as soon as `commit` returns.
 
 The interface speaks of batches, offsets, epochs and producer state. Foreign exceptions (lmdb's, sqlalchemy's, OSError)
 are mapped to `StoreError` at the backend's edge and never leave it.
@@ -153,6 +156,14 @@ class PartitionStore(Protocol):
         set; then one call spans two transactions and segments, and the first is durable before the second is visible.
         A write is never split: it may be larger than `segment_bytes`, and is then a segment by itself.
         Raises StoreFullError or StoreError; then nothing of `writes` (but for a roll between them, a prefix) is kept.
+        """
+        ...
+
+    def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
+        """Do what `commit` does without `sync`, if that waits for no disk; else change nothing and return False.
+
+        False where the log would roll, sync, or make, rename or remove a file; a backend without a disk never says so.
+        Raises what `commit` raises.
         """
         ...
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 INLINE_COMMIT_MAX_BYTES = 64 * 1024
-"""Up to this much, a commit without a disk sync is cheaper done at once than handed to a thread."""
+"""Up to this much, a commit that waits for no disk is cheaper done at once than handed to a thread."""
 
 
 class Backlog:
@@ -200,19 +200,28 @@ class CommitQueue:
         while self._pending:
             group = self._pending.popleft()
             self._inflight = group.ticket
-            if self.synced or group.errand is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
+            if not self._settled_at_once(group):
                 call = group.errand or partial(self._store.commit, group.writes, sync=self.synced)
                 self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
                 return
-            self._settle(group, outcome.capture(self._store.commit, group.writes, sync=False))
         self._busy = False
         self._idle.unpark_all()
 
-    def _finished(self, group: _Group, result: outcome.Outcome[None]) -> None:
+    def _settled_at_once(self, group: _Group) -> bool:
+        """Whether the group is committed, or has failed, here and now; False for one that belongs into a thread."""
+        if self.synced or group.errand is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
+            return False
+        result = outcome.capture(self._store.commit_at_once, group.writes)
+        if isinstance(result, outcome.Value) and not result.value:
+            return False  # the store would have to wait for the disk: it rolls, say
+        self._settle(group, result)
+        return True
+
+    def _finished(self, group: _Group, result: outcome.Outcome[object]) -> None:
         self._settle(group, result)
         self._begin()
 
-    def _settle(self, group: _Group, result: outcome.Outcome[None]) -> None:
+    def _settle(self, group: _Group, result: outcome.Outcome[object]) -> None:
         try:
             result.unwrap()
         except StoreError as error:

@@ -33,7 +33,7 @@ from storage_backends.lmdb_segments.recovery import OpenedLog, read_segment
 from storage_backends.lmdb_segments.segment import LogDb, Segment
 from storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
 from storage_backends.lmdb_segments.tables import snapshot
-from storage_backends.planning import NO_TIMESTAMP, SegmentFill, plan_runs
+from storage_backends.planning import NO_TIMESTAMP, Run, SegmentFill, plan_runs
 from wire.log_values import LogSnapshot, LogWrite, PartitionKey
 
 
@@ -84,13 +84,8 @@ class LmdbPartition:
 
     def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
         """See `PartitionStore.commit`."""
-        self._check_usable()
-        log = self._log
-        meta, policy = log.state.meta, log.policy
-        fill = SegmentFill(meta.size_bytes, meta.first_timestamp_ms)
-        runs = plan_runs(writes, meta.log_end_offset, fill, policy)
-        size_bytes = sum([len(batch.data) for write in writes for batch in write.batches])
-        synced = sync or policy.durable
+        log, runs, size_bytes = self._plan(writes)
+        first_offset, synced = log.state.meta.log_end_offset, sync or log.policy.durable
         try:
             log.check()
             if log.synced is not synced:
@@ -102,7 +97,30 @@ class LmdbPartition:
                 failure = mapped_commit(error, log.state.segments[-1].path, size_bytes)
             raise failure from error
         if size_bytes:
-            self._hot.add(meta.log_end_offset, size_bytes)
+            self._hot.add(first_offset, size_bytes)
+
+    def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
+        """See `PartitionStore.commit_at_once`: pages of the active segment, left to the system's cache."""
+        log, runs, size_bytes = self._plan(writes)
+        if log.synced or log.policy.durable or len(runs) > 1 or log.drops_segments(writes):
+            return False
+        first_offset = log.state.meta.log_end_offset
+        try:
+            done = log.append_in_place(runs[0].writes)
+        except ForeignError as error:
+            raise mapped_commit(error, log.state.segments[-1].path, size_bytes) from error
+        if done and size_bytes:
+            self._hot.add(first_offset, size_bytes)
+        return done
+
+    def _plan(self, writes: Sequence[LogWrite]) -> tuple[SegmentLog, list[Run], int]:
+        """The log, how the writes are divided between its segments, and the bytes of their batches."""
+        self._check_usable()
+        log = self._log
+        meta = log.state.meta
+        fill = SegmentFill(meta.size_bytes, meta.first_timestamp_ms)
+        runs = plan_runs(writes, meta.log_end_offset, fill, log.policy)
+        return log, runs, sum([len(batch.data) for write in writes for batch in write.batches])
 
     def _change_mode(self, *, synced: bool) -> None:
         """Go on in a segment that is written with, or without, syncs: an LMDB environment cannot change that.

@@ -122,6 +122,21 @@ class SegmentLog:
             self._append(run.writes)
         self._drop_dead()
 
+    def append_in_place(self, writes: Sequence[LogWrite]) -> bool:
+        """Commit writes to the active segment; False, and nothing has changed, where it has no room for them."""
+        if writes:
+            try:
+                self._append(writes)
+            except lmdb.MapFullError:
+                return False
+        return True
+
+    def drops_segments(self, writes: Sequence[LogWrite]) -> bool:
+        """Whether whole segments lie below a log start that one of `writes` sets."""
+        sealed = self.state.sealed
+        starts = [write.log_start_offset for write in writes if write.log_start_offset is not None]
+        return bool(sealed) and sealed[0].end_offset <= max(starts, default=self.state.meta.log_start_offset)
+
     def _append(self, writes: Sequence[LogWrite]) -> None:
         handle, active = self._handle, self._active
         active.begin_write()

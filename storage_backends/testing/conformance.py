@@ -14,6 +14,7 @@ from storage_backends.interface import (
     StoreLockedError,
 )
 from storage_backends.testing.access import base_offsets, fill, joined, read_all, replace_run
+from storage_backends.testing.at_once import CommittingAtOnce
 from storage_backends.testing.batches import make_batch
 from storage_backends.testing.concurrency import check_partitions_in_parallel, check_readers_beside_writer
 from storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, SIBLING
@@ -583,7 +584,9 @@ class _Keeping(_Fixtures):
         assert log.size_bytes() >= 400_000
 
 
-class StoreConformance(_Writing, _Reading, _Searching, _Rolling, _Deleting, _Truncating, _Replacing, _Keeping):
+class StoreConformance(
+    _Writing, CommittingAtOnce, _Reading, _Searching, _Rolling, _Deleting, _Truncating, _Replacing, _Keeping
+):
     """All of it. Subclass it beside a fixture `store_factory`."""
 
     def test_against_the_model(self, store_factory: StoreFactory) -> None:

@@ -16,6 +16,7 @@ from random import Random
 from typing import Self
 
 import trio
+from off_the_loop import OffTheLoopStore
 
 from gateway.broker import Broker, open_broker
 from gateway.config import load_config
@@ -38,7 +39,10 @@ class _Plan(FaultPlan):
 
 
 class FaultyEnvironment(ProductionEnvironment):
-    """The real machine, but for its store: `faults` says what fails, `gate` holds up whatever `faults.slow` hits."""
+    """The real machine, but for its store: `faults` says what fails, `gate` holds up whatever `faults.slow` hits.
+
+    A call to the store that may wait for a disk fails when it comes from the Trio thread.
+    """
 
     def __init__(self) -> None:
         super().__init__(threads=8)
@@ -48,7 +52,7 @@ class FaultyEnvironment(ProductionEnvironment):
         self._plan = _Plan(Random(1), self.faults, self._delay)
 
     def open_store(self, url: str) -> Store:
-        return FaultyStore(open_store(url), self._plan)
+        return OffTheLoopStore(FaultyStore(open_store(url), self._plan))
 
     def _delay(self, seconds: float) -> None:
         self.waiting.release()

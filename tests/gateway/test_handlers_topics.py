@@ -283,14 +283,20 @@ def test_a_producer_id_is_never_given_twice(tmp_path, broker_log, storage):
 
 def test_a_log_syncs_from_the_moment_that_flush_messages_says_so(broker_log, monkeypatch):
     synced = []
-    really = FaultyPartition.commit
+    really, at_once = FaultyPartition.commit, FaultyPartition.commit_at_once
 
     def commit(self, writes, *, sync):
         if self.key.topic == "t":
             synced.append(sync)
         really(self, writes, sync=sync)
 
+    def commit_at_once(self, writes):
+        if self.key.topic == "t":
+            synced.append(False)
+        return at_once(self, writes)
+
     monkeypatch.setattr(FaultyPartition, "commit", commit)
+    monkeypatch.setattr(FaultyPartition, "commit_at_once", commit_at_once)
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         client.create_topic("t", flush_messages="1000", retention_ms="-1")
         client.produce("t", batch_of(b"opens the log"))

@@ -2,8 +2,11 @@
 
 import logging
 import os
+import subprocess
+import sys
 
 import pytest
+from faults import Faults
 
 from storage_backends.interface import LogPolicy
 from storage_backends.lmdb_segments.layout import partition_dir_name, segment_name
@@ -185,3 +188,51 @@ class TestCleaned:
         assert [each.base_offset for each in log.segments()] == [0, 3, 4, 5]
         assert not list(directory(root).glob("*.cleaned"))
         store.close()
+
+
+_AT_ONCE = """
+import sys
+from storage_backends.interface import LogPolicy
+from storage_backends.opener import open_store
+from storage_backends.testing.batches import make_batch
+from storage_backends.testing.keys import KEY
+from wire.log_values import LogWrite
+log = open_store(f"lmdb://{sys.argv[1]}/store").open(KEY, LogPolicy(segment_bytes=10_000, durable=False))
+print("open", flush=True)
+for line in sys.stdin:
+    end = log.load().log_end_offset
+    batches = [] if line.startswith("delete") else [make_batch(end, payload=b"p" * 3000)]
+    write = LogWrite(batches, log_start_offset=end - 1 if line.startswith("delete") else None)
+    done = log.commit_at_once([write])
+    print("at once" if done else "would wait", flush=True)
+    sys.stdin.readline()
+    if not done:
+        log.commit([write], sync=False)
+    print("done", flush=True)
+"""
+
+
+def test_a_commit_at_once_only_writes_and_all_else_is_left_to_a_commit(tmp_path):
+    """Seen below LMDB: it neither syncs nor opens, renames or removes a file, whether it does anything or not."""
+    faults = Faults(tmp_path)
+    command = [sys.executable, "-c", _AT_ONCE, str(tmp_path)]
+    environment = {**os.environ, **faults.environment}
+    answers, waited = [], set()
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True, env=environment) as worker:
+
+        def ask(what):
+            faults.count(f"{tmp_path}/store")
+            worker.stdin.write(what + "\n")
+            worker.stdin.flush()
+            return worker.stdout.readline().strip()
+
+        assert worker.stdout.readline() == "open\n"
+        for what in ["produce"] * 8 + ["delete", "produce"]:
+            answers.append(ask(what))
+            assert set(faults.trace()) <= {"write", "pwrite", "writev", "pwritev"}
+            assert ask("go on") == "done"
+            if answers[-1] == "would wait":
+                waited.update(faults.trace())
+        worker.stdin.close()
+    assert "".join("-" if answer == "at once" else "W" for answer in answers) == "---W--W-W-"
+    assert {"fdatasync", "rename"} <= waited, "what was left to a commit does wait for the disk"

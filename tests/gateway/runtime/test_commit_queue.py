@@ -26,11 +26,18 @@ class GatedStore:
         self.key = KEY
         self.commits: list[list[LogWrite]] = []
         self.failure: StoreError | None = None
+        self.waits = False
 
     def commit(self, writes: list[LogWrite], *, sync: bool) -> None:
         if self.failure is not None:
             raise self.failure
         self.commits.append(list(writes))
+
+    def commit_at_once(self, writes: list[LogWrite]) -> bool:
+        if self.waits:
+            return False
+        self.commit(writes, sync=False)
+        return True
 
 
 class GatedEnvironment(ProductionEnvironment):
@@ -149,6 +156,21 @@ async def test_small_commits_without_sync_are_done_inline(nursery: trio.Nursery)
     assert not big.settled, "a big one goes to a thread"
     bench.env.permits.release()
     await big.wait()
+
+
+async def test_a_small_commit_that_would_wait_for_the_disk_goes_to_a_thread(nursery: trio.Nursery) -> None:
+    bench = Bench(nursery, sync=False)
+    bench.store.waits = True
+    rolls = bench.queue.submit(write(0), 1)
+    await wait_all_tasks_blocked()
+    assert not rolls.settled
+    bench.store.waits = False
+    behind = bench.queue.submit(write(1), 2)
+    await wait_all_tasks_blocked()
+    assert not behind.settled, "it must not overtake the one in the thread"
+    bench.env.permits.release()
+    await behind.wait()
+    assert bench.durable == [1, 2]
 
 
 async def test_a_cancelled_waiter_leaves_the_commit_under_way(nursery: trio.Nursery) -> None:

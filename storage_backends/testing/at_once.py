@@ -1,0 +1,51 @@
+"""The part of the suite on `PartitionStore.commit_at_once`. The fixtures are those of `conformance`."""
+
+import pytest
+
+from storage_backends.interface import LogPolicy, PartitionStore, Store
+from storage_backends.testing.access import read_all
+from storage_backends.testing.batches import make_batch
+from storage_backends.testing.keys import KEY, SIBLING
+from wire.log_values import LogSnapshot, LogWrite
+
+
+class CommittingAtOnce:
+    """A commit that waits for no disk is a whole commit, or none at all."""
+
+    def test_it_is_a_commit_like_any_other_or_changes_nothing(self, store: Store) -> None:
+        """Two logs that get the same writes, one at once where it can, stay equal."""
+        policy = LogPolicy(segment_bytes=150, durable=False)
+        tried, plain = store.open(KEY, policy), store.open(SIBLING, policy)
+        for number in range(12):
+            write = LogWrite([make_batch(number)], producers={number % 3: b"%d" % number})
+            before = tried.load(), tried.segments(), read_all(tried, 0)
+            if not tried.commit_at_once([write]):
+                assert (tried.load(), tried.segments(), read_all(tried, 0)) == before
+                tried.commit([write], sync=False)
+            plain.commit([write], sync=False)
+            assert tried.load() == plain.load()
+            assert tried.segments() == plain.segments()
+            assert read_all(tried, 0) == read_all(plain, 0)
+
+    def test_a_log_start_that_it_moves_is_moved_whole_or_not_at_all(self, store: Store) -> None:
+        """Segments below a new log start go in a commit that may wait."""
+        log = store.open(KEY, LogPolicy(segment_bytes=100, durable=False))
+        log.commit([LogWrite([make_batch(number)]) for number in range(6)], sync=False)
+        for start in (3, 6):
+            write = LogWrite(log_start_offset=start)
+            before = log.load(), log.segments()
+            if not log.commit_at_once([write]):
+                assert (log.load(), log.segments()) == before
+                log.commit([write], sync=False)
+            assert log.load().log_start_offset == start
+
+    def test_a_gap_is_refused_as_by_a_commit(self, log: PartitionStore) -> None:
+        """Our own bug, and nothing is written."""
+        with pytest.raises(ValueError, match="does not continue"):
+            log.commit_at_once([LogWrite([make_batch(3)])])
+
+    def test_a_durable_log_is_not_committed_at_once_where_that_would_wait(self, store: Store) -> None:
+        """A backend that has to sync such a log says so."""
+        log = store.open(KEY, LogPolicy(durable=True))
+        if not log.commit_at_once([LogWrite([make_batch(0)])]):
+            assert log.load() == LogSnapshot()
