@@ -49,7 +49,7 @@ class _Fixtures:
         return store.open(KEY, POLICY)
 
 
-class _Writing(_Fixtures):
+class _Writing(CommittingAtOnce, _Fixtures):
     def test_a_new_log_is_empty(self, log: PartitionStore) -> None:
         assert log.load() == LogSnapshot()
         assert read_all(log, 0) == b""
