@@ -24,6 +24,7 @@ from gateway.environment import Environment, ProductionEnvironment
 from gateway.errors import StartError, first_error
 from gateway.loop_watch import LoopRecord
 from gateway.network import Listener
+from gateway.notify import READY, STOPPING, notify
 from gateway.runtime.cleaner import LogCleaner
 from gateway.runtime.commit import Backlog
 from gateway.runtime.groups import GroupCoordinator
@@ -271,7 +272,8 @@ class Running:
 def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, signals: bool = True) -> None:
     """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT.
 
-    `on_ready` is called once it answers. Raises what `open_broker` raises.
+    `on_ready` is called once it answers. With `signals` the process is the broker's: its limits are raised, and a
+    service manager is told when it serves and when it stops (`gateway.notify`). Raises what `open_broker` raises.
     """
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -296,7 +298,10 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
         if signals:
             await nursery.start(_stop_on_signal, broker)
             nursery.start_soon(_collect_garbage)
-        on_ready(Running(broker))
+        running = Running(broker)
+        on_ready(running)
+        if signals:
+            notify(READY, f"serving clients at {running.bootstrap}")
         await broker.serve()
         nursery.cancel_scope.cancel()
 
@@ -316,6 +321,7 @@ async def _stop_on_signal(broker: Broker, task_status: trio.TaskStatus[None]) ->
         task_status.started()
         async for number in received:
             log.info("stopping signal=%s", signal.Signals(number).name)
+            notify(STOPPING, "answering the requests under way")
             broker.stop()
             break
         async for number in received:

@@ -1,0 +1,28 @@
+"""Tells a service manager how far the broker is: systemd's sd_notify(3), one datagram for each state."""
+
+import logging
+import os
+import socket
+from typing import Final
+
+log = logging.getLogger(__name__)
+
+VARIABLE: Final = "NOTIFY_SOCKET"
+READY: Final = "READY=1"
+STOPPING: Final = "STOPPING=1"
+
+
+def notify(state: str, status: str) -> None:
+    """Send `state`, and `status` for `systemctl status`, to the socket that NOTIFY_SOCKET names; nothing without one.
+
+    Never blocks and never raises: a broker that cannot tell its manager serves all the same, and the log says so.
+    """
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path  # an abstract address
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as channel:
+            channel.sendto(f"{state}\nSTATUS={status}".encode(), address)
+    except OSError as error:
+        log.warning("cannot notify the service manager state=%s socket=%s (%s) cause=%s", state, path, VARIABLE, error)
