@@ -22,6 +22,14 @@ ODRADEK_DEFINITIONS: Final = (
         doc="Where logs are kept, as a URL: lmdb:///var/lib/odradek, memory://; without it, the first of log.dirs.",
     ),
     Definition(
+        "odradek.cluster.id",
+        STRING,
+        None,
+        NonEmpty(),
+        mode=READ_ONLY,
+        doc="The id that a new cluster takes, else a random one; a broker whose data have another id does not start.",
+    ),
+    Definition(
         "odradek.commit.threads",
         INT,
         "16",

@@ -99,6 +99,7 @@ class Address(click.ParamType[tuple[str, int]]):
     show_default=True,
     help="What to log on stderr.",
 )
+@click.option("--ready-message", hidden=True, help="A second line for what waits for another broker's words.")
 def serve(
     *,
     listen: tuple[str, int] | None,
@@ -108,6 +109,7 @@ def serve(
     file: Path | None,
     settings: Sequence[tuple[str, str]],
     log_level: str,
+    ready_message: str | None,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Prints one line once it is ready."""
     if data is not None and storage is not None:
@@ -116,7 +118,7 @@ def serve(
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # if a signal such as SIGBUS ends the process, the log says where
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
-    _run(load(file, overrides))
+    _run(load(file, overrides), ready_message)
 
 
 def _log_to_stderr(level: str) -> None:
@@ -155,7 +157,7 @@ def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
         raise CliError(str(error)) from error
 
 
-def _run(config: "BrokerConfig") -> None:
+def _run(config: "BrokerConfig", ready_message: str | None) -> None:
     with collector_paused():
         from gateway.broker import run_broker
         from gateway.errors import StartError
@@ -168,6 +170,8 @@ def _run(config: "BrokerConfig") -> None:
         nonlocal ready
         ready = True
         click.echo(_ready_line(config, running))
+        if ready_message is not None:
+            click.echo(ready_message)
 
     try:
         run_broker(config, on_ready)

@@ -47,6 +47,7 @@ Operation = Callable[[MetadataShard, Token, int], Outcome]
 METADATA_KEY: Final = PartitionKey("__cluster_metadata", UUID(int=1), 0)
 """Kafka's name and id of the metadata log."""
 METADATA_LEADER_EPOCH: Final = 1
+CLUSTER_ID: Final = "odradek.cluster.id"
 METADATA_LOG_CONFIG: Final = LogConfig(max_message_bytes=64 * 1024 * 1024)
 
 
@@ -112,10 +113,10 @@ class MetadataService:
             listeners=[ListenerImage(name, host, port) for name, (host, port) in listeners.items()],
             rack=rack,
         )
-        cluster_id = self._image.cluster_id or _text_of(self._env.uuid())
+        cluster_id = self._config.static.get(CLUSTER_ID) or self._image.cluster_id or _text_of(self._env.uuid())
         reply = await self._runtime.call(partial(_register, registration=registration, cluster_id=cluster_id))
         if isinstance(reply, RefusedError):
-            raise StartError(str(reply)) from reply
+            raise StartError(f"{reply} ({CLUSTER_ID}; CLUSTER_ID in a container)") from reply
         assert isinstance(reply, Registered)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:

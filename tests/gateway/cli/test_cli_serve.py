@@ -23,6 +23,9 @@ READY = re.compile(
 )
 
 
+IN_MEMORY = ("--listen", "127.0.0.1:0", "--storage", "memory://")
+
+
 def environment(**more: str) -> dict[str, str]:
     clean = {name: text for name, text in os.environ.items() if not name.startswith(("ODRADEK_", "KAFKA_"))}
     return {**clean, **more}
@@ -213,3 +216,33 @@ def test_a_signal_that_ends_the_process_leaves_its_stacks_in_the_log(tmp_path):
     assert process.returncode == -signal.SIGBUS
     assert "Fatal Python error: Bus error" in stderr
     assert "most recent call first" in stderr
+
+
+def test_a_second_ready_line_can_be_asked_for(tmp_path):
+    with serving(*IN_MEMORY, "--ready-message", "[KafkaServer id=1] started", folder=tmp_path) as (process, _):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "[KafkaServer id=1] started\n"
+
+
+def test_a_new_cluster_takes_the_id_that_is_set_and_no_other_afterwards(tmp_path):
+    wanted, other = "4L6g3nShT-eMCtK--X86sw", "MkU3OEVBNTcwNTJENDM2Qk"
+    arguments = ("--listen", "127.0.0.1:0", "--data", "data")
+    with serving(*arguments, "--set", f"odradek.cluster.id={wanted}", folder=tmp_path) as (process, ready):
+        assert cluster_id(ready["address"]) == wanted
+        process.terminate()
+        assert process.wait(60) == 0
+    assert refused(*arguments, "--set", f"odradek.cluster.id={other}", folder=tmp_path).startswith(
+        f"odradek: This storage belongs to cluster {wanted}, not to {other}. (odradek.cluster.id"
+    )
+    with serving(*arguments, folder=tmp_path) as (_, ready):
+        assert cluster_id(ready["address"]) == wanted
+
+
+def cluster_id(address: str) -> str:
+    from kafka import KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=address)
+    try:
+        return admin.describe_cluster()["cluster_id"]
+    finally:
+        admin.close()
