@@ -11,6 +11,7 @@ if ! command -v dockerd >/dev/null 2>&1; then
   [ "$(id -u)" = 0 ] || { say "no container engine answers and we are not root"; exit 1; }
   say "installing docker.io"
   apt_install docker.io iptables || { say "docker.io could not be installed"; exit 1; }
+  apt_install docker-compose || say "docker-compose could not be installed: docker/compose.yaml will not be tested"
   answers && exit 0
 fi
 [ "$(id -u)" = 0 ] || { say "dockerd does not run and we are not root: start it, or set DOCKER_HOST"; exit 1; }

@@ -1,0 +1,24 @@
+#!/bin/sh
+# install_packages.sh SOURCE TARGET [options of `uv pip install`]: puts Odradek and its locked dependencies into TARGET.
+# When SOURCE/packages is there (docker/odradek/build.sh filled it), it is taken and no network is needed. UV names the
+# uv to use; without one, uv is installed with pip.
+set -eu
+source="$1" target="$2"
+shift 2
+
+if [ -d "$source/packages" ]; then
+  cp -r "$source/packages" "$target"
+  exit 0
+fi
+if [ -z "${UV:-}" ]; then
+  python3 -m pip install --quiet --root-user-action=ignore uv
+  UV="python3 -m uv"
+fi
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+cd "$source"
+$UV export --quiet --locked --no-dev --no-emit-project --output-file "$work/locked.txt"
+$UV pip install --quiet --link-mode=copy --target "$target" --only-binary :all: --require-hashes -r "$work/locked.txt" "$@"
+$UV build --quiet --wheel --out-dir "$work"
+$UV pip install --quiet --link-mode=copy --target "$target" --no-deps "$work"/*.whl "$@"
+rm -rf "$target/bin" # scripts that name the Python of the machine they were made on
