@@ -28,7 +28,7 @@ from gateway.notify import READY, STOPPING, notify
 from gateway.runtime.cleaner import LogCleaner
 from gateway.runtime.commit import Backlog
 from gateway.runtime.groups import GroupCoordinator
-from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_LOG_CONFIG, MetadataService
+from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
 from gateway.runtime.producer_ids import ProducerIds
 from gateway.runtime.replica import Shared
 from gateway.runtime.replicas import Replicas
@@ -62,7 +62,6 @@ OLDEST_AFTER: Final = 100
 COLLECT_EVERY_S: Final = 0.5
 WORTH_COLLECTING: Final = 1_000
 """How many new objects are looked at every half second, and so mostly when nobody waits."""
-EXPIRE_PRODUCERS_EVERY_S: Final = 600
 
 
 class Broker:
@@ -107,7 +106,7 @@ class Broker:
 
     async def _expire_producers_forever(self) -> None:
         while True:
-            await trio.sleep(EXPIRE_PRODUCERS_EVERY_S)
+            await trio.sleep(self.config.producer_id_expiration_check_interval_ms / 1000)
             for replica in self.services.replicas.opened():
                 replica.expire_producers()
 
@@ -173,7 +172,7 @@ async def _join(
     settings = LiveSettings(config)
     shared = Shared(store, env, Ticker(nursery), Backlog(config.commit_max_pending_bytes), config.commit_max_bytes)
     replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
-    metadata_log = replicas.fixed(METADATA_KEY, METADATA_LOG_CONFIG, METADATA_LEADER_EPOCH)
+    metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
     groups = GroupCoordinator(metadata, replicas, env, config.group)
     ids = ProducerIds(metadata)
@@ -186,8 +185,10 @@ async def _join(
         settings.publish(after)
         replicas.publish(after)
         changed = settings.changed_topics(before, after)
+        groups.configure(settings.config.group)
         if changed:
             janitor.wake(changed)
+        if before.configs is not after.configs:
             cleaner.wake()
         deleted = [topic.name for topic in before.topics_by_name.values() if _is_gone(topic, after)]
         if deleted:

@@ -50,6 +50,7 @@ class LogConfig:
     max_compaction_lag_ms: int = NO_LIMIT
     min_cleanable_dirty_ratio: float = 0.5
     flush_messages: int = 1
+    flush_ms: int = NO_LIMIT
     min_insync_replicas: int = 1
     producer_id_expiration_ms: int = 86_400_000
     transaction_verification: bool = False

@@ -50,6 +50,10 @@ class GroupShard:
         """`image` gives the newest published metadata: topics, and settings of groups."""
         self._table = GroupTable(config, image)
 
+    def configure(self, config: GroupConfig) -> None:
+        """Act on these settings from now on."""
+        self._table.config, self._table.consumer.config = config, config.consumer
+
     # What the runtime calls
 
     def replay(self, record: ShardRecord, now_ms: int) -> None:

@@ -39,6 +39,9 @@ class BrokerConfig:
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
+    metadata_log_segment_bytes: int
+    metadata_log_segment_ms: int
     socket_request_max_bytes: int
     commit_threads: int
     commit_max_bytes: int
@@ -87,7 +90,13 @@ class BrokerConfig:
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Self:
         """The same with settings that were changed at run time; what cannot change then stays."""
         layers = BrokerLayers(self.layers.static, dynamic_default, dynamic_broker)
-        return replace(self, layers=layers, max_connections_per_ip_overrides=_per_ip(layers), **_typed(layers))
+        return replace(
+            self,
+            layers=layers,
+            max_connections_per_ip_overrides=_per_ip(layers),
+            group=_group(layers),
+            **_typed(layers),
+        )
 
 
 _SIMPLE: Final = {
@@ -99,6 +108,9 @@ _SIMPLE: Final = {
     "max_incremental_fetch_session_cache_slots": "max.incremental.fetch.session.cache.slots",
     "max_request_partition_size_limit": "max.request.partition.size.limit",
     "producer_id_expiration_ms": "producer.id.expiration.ms",
+    "producer_id_expiration_check_interval_ms": "producer.id.expiration.check.interval.ms",
+    "metadata_log_segment_bytes": "metadata.log.segment.bytes",
+    "metadata_log_segment_ms": "metadata.log.segment.ms",
     "socket_request_max_bytes": "socket.request.max.bytes",
     "commit_threads": "odradek.commit.threads",
     "commit_max_bytes": "odradek.commit.max.bytes",

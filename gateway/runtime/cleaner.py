@@ -40,25 +40,34 @@ class LogCleaner:
         self._janitor = janitor
         self._env = env
         self._config = config
-        self._alarm = Alarm()
+        self._resized = Alarm()
+        self._workers: dict[int, Alarm] = {}
+        """By number; each has an alarm of its own, since an alarm ends one pause."""
         self._busy: set[Replica] = set()
         self._uncleanable: set[Replica] = set()
 
     def wake(self) -> None:
         """Settings have changed: look now."""
-        self._alarm.ring()
+        for alarm in (self._resized, *self._workers.values()):
+            alarm.ring()
 
     async def run(self) -> None:
-        """Clean again and again with `log.cleaner.threads` workers, until cancelled."""
-        if self._config().log_cleaner_enable:
-            async with trio.open_nursery() as nursery:
-                for _ in range(self._config().log_cleaner_threads):
-                    nursery.start_soon(self._work)
+        """Clean again and again with `log.cleaner.threads` workers, however many that is by then, until cancelled."""
+        if not self._config().log_cleaner_enable:
+            return
+        async with trio.open_nursery() as nursery:
+            while True:
+                for number in set(range(self._config().log_cleaner_threads)) - set(self._workers):
+                    self._workers[number] = Alarm()
+                    nursery.start_soon(self._work, number)
+                await self._resized.pause()
 
-    async def _work(self) -> None:
-        while True:
+    async def _work(self, number: int) -> None:
+        """Clean until there shall be no more workers than `number`."""
+        while number < self._config().log_cleaner_threads:
             if not await self.clean_dirtiest():
-                await self._alarm.pause(self._config().log_cleaner_backoff_ms)
+                await self._workers[number].pause(self._config().log_cleaner_backoff_ms)
+        del self._workers[number]
 
     async def clean_dirtiest(self) -> bool:
         """Clean the one log that needs it most; False when none does, or it could not be cleaned."""

@@ -34,7 +34,15 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         env: Environment,
         config: GroupConfig,
     ) -> None:
-        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(config, metadata))
+        self._config = config
+        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(self._config, metadata))
+
+    def configure(self, config: GroupConfig) -> None:
+        """Let all groups act on these settings from now on."""
+        if config != self._config:
+            self._config = config
+            for runtime in self._shards.values():
+                runtime.change(lambda shard: shard.configure(config))
 
     async def call_in_transaction(
         self,

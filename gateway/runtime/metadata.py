@@ -18,6 +18,7 @@ from coordinator.metadata.names import reason_invalid
 from coordinator.metadata.settings import MetadataConfig
 from coordinator.metadata.shard import MetadataShard, ProducerIdBlock
 from coordinator.shard import Outcome, Token
+from gateway.config import BrokerConfig
 from gateway.environment import Environment
 from gateway.errors import StartError
 from gateway.runtime.replica import Replica
@@ -48,7 +49,16 @@ METADATA_KEY: Final = PartitionKey("__cluster_metadata", UUID(int=1), 0)
 """Kafka's name and id of the metadata log."""
 METADATA_LEADER_EPOCH: Final = 1
 CLUSTER_ID: Final = "odradek.cluster.id"
-METADATA_LOG_CONFIG: Final = LogConfig(max_message_bytes=64 * 1024 * 1024)
+METADATA_MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
+
+
+def metadata_log_config(config: BrokerConfig) -> LogConfig:
+    """What the metadata log acts on: it is kept for ever, and rolls as `metadata.log.segment.…` says."""
+    return LogConfig(
+        max_message_bytes=METADATA_MAX_BATCH_BYTES,
+        segment_bytes=config.metadata_log_segment_bytes,
+        segment_ms=config.metadata_log_segment_ms,
+    )
 
 
 def error_of_unavailable(error: CoordinatorError) -> ErrorCode:

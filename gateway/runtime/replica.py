@@ -20,7 +20,7 @@ from gateway.environment import Environment
 from gateway.runtime.commit import Backlog, CommitQueue, Ticket
 from gateway.runtime.ticker import Ticker
 from gateway.runtime.watch import Watchable
-from partitions.config import LogConfig
+from partitions.config import NO_LIMIT, LogConfig
 from partitions.log import PartitionLog
 from partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
@@ -417,4 +417,5 @@ def policy_of(config: LogConfig) -> LogPolicy:
 
 
 def _is_synced(config: LogConfig) -> bool:
-    return config.flush_messages == 1
+    """Whether every commit is synced: anything that bounds what a crash may lose asks for it, and gets more."""
+    return config.flush_messages < NO_LIMIT or config.flush_ms < NO_LIMIT

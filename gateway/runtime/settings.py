@@ -79,6 +79,7 @@ class LiveSettings:
             max_compaction_lag_ms=settings.max_compaction_lag_ms,
             min_cleanable_dirty_ratio=settings.min_cleanable_dirty_ratio,
             flush_messages=settings.flush_messages,
+            flush_ms=settings.flush_ms,
             min_insync_replicas=settings.min_insync_replicas,
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
             transaction_verification=self.config.transaction_partition_verification_enable,

@@ -97,6 +97,10 @@ class ShardRuntime(Generic[S]):
         """When the shard wants to be called next, on its clock."""
         return self._shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
 
+    def change(self, change: Callable[[S], None]) -> None:
+        """Give the shard something that is no record, such as other settings."""
+        change(self._shard)
+
     async def load(self) -> None:
         """Replay the log into a new shard. Raises CoordinatorError when the partition cannot be read."""
         self.state = ShardState.LOADING

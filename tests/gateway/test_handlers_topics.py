@@ -281,6 +281,16 @@ def test_a_producer_id_is_never_given_twice(tmp_path, broker_log, storage):
 # Settings of open logs
 
 
+UNLIMITED = str(2**63 - 1)
+SETTINGS = [
+    ("flush.messages", "1"),
+    ("flush.messages", UNLIMITED),
+    ("flush.messages", "1000"),  # at most so many may be lost: none is
+    ("flush.messages", UNLIMITED),
+    ("flush.ms", "1000"),
+]
+
+
 def test_a_log_syncs_from_the_moment_that_flush_messages_says_so(broker_log, monkeypatch):
     synced = []
     really, at_once = FaultyPartition.commit, FaultyPartition.commit_at_once
@@ -298,9 +308,9 @@ def test_a_log_syncs_from_the_moment_that_flush_messages_says_so(broker_log, mon
     monkeypatch.setattr(FaultyPartition, "commit", commit)
     monkeypatch.setattr(FaultyPartition, "commit_at_once", commit_at_once)
     with ThreadBroker() as broker, RawClient(broker.address) as client:
-        client.create_topic("t", flush_messages="1000", retention_ms="-1")
+        client.create_topic("t", flush_messages=UNLIMITED, retention_ms="-1")
         client.produce("t", batch_of(b"opens the log"))
-        for value in ("1", "1000", "1"):
-            alter(client, "flush.messages", value, topic="t")
+        for name, value in SETTINGS:
+            alter(client, name, value, topic="t")
             client.produce("t", batch_of(value.encode()))
-    assert synced[-4:] == [False, True, False, True]
+    assert synced[-len(SETTINGS) - 1 :] == [False, True, False, True, False, True]
