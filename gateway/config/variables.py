@@ -23,16 +23,18 @@ DEVELOPMENT: Final = frozenset(
         "ODRADEK_COMPAT_SUBJECT",
         "ODRADEK_GO",
         "ODRADEK_GROUP_SEEDS",
+        "ODRADEK_IMAGE",
         "ODRADEK_JARS",
         "ODRADEK_KAFKA_PROVIDER",
         "ODRADEK_LONG_TESTS",
         "ODRADEK_NO_GO",
         "ODRADEK_NO_JAVA",
         "ODRADEK_NO_KCAT",
+        "ODRADEK_PORT",
         "ODRADEK_SEEDS",
     )
 )
-"""Variables of this project's tests and scripts; `tests/gateway/config/test_variables.py` holds the list complete."""
+"""Variables of tests, scripts and the compose file; `tests/gateway/config/test_variables.py` holds it complete."""
 
 
 def settings_of(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
