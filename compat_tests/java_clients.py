@@ -66,6 +66,11 @@ class JavaVm:
         """A Java object of this class."""
         return getattr(self._gateway.jvm, name)(*arguments)
 
+    def admin(self, bootstrap: str) -> Any:
+        """A Java Admin client, to be closed."""
+        settings = self.properties({"bootstrap.servers": bootstrap})
+        return self._gateway.jvm.org.apache.kafka.clients.admin.Admin.create(settings)  # type: ignore[union-attr]
+
     def properties(self, settings: Mapping[str, str]) -> Any:
         """A `java.util.HashMap` of them, with strings for keys and values."""
         table = self.new("java.util.HashMap")

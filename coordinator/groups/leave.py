@@ -1,6 +1,4 @@
-"""LeaveGroup, versions 0 to 5: members leave, or an administrator removes static ones (from version 3)."""
-
-from dataclasses import replace
+"""LeaveGroup, versions 0 to 5: members leave, or an administrator removes members of either protocol."""
 
 from coordinator.groups.classic_group import ClassicGroup
 from coordinator.groups.consumer import classic_members
@@ -32,9 +30,7 @@ def leave_group(
     leaving = request.members if batched else (MemberIdentity(member_id=request.member_id),)
     consumer_group = table.consumer.groups.get(request.group_id)
     if consumer_group is not None:
-        left = classic_members.leave(table, consumer_group, leaving, decision)
-        leaving = tuple(replace(who, member_id=member_id) for who, (member_id, _) in zip(leaving, left, strict=True))
-        errors = [error for _, error in left]
+        errors = classic_members.leave(table, consumer_group, leaving, decision)
     else:
         errors = _leave(table, table.groups.get(request.group_id), leaving, decision)
     if batched:

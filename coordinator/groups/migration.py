@@ -77,6 +77,8 @@ def _upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> Co
     if len(classic.members) > config.group_consumer_max_size:
         raise _not_found(table, classic.group_id, ", and has too many members to become one")
     try:
+        if any(_has_user_data(member) for member in classic.members.values()):
+            raise _not_found(table, classic.group_id, ", and its assignor writes user data, which would be lost")
         group = _as_consumer_group(classic, table.consumer.image())
     except ProtocolError as error:
         raise _not_found(table, classic.group_id, ", and its members' protocol is malformed") from error
@@ -123,6 +125,11 @@ def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataIm
         classic=ClassicSide(member.session_timeout_ms, member.protocols),
         assigned=_read_assignment(member.assignment, classic.generation, image),
     )
+
+
+def _has_user_data(member: Member) -> bool:
+    """Whether the member's assignment carries more than partitions: no assignor of the coordinator's writes that."""
+    return bool(member.assignment) and bool(decode_assignment(member.assignment).user_data)
 
 
 def _read_assignment(data: bytes, epoch: int, image: MetadataImage) -> Held:

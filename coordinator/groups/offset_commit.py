@@ -27,6 +27,8 @@ GROUP_ID_NOT_FOUND_VERSION = 9
 
 DEFAULT_RETENTION = -1
 
+LAST_TIMESTAMP_MS = 2**63 - 1
+
 
 def offset_commit(
     table: GroupTable, request: OffsetCommitRequest, caller: Caller, token: Token, decision: Decision
@@ -94,5 +96,5 @@ def check_metadata(partition: OffsetCommitRequestPartition | TxnOffsetCommitRequ
 
 
 def _expire_ms(retention_ms: int, now_ms: int) -> int | None:
-    """When a commit of versions 2 to 4 that brought its own retention expires."""
-    return None if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
+    """When a commit of versions 2 to 4 that brought its own retention expires; the sum must fit into an int64."""
+    return None if retention_ms == DEFAULT_RETENTION else min(now_ms + retention_ms, LAST_TIMESTAMP_MS)

@@ -1,6 +1,7 @@
 """OffsetDelete (API 47), version 0: forget a group's offsets in topics that it does not read (KIP-496).
 
-Partitions that do not exist are refused here, as Kafka's API layer does; the coordinator sees the rest.
+Partitions that do not exist are refused here, as Kafka's API layer does. The coordinator sees the rest. It is asked
+even where nothing is left: whether it is the coordinator, and has such a group, comes first.
 """
 
 from dataclasses import replace
@@ -24,8 +25,6 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDel
     """Ask the group's coordinator about what exists; answer in the order asked."""
     known = [_known(ctx, topic) for topic in request.topics]
     asked = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
-    if request.topics and not asked.topics:
-        return _answer(request, OffsetDeleteResponse())
     try:
         response = await ctx.services.groups.call(
             request.group_id,

@@ -1,5 +1,7 @@
 """Classic members of a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, answered by the new rules.
 
+LeaveGroup removes members of either protocol, for an administrator removes members with it.
+
 To such a member every new epoch is a generation: its heartbeat tells it to join again, its JoinGroup is answered at
 once with the epoch as generation and nobody as leader, and SyncGroup brings what the coordinator has assigned.
 """
@@ -49,7 +51,7 @@ def join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, decision: Deci
     try:
         _join(table, group, joiner, attempt)
     except RefusedError as refused:
-        refuse_join(decision, joiner.waiter, refused.code, joiner.member_id)
+        refuse_join(decision, joiner.waiter, refused.code, "")
         return
     decision.records += attempt.records
     decision.replies += attempt.replies
@@ -58,12 +60,12 @@ def join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, decision: Deci
 def _join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, attempt: Decision) -> None:
     _check_room(table, group, joiner)
     names = [name for name, _ in joiner.protocols]
-    if not group.supports_classic(joiner.protocol_type, names):
+    if not table.config.consumer.mixes_protocols or not group.supports_classic(joiner.protocol_type, names):
         raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, None)
-    subscription = _subscription(joiner)
     if _needs_id(joiner):
         refuse_join(attempt, joiner.waiter, ErrorCode.MEMBER_ID_REQUIRED, joiner.new_member_id)
         return
+    subscription = _subscription(joiner)
     draft = Draft(group, attempt)
     before = _find(draft, joiner)
     member = _updated(before, joiner, subscription)
@@ -245,24 +247,21 @@ def _expect_join(table: GroupTable, group: ConsumerGroup, member: ConsumerMember
 
 def leave(
     table: GroupTable, group: ConsumerGroup, leaving: Sequence[MemberIdentity], decision: Decision
-) -> list[tuple[str, ErrorCode]]:
-    """Remove classic members; for each one named, its member id and what came of it."""
+) -> list[ErrorCode]:
+    """Remove members, classic or not; for each one named, what came of it. All are looked up before any is removed."""
     found = [_leaving(group, identity) for identity in leaving]
-    gone = {member.member_id: member for member, _ in found if member is not None}
+    gone = {member.member_id: member for member in found if isinstance(member, ConsumerMember)}
     if gone:
         fence(table, group, list(gone.values()), decision)
-    return [
-        (identity.member_id if member is None else member.member_id, error)
-        for identity, (member, error) in zip(leaving, found, strict=True)
-    ]
+    return [ErrorCode.NONE if isinstance(member, ConsumerMember) else member for member in found]
 
 
-def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> tuple[ConsumerMember | None, ErrorCode]:
-    """An administrator names static members by their instance id alone."""
-    member_id = identity.member_id
-    if not member_id and identity.group_instance_id is not None:
-        member_id = group.static_members.get(identity.group_instance_id, "")
+def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | ErrorCode:
+    """The member that is meant; an administrator may name a static one by its instance id alone."""
+    member_id, instance_id = identity.member_id, identity.group_instance_id
+    if instance_id is None:
+        return group.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     try:
-        return _classic_member(group, member_id, identity.group_instance_id)[0], ErrorCode.NONE
+        return static_member(group, instance_id, member_id or group.static_members.get(instance_id, ""))
     except RefusedError as refused:
-        return None, refused.code
+        return refused.code

@@ -67,12 +67,17 @@ def check_commit(
 
 
 def check_transactional_commit(group: ConsumerGroup, request: Committed, topics: Iterable[CommittedTopic]) -> ErrorCode:
-    """Whether a TxnOffsetCommit may be; producers that do not say for whom they commit are let pass."""
+    """Whether a TxnOffsetCommit may be; producers that do not say for whom they commit are let pass.
+
+    A stale epoch is ILLEGAL_GENERATION in all versions up to 5: their producers abort the transaction at it, whereas
+    STALE_MEMBER_EPOCH would end the producer.
+    """
     epoch = request.generation_id_or_member_epoch
     anonymous = epoch == -1 and not request.member_id and request.group_instance_id is None
     if anonymous or (epoch < 0 and not group.members):
         return ErrorCode.NONE
-    return _check_epochs(group.members.get(request.member_id), request, topics)
+    error = _check_epochs(group.members.get(request.member_id), request, topics)
+    return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
 
 
 def _check_epochs(member: ConsumerMember | None, request: Committed, topics: Iterable[CommittedTopic]) -> ErrorCode:

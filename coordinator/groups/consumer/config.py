@@ -34,6 +34,11 @@ class ConsumerGroupConfig:
         return "consumer" in self.group_coordinator_rebalance_protocols
 
     @property
+    def mixes_protocols(self) -> bool:
+        """Whether a live consumer group takes classic members in."""
+        return self.group_consumer_migration_policy.lower() != "disabled"
+
+    @property
     def upgrades(self) -> bool:
         """Whether a live classic group may become a consumer group."""
         return self.group_consumer_migration_policy.lower() in {"upgrade", "bidirectional"}

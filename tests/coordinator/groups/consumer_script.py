@@ -13,6 +13,7 @@ from coordinator.configs.definition import ResourceType
 from coordinator.groups.consumer.config import ConsumerGroupConfig
 from coordinator.groups.consumer.member_state import MemberState
 from coordinator.groups.consumer.replay import decode_consumer_key
+from coordinator.groups.leave import BATCH_VERSION
 from coordinator.metadata.image import PartitionImage, TopicImage
 from wire.consumer_metadata import decode_assignment, encode_assignment
 from wire.errors import ErrorCode
@@ -27,7 +28,13 @@ from wire.messages.consumer_protocol import (
     ConsumerProtocolAssignmentTopicPartition,
 )
 from wire.messages.join_group import JoinGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from wire.stored.framing import decode_value, group_value_types
 
 PARTITION = PartitionImage(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
@@ -45,10 +52,10 @@ class NewClient:
     has: str = ""
 
 
-def consumer_assignment(topic, indexes):
+def consumer_assignment(topic, indexes, user_data):
     partitions = tuple(map(int, indexes.split("+")))
     named = (ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=partitions),)
-    return ConsumerProtocolAssignment(assigned_partitions=named)
+    return ConsumerProtocolAssignment(assigned_partitions=named, user_data=user_data)
 
 
 def topics_image(image, counts):
@@ -123,8 +130,9 @@ class ConsumerScript(Script):
         return self.world.shard.describe_consumer_group(group_id, token, now_ms)
 
     def do_sync(self, names, options):
-        """A classic member syncs; `assign=a:t:0+1,b:t:2` is in the consumer's own format."""
-        client = self.client(names[0], {key: value for key, value in options.items() if key != "assign"})
+        """A classic member syncs; `assign=a:t:0+1,b:t:2` is in the consumer's own format, each with `user-data`."""
+        client = self.client(names[0], {k: v for k, v in options.items() if k not in {"assign", "user-data"}})
+        user_data = options["user-data"].encode() if "user-data" in options else None
         given = [pair.split(":") for pair in options.get("assign", "").split(",") if pair]
         request = SyncGroupRequest(
             group_id=client.group,
@@ -136,12 +144,48 @@ class ConsumerScript(Script):
             assignments=tuple(
                 SyncGroupRequestAssignment(
                     member_id=self.clients[name].member_id,
-                    assignment=encode_assignment(consumer_assignment(topic, indexes), 0),
+                    assignment=encode_assignment(consumer_assignment(topic, indexes, user_data), 0),
                 )
                 for name, topic, indexes in given
             ),
         )
         return self.call(client.name, client.version, self.world.shard.sync_group, request)
+
+    def do_txn_commit(self, words, options):
+        """`txn_commit a gen=2 t:0=5`: a producer commits in the name of member a."""
+        places = {key: value for key, value in options.items() if ":" in key}
+        topics = tuple(
+            TxnOffsetCommitRequestTopic(
+                name=place.split(":")[0],
+                topic_id=UUID(int=int(options.get("topic-id", 0))),
+                partitions=(
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=int(place.split(":")[1]), committed_offset=int(value), committed_metadata=""
+                    ),
+                ),
+            )
+            for place, value in places.items()
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id="g",
+            producer_id=1,
+            producer_epoch=0,
+            generation_id_or_member_epoch=int(options["gen"]),
+            member_id=words[0],
+            topics=topics,
+        )
+        return self.call(words[0], int(options.get("v", 5)), self.world.shard.txn_offset_commit, request)
+
+    def do_evict(self, names, options):
+        """An administrator removes members, by member id or as `/instance`, or both: `id/instance`."""
+        named = [name.partition("/") for name in names]
+        members = tuple(
+            MemberIdentity(member_id=member_id, group_instance_id=instance or None) for member_id, _, instance in named
+        )
+        version = int(options.get("v", 5))
+        only = {"member_id": names[0]} if version < BATCH_VERSION else {"members": members}
+        return self.call("admin", version, self.world.shard.leave_group, LeaveGroupRequest(group_id="g", **only))
 
     # Plumbing
 
