@@ -126,7 +126,7 @@ class Consumer(Protocol):
     def partitions_for_topic(self, topic: str) -> set[int] | None: ...
     def assign(self, partitions: Sequence[TopicPartition]) -> None: ...
     def assignment(self) -> set[TopicPartition]: ...
-    def subscribe(self, topics: Sequence[str]) -> None: ...
+    def subscribe(self, topics: Sequence[str], *, listener: Any = None) -> None: ...
     def seek(self, partition: TopicPartition, offset: int) -> None: ...
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int | None: ...
     def poll(self, timeout_ms: int, max_records: int | None = None) -> dict[TopicPartition, list[Record]]: ...
@@ -136,7 +136,7 @@ class Consumer(Protocol):
     def offsets_for_times(
         self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
-    def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None: ...
+    def commit(self, offsets: Mapping[TopicPartition, Any], *, timeout_ms: int) -> None: ...
     def group_metadata(self) -> Any: ...
     def close(self, *, autocommit: bool) -> None: ...
 
@@ -237,19 +237,24 @@ def _is_permanent(error: Any) -> bool:
 
 
 def _construct(client: Callable[..., Any], target: Target, settings: Mapping[str, Any]) -> Any:
-    _check_reachable(target)
+    check_reachable(target)
     common = {"bootstrap_servers": target.bootstrap.split(","), "bootstrap_timeout_ms": target.timeout_ms}
     try:
         return client(**{**common, "client_id": "odradek-cli", **settings, **target.properties})
     except library().errors.KafkaTimeoutError as error:
-        seconds = target.timeout_ms / 1000
-        raise UnreachableError(f"{target.bootstrap} did not answer as a Kafka broker within {seconds:g} s") from error
+        raise silent_broker(target) from error
     except (ValueError, AssertionError, RuntimeError, TypeError) as error:
         raise CliError(str(error)) from error
 
 
-def _check_reachable(target: Target) -> None:
-    # A refused connection is known at once; kafka-python would go on trying until its time is out.
+def silent_broker(target: Target) -> UnreachableError:
+    """The error of a cluster that takes connections and does not answer in time."""
+    seconds = target.timeout_ms / 1000
+    return UnreachableError(f"{target.bootstrap} did not answer as a Kafka broker within {seconds:g} s")
+
+
+def check_reachable(target: Target) -> None:
+    """Raise `UnreachableError` where no address takes a connection; client libraries would try until time is out."""
     if {"proxy_url", "socks5_proxy"} & set(target.properties):
         return
     failures = [failure for address in target.bootstrap.split(",") if (failure := _connect_failure(target, address))]

@@ -1,24 +1,26 @@
 """`odradek consume`: print the records of a topic of any Kafka, up to the present end or for as long as they come."""
 
-import select
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import BinaryIO
+from typing import Any
 
 import click
 
-from gateway.cli.client import Consumer, Record, Target, TopicPartition, library, open_consumer
-from gateway.cli.errors import InterruptedCommandError
-from gateway.cli.formats import FORMAT_HELP, Formatter, formatter
+from gateway.cli.client import Target, TopicPartition
+from gateway.cli.clients.interface import CommitRefusedError, Reader, ReadSettings
+from gateway.cli.clients.settings import client_option, open_reader
+from gateway.cli.errors import ended_by
+from gateway.cli.formats import FORMAT_HELP, Formatter, check_layout, formatter
 from gateway.cli.options import connection_options
 from gateway.cli.output import Meter, meter, note
 from gateway.cli.positions import FROM_HELP, Start, find_partitions, parse_start, start_offsets
+from gateway.cli.signals import Stop, stop_noticed
+from gateway.cli.stdout_sink import Sink
 
 POLL_MS = 250
-MAX_POLL_RECORDS = 2_000
-COMMIT_EVERY_S = 5.0
+COMMIT_EVERY_MS = 5_000
 
 EPILOG = """\
 \b
@@ -53,6 +55,7 @@ Examples:
     show_default=True,
     help="Whether to show records of open and aborted transactions.",
 )
+@client_option
 @connection_options
 def consume(
     target: Target,
@@ -65,37 +68,47 @@ def consume(
     max_messages: int | None,
     layout: str,
     isolation: str,
+    client: str,
 ) -> None:
-    """Print a topic's records; without --follow, those that are there now."""
-    where, write = _parsed(start, group, chosen, layout)
-    settings = {"isolation_level": isolation, "max_poll_records": MAX_POLL_RECORDS}
-    if group is not None:
-        settings |= {"group_id": group, "auto_offset_reset": where.reset_policy}
-    with open_consumer(target, **settings) as consumer:
-        partitions = find_partitions(consumer, topic, chosen)
-        if group is None:
-            reading: Reading = PartitionReading(consumer, start_offsets(consumer, partitions, where))
-        else:
-            reading = GroupReading(consumer, topic)
-        ends = {} if follow else consumer.end_offsets(partitions)
-        with _progress(topic, follow=follow) as progress:
-            sink = Sink(sys.stdout.buffer, write, max_messages, progress)
-            _pump(reading, sink, None if follow else ends)
+    """Print a topic's records; without --follow, those that are there now.
+
+    With --group, what was printed is committed every auto.commit.interval.ms (5000), whenever no more records come, and
+    at the end, also at that by Ctrl-C or SIGTERM; what a closed pipe did not take is not.
+    """
+    where = _parsed(start, group, chosen, layout)
+    commit_every_ms = _commit_interval_ms(target)
+    settings = ReadSettings(group, where.reset_policy if group else "earliest", isolation)
+    with open_reader(client, target, settings) as reader:
+        partitions = find_partitions(reader, topic, chosen)
+        starts = {} if group else start_offsets(reader, partitions, where)
+        ends = None if follow else reader.end_offsets(partitions)
+        with stop_noticed() as stop, _progress(topic, follow=follow) as progress:
+            sink = Sink(sys.stdout.buffer, max_messages, progress, stop)
+            reading = GroupReading(reader, topic, commit_every_ms) if group else PartitionReading(reader, starts)
+            Pump(reading, sink, formatter(layout, reader.access), stop).run(ends)
 
 
-def _parsed(start: str, group: str | None, chosen: Sequence[int], layout: str) -> tuple[Start, Formatter]:
+def _parsed(start: str, group: str | None, chosen: Sequence[int], layout: str) -> Start:
     try:
         where = parse_start(start)
     except ValueError:
         raise click.BadParameter(f"{start!r} is not {FROM_HELP}", param_hint="--from") from None
     if group is not None and chosen:
         raise click.UsageError("--group shares out partitions itself; drop --partition")
-    if group is not None and where.reset_policy is None:
+    if group is not None and not where.is_end:
         raise click.UsageError("with --group, --from is earliest or latest; see also `odradek groups reset-offsets`")
     try:
-        return where, formatter(layout)
+        check_layout(layout)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--format") from None
+    return where
+
+
+def _commit_interval_ms(target: Target) -> int:
+    interval_ms = target.properties.get("auto_commit_interval_ms", COMMIT_EVERY_MS)
+    if not isinstance(interval_ms, int) or interval_ms < 0:
+        raise click.BadParameter("auto.commit.interval.ms is a number of milliseconds", param_hint="-X")
+    return interval_ms
 
 
 def _progress(topic: str, *, follow: bool) -> AbstractContextManager[Meter]:
@@ -103,92 +116,63 @@ def _progress(topic: str, *, follow: bool) -> AbstractContextManager[Meter]:
     return meter(f"from {topic}", None, shown=not follow and not sys.stdout.isatty())
 
 
-class Sink:
-    """Writes records to stdout and counts them; `room` says how many more are wanted."""
-
-    def __init__(self, stream: BinaryIO, write: Formatter, limit: int | None, progress: Meter) -> None:
-        self._stream = stream
-        self._format = write
-        self._left = limit
-        self._progress = progress
-        self._poll = _watch_pipe(stream)
-
-    @property
-    def room(self) -> int:
-        """How many records the next poll may bring; 0 when the limit is reached."""
-        return MAX_POLL_RECORDS if self._left is None else min(self._left, MAX_POLL_RECORDS)
-
-    def require_reader(self) -> None:
-        """Raise BrokenPipeError once nobody reads the pipe any more, though there may be nothing to write."""
-        if self._poll is not None and any(event & select.POLLERR for _, event in self._poll.poll(0)):
-            raise BrokenPipeError
-
-    def write(self, records: Sequence[Record]) -> None:
-        """Print records and flush, so that a reader sees them now and a commit never runs ahead of the output."""
-        data = b"".join(map(self._format, records))
-        self._stream.write(data)
-        self._stream.flush()
-        self._progress.advance(len(records), len(data))
-        if self._left is not None:
-            self._left -= len(records)
-
-
-def _watch_pipe(stream: BinaryIO) -> "select.poll | None":
-    try:
-        descriptor = stream.fileno()
-    except OSError:  # in memory, not a file of the operating system's
-        return None
-    watched = select.poll()
-    watched.register(descriptor, 0)
-    return watched
-
-
 class PartitionReading:
     """Reads partitions assigned by hand; commits nothing."""
 
-    def __init__(self, consumer: Consumer, starts: Mapping[TopicPartition, int]) -> None:
-        self.consumer = consumer
-        consumer.assign(list(starts))
-        for partition, offset in starts.items():
-            consumer.seek(partition, offset)
-
-    def is_settled(self) -> bool:
-        """Whether the assignment is known."""
-        return True
+    def __init__(self, reader: Reader, starts: Mapping[TopicPartition, int]) -> None:
+        self.reader = reader
+        reader.assign(starts)
 
     def printed(self, partition: TopicPartition, next_offset: int) -> None:
         """Nothing to remember."""
 
+    def commit_if_due(self, *, idle: bool) -> None:
+        """Nothing to commit."""
+
     def commit(self) -> None:
         """Nothing to commit."""
 
+    def forget(self) -> None:
+        """Nothing to forget."""
+
 
 class GroupReading:
-    """Reads as a member of a group and commits what was printed, at the latest every `COMMIT_EVERY_S`."""
+    """Reads as a member of a group and commits what was printed: at intervals, when idle, and before it gives it up."""
 
-    def __init__(self, consumer: Consumer, topic: str) -> None:
-        self.consumer = consumer
+    def __init__(self, reader: Reader, topic: str, commit_every_ms: int) -> None:
+        self.reader = reader
         self._printed: dict[TopicPartition, int] = {}
+        self._commit_every_s = commit_every_ms / 1000
         self._committed_at_s = time.monotonic()
-        consumer.subscribe([topic])
-
-    def is_settled(self) -> bool:
-        """Whether the group has shared out its partitions."""
-        return self.consumer.group_metadata().state == "<stable>"
+        reader.subscribe(topic, self._revoked)
 
     def printed(self, partition: TopicPartition, next_offset: int) -> None:
         """Remember that everything below `next_offset` is on stdout."""
         self._printed[partition] = next_offset
-        if time.monotonic() - self._committed_at_s > COMMIT_EVERY_S:
+
+    def commit_if_due(self, *, idle: bool) -> None:
+        """Commit where the interval has passed, or where there is nothing else to do."""
+        if self._printed and (idle or time.monotonic() - self._committed_at_s >= self._commit_every_s):
             self.commit()
 
     def commit(self) -> None:
-        """Commit what was printed of the partitions that are still ours; the others' new owners print it again."""
-        committed = library().OffsetAndMetadata
-        owned = self.consumer.assignment()
-        offsets = {tp: committed(offset, "", -1) for tp, offset in self._printed.items() if tp in owned}
-        if offsets:
-            self.consumer.commit(offsets)
+        """Commit what was printed; where the group has gone on, the partitions' new owners print it again."""
+        owned = self.reader.assignment()
+        self._commit({tp: offset for tp, offset in self._printed.items() if tp in owned})
+
+    def forget(self) -> None:
+        """Commit no more of what was printed, also when leaving the group."""
+        self._printed.clear()
+
+    def _revoked(self, may_commit: bool) -> None:
+        self._commit(self._printed if may_commit else {})
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            if offsets:
+                self.reader.commit(offsets)
+        except CommitRefusedError:
+            note("the group has rebalanced: what was printed since the last commit may be printed again")
         self._printed.clear()
         self._committed_at_s = time.monotonic()
 
@@ -196,33 +180,58 @@ class GroupReading:
 Reading = PartitionReading | GroupReading
 
 
-def _pump(reading: Reading, sink: Sink, ends: Mapping[TopicPartition, int] | None) -> None:
-    try:
-        while sink.room and not (ends is not None and _is_finished(reading, ends)):
-            for partition, records in reading.consumer.poll(POLL_MS, max_records=sink.room).items():
-                wanted = records if ends is None else _below(records, ends[partition])
-                if wanted:
-                    sink.write(wanted)
-                    reading.printed(partition, wanted[-1].offset + 1)
-            sink.require_reader()
-    except KeyboardInterrupt:
-        reading.commit()
-        raise InterruptedCommandError("interrupted") from None
-    reading.commit()
+class Pump:
+    """Moves records from the reader to stdout until the ends, the limit, or a signal."""
 
+    def __init__(self, reading: Reading, sink: Sink, write: Formatter, stop: Stop) -> None:
+        self._reading = reading
+        self._sink = sink
+        self._format = write
+        self._stop = stop
 
-def _below(records: Sequence[Record], end: int) -> Sequence[Record]:
-    # Records that came after the start are not asked for.
-    return records if records[-1].offset < end else [record for record in records if record.offset < end]
+    def run(self, ends: Mapping[TopicPartition, int] | None) -> None:
+        """Run, and commit what was printed; raises the error that says so after a signal.
 
+        When the pipe's reader goes away, nothing more is committed: how much of it the reader took is not known.
+        """
+        try:
+            self._move(ends)
+        except BrokenPipeError:
+            self._reading.forget()
+            raise
+        self._reading.commit()
+        if self._stop.number:
+            raise ended_by(self._stop.number)
 
-def _is_finished(reading: Reading, ends: Mapping[TopicPartition, int]) -> bool:
-    if not reading.is_settled():
-        return False
-    assigned = reading.consumer.assignment()
-    if not assigned:
-        note("the group gave this member no partition: it has more members than the topic has partitions")
-        return True
-    done = [tp for tp in assigned if (reading.consumer.position(tp, timeout_ms=POLL_MS) or 0) >= ends[tp]]
-    reading.consumer.pause(*done)
-    return len(done) == len(assigned)
+    def _move(self, ends: Mapping[TopicPartition, int] | None) -> None:
+        while self._sink.room and not self._stop.number and not (ends is not None and self._is_finished(ends)):
+            found = self._reading.reader.poll(POLL_MS, self._sink.room)
+            for partition, records in found.items():
+                if not self._print(partition, records, ends):
+                    return
+            self._sink.require_reader()
+            self._reading.commit_if_due(idle=not found)
+
+    def _print(
+        self, partition: TopicPartition, records: Sequence[Any], ends: Mapping[TopicPartition, int] | None
+    ) -> bool:
+        """Whether all of it was printed, which is not so after a signal while the reader of the pipe is slow."""
+        offset = self._reading.reader.access.offset
+        if ends is not None and offset(records[-1]) >= ends[partition]:  # came after the start: not asked for
+            records = [record for record in records if offset(record) < ends[partition]]
+        count = self._sink.write(self._format(records)) if records else 0
+        if count:
+            self._reading.printed(partition, offset(records[count - 1]) + 1)
+        return count == len(records)
+
+    def _is_finished(self, ends: Mapping[TopicPartition, int]) -> bool:
+        reader = self._reading.reader
+        if isinstance(self._reading, GroupReading) and not reader.is_settled():
+            return False
+        assigned = list(reader.assignment())
+        if not assigned:
+            note("the group gave this member no partition: it has more members than the topic has partitions")
+            return True
+        done = [tp for tp in assigned if (reader.position(tp, POLL_MS) or 0) >= ends[tp]]
+        reader.pause(done)
+        return len(done) == len(assigned)

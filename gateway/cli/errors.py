@@ -1,6 +1,7 @@
 """How a command ends: its exit codes, and the one place where foreign errors become one clear line on stderr."""
 
 import re
+import signal
 import sys
 from typing import IO, Any, cast
 
@@ -14,10 +15,12 @@ EXIT_CODES = """\
 2    wrong usage
 3    no broker could be reached
 130  interrupted (Ctrl-C)
-141  the reader of our output went away"""
+141  the reader of our output went away
+143  ended by SIGTERM"""
 
 INTERRUPTED = 130
 READER_GONE = 141
+TERMINATED = 143
 
 _CLIENT_ERROR = re.compile(r"\[Error (?P<code>-?\d+)\] \w+(?:: (?P<message>.*))?", re.DOTALL)
 
@@ -39,29 +42,32 @@ class UnreachableError(CliError):
 
 
 class InterruptedCommandError(CliError):
-    """Ctrl-C after the command had something to finish and to say; ends the process with exit code 130."""
+    """Ctrl-C came, and the command has finished what was under way; ends the process with exit code 130."""
 
     exit_code = INTERRUPTED
 
 
+class TerminatedCommandError(CliError):
+    """The same for SIGTERM; ends the process with exit code 143."""
+
+    exit_code = TERMINATED
+
+
+def ended_by(number: int, done: str = "") -> CliError:
+    """The error of a command that the signal `number` has ended; `done` says what it had done by then."""
+    kind, word = (
+        (TerminatedCommandError, "terminated") if number == signal.SIGTERM else (InterruptedCommandError, "interrupted")
+    )
+    return kind(f"{word}; {done}" if done else word)
+
+
 def broker_error_text(code: int, message: str | None = None) -> str:
     """Say what a Kafka error code means: its name, and the broker's own message or else the name's description."""
-    errors = cast("Any", sys.modules["kafka.errors"])
-    error = errors.for_code(code)
-    name, description = getattr(error, "message", None), error.description
-    if name in {None, "UNKNOWN"}:
-        name, description = _newer_error(code)
-    text = message or " ".join(str(description or "").split())
-    return f"{name}: {text}" if text else str(name)
-
-
-def _newer_error(code: int) -> tuple[str, str]:
-    """Name and description of an error that kafka-python does not know yet."""
     try:
         error = ErrorCode(code)
     except ValueError:
-        return f"error {code}", ""
-    return error.name, error.message
+        return f"error {code}: {message}" if message else f"error {code}"
+    return f"{error.name}: {message or error.message}"
 
 
 def client_error_text(text: str) -> str:
@@ -70,6 +76,11 @@ def client_error_text(text: str) -> str:
     if match := _CLIENT_ERROR.fullmatch(text):
         return broker_error_text(int(match["code"]), match["message"])
     return broker_error_text(getattr(errors, text).errno) if hasattr(errors, text) else text
+
+
+def confluent_error_text(error: Any) -> str:  # noqa: ANN401 - older versions have no types
+    """The same for a `confluent_kafka.KafkaError`, whose codes below 0 are the library's own."""
+    return broker_error_text(error.code()) if error.code() >= 0 else str(error.str())
 
 
 def response_message(text: str) -> str | None:
@@ -83,6 +94,9 @@ def explained(error: Exception) -> CliError | None:
     errors = cast("Any", sys.modules.get("kafka.errors"))
     if errors is not None and isinstance(error, errors.KafkaError):
         return _explained_kafka_error(errors, error)
+    confluent = cast("Any", sys.modules.get("confluent_kafka"))
+    if confluent is not None and isinstance(error, confluent.KafkaException):
+        return CliError(confluent_error_text(error.args[0]))
     return None
 
 

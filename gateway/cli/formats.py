@@ -2,16 +2,20 @@
 
 import base64
 import binascii
+import itertools
 import json
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from gateway.cli.client import Record
+from gateway.cli.clients.interface import Access, Outgoing
 
-Formatter = Callable[[Record], bytes]
+Formatter = Callable[[Sequence[Any]], list[bytes]]
+"""Records of a client to the bytes that each becomes. A column at a time: a call for each field of each is slow."""
+
+Column = Callable[[Sequence[Any]], Iterable[bytes]]
 
 FULL = "{topic}-{partition}@{offset} {time} {key} {value} {headers}"
 FORMAT_HELP = (
@@ -19,73 +23,93 @@ FORMAT_HELP = (
     "{topic} {partition} {offset} {timestamp} {time} {key} {value} {headers} with \\t \\n \\0; "
     "a line end is added unless the template brings one."
 )
+FIELDS = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
+_TEMPLATES = {"key-value": "{key}\t{value}", "full": FULL}
+_NAMES = ("value", *_TEMPLATES, "json")
 _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
-def formatter(name: str) -> Formatter:
-    """The formatter of that name, or of a template; raises ValueError for an unknown `{field}`."""
-    named: dict[str, Formatter] = {"value": _value_line, "json": _json_line}
-    templates = {"key-value": "{key}\t{value}", "full": FULL}
-    return named.get(name) or _template(templates.get(name, name))
+def check_layout(layout: str) -> None:
+    """Raises ValueError for a template without a field, and for fields and escapes that there are not."""
+    template = _TEMPLATES.get(layout, layout)
+    if layout in _NAMES:
+        return
+    named = re.findall(r"\{([\w.:-]+)\}", template)
+    if not named:
+        raise ValueError(f"{layout!r} is neither {', '.join(_NAMES)} nor a template with a {{field}}")
+    if unknown := [name for name in named if name not in FIELDS]:
+        raise ValueError(f"unknown field {{{unknown[0]}}}; there are {', '.join(FIELDS)}")
+    if unknown := [escape for escape in re.findall(r"\\.?", template, re.DOTALL) if escape not in _ESCAPES]:
+        raise ValueError(f"unknown escape {unknown[0]}; there are {' '.join(_ESCAPES)}")
 
 
-def _value_line(record: Record) -> bytes:
-    return _bytes(record.value) + b"\n"
+def formatter(layout: str, access: Access) -> Formatter:
+    """The formatter of that name or template, which `check_layout` has accepted."""
+    if layout == "value":
+        return lambda records: [b"null\n" if value is None else value + b"\n" for value in map(access.value, records)]
+    if layout == "json":
+        return lambda records: [_json_line(access, record) for record in records]
+    return _template(_TEMPLATES.get(layout, layout), _columns(access))
 
 
 def _bytes(value: bytes | None) -> bytes:
     return b"null" if value is None else value
 
 
-def _headers(record: Record) -> bytes:
-    return b",".join(name.encode() + b"=" + _bytes(value) for name, value in record.headers)
+def _headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    return b",".join(name.encode() + b"=" + _bytes(value) for name, value in headers)
 
 
-def _time(record: Record) -> bytes:
-    moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+def _time(timestamp_ms: int) -> bytes:
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # any 64-bit number may be stored as a timestamp
+        return b"%d" % timestamp_ms
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()
 
 
-_FIELDS: Mapping[str, Formatter] = {
-    "topic": lambda record: record.topic.encode(),
-    "partition": lambda record: b"%d" % record.partition,
-    "offset": lambda record: b"%d" % record.offset,
-    "timestamp": lambda record: b"%d" % record.timestamp,
-    "time": _time,
-    "key": lambda record: _bytes(record.key),
-    "value": lambda record: _bytes(record.value),
-    "headers": _headers,
-}
+def _columns(access: Access) -> Mapping[str, Column]:
+    return {
+        "topic": lambda records: map(str.encode, map(access.topic, records)),
+        "partition": lambda records: [b"%d" % number for number in map(access.partition, records)],
+        "offset": lambda records: [b"%d" % number for number in map(access.offset, records)],
+        "timestamp": lambda records: [b"%d" % number for number in map(access.timestamp, records)],
+        "time": lambda records: map(_time, map(access.timestamp, records)),
+        "key": lambda records: map(_bytes, map(access.key, records)),
+        "value": lambda records: map(_bytes, map(access.value, records)),
+        "headers": lambda records: map(_headers, map(access.headers, records)),
+    }
 
 
-def _template(template: str) -> Formatter:
+def _template(template: str, columns: Mapping[str, Column]) -> Formatter:
     text = re.sub(r"\\[tnr0\\]", lambda match: _ESCAPES[match[0]], template)
     if not text.endswith(("\n", "\0")):
         text += "\n"
-    parts = [_part(part) for part in re.split(r"(\{\w+\})", text) if part]
-    return lambda record: b"".join(part(record) for part in parts)
+    parts = [_part(part, columns) for part in re.split(r"(\{\w+\})", text) if part]
+    return lambda records: list(map(b"".join, zip(*(part(records) for part in parts), strict=False)))
 
 
-def _part(part: str) -> Formatter:
-    if not re.fullmatch(r"\{\w+\}", part):
-        literal = part.encode()
-        return lambda _: literal
-    if part[1:-1] not in _FIELDS:
-        raise ValueError(f"unknown field {part}; there are {', '.join(_FIELDS)}")
-    return _FIELDS[part[1:-1]]
+def _part(part: str, columns: Mapping[str, Column]) -> Column:
+    if re.fullmatch(r"\{\w+\}", part):
+        return columns[part[1:-1]]
+    literal = os.fsencode(part)
+    return lambda _: itertools.repeat(literal)
 
 
-def _json_line(record: Record) -> bytes:
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def _json_line(access: Access, record: Any) -> bytes:  # noqa: ANN401 - a client's record
     document = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        **_as_json("key", record.key),
-        **_as_json("value", record.value),
-        "headers": [{"name": name, **_as_json("value", value)} for name, value in record.headers],
+        "topic": access.topic(record),
+        "partition": access.partition(record),
+        "offset": access.offset(record),
+        "timestamp": access.timestamp(record),
+        **_as_json("key", access.key(record)),
+        **_as_json("value", access.value(record)),
+        "headers": [{"name": name, **_as_json("value", value)} for name, value in access.headers(record)],
     }
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _ENCODER.encode(document).encode() + b"\n"
 
 
 def _as_json(name: str, value: bytes | None) -> dict[str, str | None]:
@@ -95,16 +119,6 @@ def _as_json(name: str, value: bytes | None) -> dict[str, str | None]:
         return {name: value.decode()}
     except UnicodeDecodeError:
         return {f"{name}_base64": base64.b64encode(value).decode()}
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A record to send; a value of None is a tombstone, `timestamp_ms` of None means now."""
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = ()
-    timestamp_ms: int | None = None
 
 
 def parse_json_record(line: bytes) -> Outgoing:

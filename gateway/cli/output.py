@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, Protocol
+from typing import IO, Any, BinaryIO, Protocol
 
 import click
 
@@ -18,6 +18,14 @@ def heading(text: str) -> str:
 def wants_colour(stream: IO[str]) -> bool:
     """Whether to colour what goes to `stream`: a terminal, and neither NO_COLOR set nor TERM=dumb."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def descriptor_of(stream: BinaryIO) -> int | None:
+    """The operating system's number of a stream, None for one in memory."""
+    try:
+        return stream.fileno()
+    except OSError:
+        return None
 
 
 def note(text: str) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.cli.client import Consumer, TopicPartition, topic_partition
+from gateway.cli.client import TopicPartition
+from gateway.cli.clients.interface import Reader
 from gateway.cli.errors import CliError
 from gateway.cli.options import parse_moment_ms
 
@@ -23,11 +24,14 @@ class Start:
     time_ms: int | None = None
 
     @property
-    def reset_policy(self) -> str | None:
-        """Kafka's `auto.offset.reset` for this start, None where it is neither end."""
-        if self == Start():
-            return "earliest"
-        return "latest" if self.latest else None
+    def is_end(self) -> bool:
+        """Whether it is the first record, or the end."""
+        return self in {Start(), Start(latest=True)}
+
+    @property
+    def reset_policy(self) -> str:
+        """Kafka's `auto.offset.reset` for a start that is either end."""
+        return "latest" if self.latest else "earliest"
 
 
 def parse_start(text: str) -> Start:
@@ -43,22 +47,21 @@ def parse_start(text: str) -> Start:
     return Start(time_ms=parse_moment_ms(text))
 
 
-def find_partitions(consumer: Consumer, topic: str, chosen: Sequence[int]) -> list[TopicPartition]:
+def find_partitions(reader: Reader, topic: str, chosen: Sequence[int]) -> list[TopicPartition]:
     """The chosen partitions of a topic, or all; raises `CliError` where the topic or one of them does not exist."""
-    existing = consumer.partitions_for_topic(topic)
+    existing = set(reader.partitions_of(topic))
     if not existing:
         raise CliError(f"topic {topic!r} does not exist")
     if missing := sorted(set(chosen) - existing):
         raise CliError(f"topic {topic!r} has no partition {missing[0]}; it has {len(existing)}")
-    return [topic_partition(topic, index) for index in sorted(chosen or existing)]
+    return [TopicPartition(topic, index) for index in sorted(set(chosen) or existing)]
 
 
-def start_offsets(consumer: Consumer, partitions: Sequence[TopicPartition], start: Start) -> dict[TopicPartition, int]:
+def start_offsets(reader: Reader, partitions: Sequence[TopicPartition], start: Start) -> dict[TopicPartition, int]:
     """The first offset to read of each partition, held within what the partition has."""
-    first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    first, end = reader.first_offsets(partitions), reader.end_offsets(partitions)
     if start.time_ms is not None:
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, max(start.time_ms, 0)))
-        times = {tp: answer.offset for tp, answer in found.items() if answer is not None and answer.offset >= 0}
+        times = reader.offsets_at(partitions, max(start.time_ms, 0))
         return {tp: times.get(tp, end[tp]) for tp in partitions}
     return {tp: _start_offset(start, first[tp], end[tp]) for tp in partitions}
 

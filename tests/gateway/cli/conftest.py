@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gateway.testing
+from gateway.cli.clients.settings import CONFLUENT, KAFKA_PYTHON
 from gateway.cli.main import cli
 
 Odradek = Callable[..., Result]
@@ -31,6 +32,12 @@ def odradek(bootstrap: str) -> Odradek:
         return result
 
     return run
+
+
+@pytest.fixture(params=[KAFKA_PYTHON, CONFLUENT])
+def client(request: pytest.FixtureRequest) -> str:
+    """What `--client` names: tests of `produce` and `consume` run over both."""
+    return request.param
 
 
 @pytest.fixture

@@ -4,6 +4,20 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from click.testing import CliRunner
+
+from gateway.cli.main import cli
+
+
+@pytest.fixture
+def odradek(client, odradek):
+    """The same command, which moves records over either client."""
+
+    def run(command, *arguments, **options):
+        chosen = ("--client", client) if command in {"produce", "consume"} else ()
+        return odradek(command, *arguments, *chosen, **options)
+
+    return run
 
 
 def lines(result) -> list[str]:
@@ -112,11 +126,12 @@ def test_lines_longer_than_allowed_are_refused_here_or_by_the_broker(odradek, to
     )
     odradek("produce", topic, "--max-record-bytes", "10", stdin="x" * 10)
     refused = odradek("produce", topic, "--max-record-bytes", "3000000", stdin="x" * 2_000_000, code=1)
-    assert "MESSAGE_SIZE_TOO_LARGE" in refused.stderr
+    assert "MESSAGE_TOO_LARGE" in refused.stderr
 
 
 def test_more_than_fits_unacknowledged(odradek, topic, monkeypatch):
-    monkeypatch.setattr("gateway.cli.produce.MAX_UNACKNOWLEDGED_RECORDS", 10)
+    for module in ("kafka_python", "confluent"):
+        monkeypatch.setattr(f"gateway.cli.clients.{module}.MAX_UNACKNOWLEDGED_RECORDS", 10)
     odradek("produce", topic, "-q", "-p", "0", stdin="".join(f"{number}\n" for number in range(1000)))
     assert lines(odradek("consume", topic)) == [str(number) for number in range(1000)]
 
@@ -127,4 +142,13 @@ def test_quiet_says_nothing(odradek, topic):
 
 def test_a_client_setting_by_name(odradek, topic):
     odradek("produce", topic, "-X", "client.id=me", "-X", "linger.ms=0", stdin="a\n")
-    assert "Unrecognized configs" in odradek("produce", topic, "-X", "no.such=1", stdin="", code=1).stderr
+    odradek("consume", topic, "-X", "fetch.max.wait.ms=10", "-X", "auto.commit.interval.ms=10")
+
+
+def test_a_client_setting_that_there_is_not(bootstrap, topic):
+    def refused(*client):
+        return CliRunner().invoke(cli, ["produce", topic, "-b", bootstrap, "-X", "no.such=1", *client], input="")
+
+    assert (refused().exit_code, refused("--client", "confluent-kafka").exit_code) == (1, 2)
+    assert "Unrecognized configs" in refused().stderr
+    assert "confluent-kafka has no setting 'no_such'" in refused("--client", "confluent-kafka").stderr

@@ -1,6 +1,7 @@
 """The plain parts of the command line: times, durations, start positions, plans, formats, errors."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import click
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.cli.client import TopicPartition, library, split_address
+from gateway.cli.clients.kafka_python import ACCESS
 from gateway.cli.errors import CliError, UnreachableError, broker_error_text, client_error_text, explained
-from gateway.cli.formats import formatter, parse_json_record
+from gateway.cli.formats import check_layout, formatter, parse_json_record
 from gateway.cli.offset_plan import Goal, Situation, plan
 from gateway.cli.options import parse_duration_ms, parse_moment_ms, property_value
 from gateway.cli.positions import Start, parse_start
@@ -70,6 +72,11 @@ def test_a_shift_needs_a_committed_offset():
         plan(Goal(shift_by=-3), {HERE: Situation(0, 10)})
 
 
+def printed(layout: str, one: SimpleNamespace) -> bytes:
+    [line] = formatter(layout, ACCESS)([one])
+    return line
+
+
 def record(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> SimpleNamespace:
     return SimpleNamespace(topic="t", partition=3, offset=7, timestamp=1250, key=key, value=value, headers=headers)
 
@@ -80,7 +87,7 @@ def record(key: bytes | None, value: bytes | None, headers: list[tuple[str, byte
     st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.binary())),
 )
 def test_json_round_trip(key, value, headers):
-    read = parse_json_record(formatter("json")(record(key, value, headers)))
+    read = parse_json_record(printed("json", record(key, value, headers)))
     assert (read.key, read.value, list(read.headers), read.timestamp_ms) == (key, value, headers, 1250)
 
 
@@ -97,11 +104,46 @@ def test_lines_that_are_no_records(line):
 
 def test_named_formats():
     one = record(b"k", None, [("h", b"v"), ("n", None)])
-    assert formatter("value")(one) == b"null\n"
-    assert formatter("key-value")(one) == b"k\tnull\n"
-    assert formatter("full")(one) == b"t-3@7 1970-01-01T00:00:01.250Z k null h=v,n=null\n"
-    assert formatter("{timestamp} {json} {key}".replace("{json} ", ""))(one) == b"1250 k\n"
-    assert json.loads(formatter("json")(one))["offset"] == 7
+    assert printed("value", one) == b"null\n"
+    assert printed("key-value", one) == b"k\tnull\n"
+    assert printed("full", one) == b"t-3@7 1970-01-01T00:00:01.250Z k null h=v,n=null\n"
+    assert printed("{timestamp} {key}", one) == b"1250 k\n"
+    assert json.loads(printed("json", one))["offset"] == 7
+
+
+def test_a_format_prints_each_record_of_many():
+    many = [record(b"a", b"1", []), record(b"b", b"2", [])]
+    assert formatter("{key}={value}", ACCESS)(many) == [b"a=1\n", b"b=2\n"]
+    assert formatter("value", ACCESS)(many) == [b"1\n", b"2\n"]
+
+
+@pytest.mark.parametrize("timestamp", [2**63 - 1, -(2**63)])
+def test_any_timestamp_can_be_printed(timestamp):
+    odd = record(None, b"v", [])
+    odd.timestamp = timestamp
+    assert printed("{time}", odd) == b"%d\n" % timestamp
+
+
+@pytest.mark.parametrize("layout", ["value", "key-value", "full", "json", "{key}", r"{value}\0", '{"k": {key}}'])
+def test_formats(layout):
+    check_layout(layout)
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ("table", "'table' is neither value, key-value, full, json nor a template"),
+        ("", "neither"),
+        ("%s", "neither"),
+        ("{what}", "unknown field {what}; there are topic, partition, offset"),
+        ("{offset:05d}", "unknown field {offset:05d}"),
+        (r"{key}\q", r"unknown escape \q; there are \t \n"),
+        ("{key}\\", "unknown escape"),
+    ],
+)
+def test_no_formats(layout, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        check_layout(layout)
 
 
 def test_addresses():

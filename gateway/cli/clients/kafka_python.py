@@ -1,0 +1,218 @@
+"""`produce` and `consume` over kafka-python, which is always there and slow."""
+
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Any
+
+from gateway.cli.client import (
+    Consumer,
+    Producer,
+    SentRecord,
+    Target,
+    TopicPartition,
+    library,
+    open_consumer,
+    open_producer,
+    topic_partition,
+)
+from gateway.cli.clients.interface import (
+    DELIVERY_TIMEOUT_MS,
+    LINGER_MS,
+    MAX_UNACKNOWLEDGED_BYTES,
+    MAX_UNACKNOWLEDGED_RECORDS,
+    REFUSALS,
+    Access,
+    CommitRefusedError,
+    Headers,
+    OutgoingTuple,
+    Reader,
+    ReadSettings,
+    Sender,
+    SendSettings,
+    send_failure,
+)
+from gateway.cli.errors import CliError, explained
+
+RECORD_OVERHEAD_BYTES = 300  # what a waiting record costs besides its own bytes
+BATCH_BYTES = 131_072
+MAX_POLL_RECORDS = 2_000
+ACCESS = Access(*map(attrgetter, Access._fields))
+
+
+@contextmanager
+def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
+    """A sender on `target`; leaving the block waits for what was sent, an error in the block does not."""
+    options = {
+        "acks": "all" if settings.acks == "all" else int(settings.acks),
+        "enable_idempotence": settings.acks == "all",
+        "compression_type": None if settings.codec == "none" else settings.codec,
+        "linger_ms": LINGER_MS,
+        "batch_size": BATCH_BYTES,
+        "max_request_size": settings.max_record_bytes + 1_024,
+        "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
+    }
+    with open_producer(target, **options) as producer:
+        yield KafkaPythonSender(producer, settings)
+
+
+class KafkaPythonSender:
+    """Waits for the oldest acknowledgement whenever too much is under way."""
+
+    def __init__(self, producer: Producer, settings: SendSettings) -> None:
+        self._producer = producer
+        self._settings = settings
+        self._waiting: deque[tuple[SentRecord, int, int]] = deque()
+        self._waiting_bytes = 0
+        self._acknowledged = 0
+
+    def send(self, line: int, records: Iterable[OutgoingTuple]) -> None:
+        """See `Sender`."""
+        for number, record in enumerate(records, line):
+            self._send(number, *record)
+            while self._waiting and (self._is_crowded() or self._waiting[0][0].is_done):
+                self._settle_oldest()
+
+    def _send(
+        self, line: int, value: bytes | None, key: bytes | None, headers: Headers, timestamp_ms: int | None
+    ) -> None:
+        size = len(value or b"") + len(key or b"")
+        try:
+            future = self._producer.send(
+                self._settings.topic,
+                value=value,
+                key=key,
+                headers=list(headers),
+                partition=self._settings.partition,
+                timestamp_ms=timestamp_ms,
+            )
+        except Exception as error:
+            raise self._failure(line, error) from error
+        self._waiting.append((future, line, size))
+        self._waiting_bytes += size + RECORD_OVERHEAD_BYTES
+
+    def settle(self) -> int:
+        """See `Sender`."""
+        self._producer.flush()
+        while self._waiting:
+            self._settle_oldest()
+        return self._acknowledged
+
+    def _is_crowded(self) -> bool:
+        return len(self._waiting) > MAX_UNACKNOWLEDGED_RECORDS or self._waiting_bytes > MAX_UNACKNOWLEDGED_BYTES
+
+    def _settle_oldest(self) -> None:
+        future, line, size = self._waiting.popleft()
+        self._waiting_bytes -= size + RECORD_OVERHEAD_BYTES
+        try:
+            future.get(timeout=DELIVERY_TIMEOUT_MS / 1000)
+        except Exception as error:
+            self._waiting.clear()
+            raise self._failure(line, error) from error
+        self._acknowledged += 1
+
+    def _failure(self, line: int, error: Exception) -> CliError:
+        known = explained(error)
+        if known is None and not isinstance(error, (ValueError, TypeError, AssertionError)):
+            raise error
+        return send_failure(line, known.message if known else str(error), self._acknowledged)
+
+
+@contextmanager
+def open_reader(target: Target, settings: ReadSettings) -> Generator[Reader]:
+    """A reader on `target`; leaving the block leaves the group."""
+    options: dict[str, Any] = {"isolation_level": settings.isolation, "max_poll_records": MAX_POLL_RECORDS}
+    if settings.group is not None:
+        options["group_id"] = settings.group
+    with open_consumer(target, auto_offset_reset=settings.reset, **options) as consumer:
+        yield KafkaPythonReader(consumer, target.timeout_ms)
+
+
+class KafkaPythonReader:
+    """A `KafkaConsumer` as a `Reader`; the client insists on its own tuples of topic and partition."""
+
+    access = ACCESS
+
+    def __init__(self, consumer: Consumer, timeout_ms: int) -> None:
+        self._consumer = consumer
+        self._timeout_ms = timeout_ms
+
+    def partitions_of(self, topic: str) -> Collection[int]:
+        """See `Reader`."""
+        return self._consumer.partitions_for_topic(topic) or ()
+
+    def first_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `Reader`."""
+        return self._consumer.beginning_offsets(_own(partitions))
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `Reader`."""
+        return self._consumer.end_offsets(_own(partitions))
+
+    def offsets_at(self, partitions: Sequence[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:
+        """See `Reader`."""
+        found = self._consumer.offsets_for_times(dict.fromkeys(_own(partitions), time_ms))
+        return {tp: answer.offset for tp, answer in found.items() if answer is not None and answer.offset >= 0}
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """See `Reader`."""
+        own = _own(starts)
+        self._consumer.assign(own)
+        for partition in own:
+            self._consumer.seek(partition, starts[partition])
+
+    def subscribe(self, topic: str, on_revoked: Callable[[bool], None]) -> None:
+        """See `Reader`."""
+        self._consumer.subscribe([topic], listener=_listener(on_revoked))
+
+    def is_settled(self) -> bool:
+        """See `Reader`."""
+        return self._consumer.group_metadata().state == "<stable>"
+
+    def assignment(self) -> Collection[TopicPartition]:
+        """See `Reader`."""
+        return self._consumer.assignment()
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> int | None:
+        """See `Reader`."""
+        return self._consumer.position(topic_partition(*partition), timeout_ms=timeout_ms)
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """See `Reader`."""
+        self._consumer.pause(*_own(partitions))
+
+    def poll(self, timeout_ms: int, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
+        """See `Reader`."""
+        return self._consumer.poll(timeout_ms, max_records=min(max_records, MAX_POLL_RECORDS))
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See `Reader`."""
+        committed, errors = library().OffsetAndMetadata, library().errors
+        wanted = {topic_partition(*tp): committed(offset, "", -1) for tp, offset in offsets.items()}
+        try:
+            self._consumer.commit(wanted, timeout_ms=self._timeout_ms)
+        except errors.KafkaError as error:
+            if isinstance(error, errors.CommitFailedError) or getattr(error, "errno", 0) in REFUSALS:
+                raise CommitRefusedError from error
+            raise
+
+
+def _own(partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+    return [topic_partition(*partition) for partition in partitions]
+
+
+def _listener(on_revoked: Callable[[bool], None]) -> Any:  # noqa: ANN401 - kafka-python has no types
+    kind: Any = library().ConsumerRebalanceListener
+
+    class Listener(kind):
+        def on_partitions_revoked(self, revoked: object) -> None:
+            on_revoked(True)  # noqa: FBT003 - the callback has one argument
+
+        def on_partitions_lost(self, lost: object) -> None:
+            on_revoked(False)  # noqa: FBT003
+
+        def on_partitions_assigned(self, assigned: object) -> None:
+            pass
+
+    return Listener()

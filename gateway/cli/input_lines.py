@@ -1,0 +1,56 @@
+"""Stdin as `produce` reads it: as many whole lines as have come; neither a slow writer nor a large file waits."""
+
+import select
+from collections.abc import Iterator
+from typing import BinaryIO, Protocol, cast
+
+from gateway.cli.errors import CliError
+from gateway.cli.output import descriptor_of
+from gateway.cli.signals import Stop
+
+READ_BYTES = 65_536
+
+
+class _Source(Protocol):
+    def read1(self, size: int, /) -> bytes: ...
+
+
+def read_lines(stream: BinaryIO, max_line_bytes: int, stop: Stop) -> Iterator[tuple[int, list[bytes]]]:
+    """The number of the first line, from 1 on, and lines without their ends, until the stream or a signal ends it.
+
+    Raises `CliError` for a line longer than `max_line_bytes`, after the lines before it.
+    """
+    number = 1
+    for data in _whole_lines(stream, max_line_bytes, stop):
+        lines = data.replace(b"\r\n", b"\n").split(b"\n")
+        if max(map(len, lines)) > max_line_bytes:
+            first = next(index for index, line in enumerate(lines) if len(line) > max_line_bytes)
+            yield number, lines[:first]
+            raise CliError(f"line {number + first} is longer than --max-record-bytes {max_line_bytes}")
+        yield number, lines
+        number += len(lines)
+
+
+def _whole_lines(stream: BinaryIO, max_line_bytes: int, stop: Stop) -> Iterator[bytes]:
+    """What comes, cut at line ends; a line that goes on for too long is given up with."""
+    parts: list[bytes] = []
+    size_bytes = 0
+    while size_bytes <= max_line_bytes + 1 and (data := _next(stream, stop)):
+        whole, end, rest = data.rpartition(b"\n")
+        if end:
+            yield b"".join((*parts, whole))
+            parts, size_bytes = [], 0
+        parts.append(rest)
+        size_bytes += len(rest)
+    if size_bytes and not stop.number:
+        yield b"".join(parts).removesuffix(b"\r")
+
+
+def _next(stream: BinaryIO, stop: Stop) -> bytes:
+    """What has come, waiting for something; empty at the end and after a signal."""
+    if stop.descriptor is not None and (descriptor := descriptor_of(stream)) is not None:
+        watched = select.poll()
+        watched.register(descriptor, select.POLLIN)
+        watched.register(stop.descriptor, select.POLLIN)
+        watched.poll()
+    return b"" if stop.number else cast("_Source", stream).read1(READ_BYTES)

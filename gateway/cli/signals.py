@@ -1,0 +1,48 @@
+"""Signals that end a command: noticed between steps, so that it always knows what it has done."""
+
+import os
+import signal
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """Which signal came, 0 for none. `descriptor` becomes readable with it, for waits."""
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.number = 0
+        self.descriptor = descriptor
+
+
+@contextmanager
+def stop_noticed() -> Generator[Stop]:
+    """Note the first signal inside the block instead of raising; the second does what it did before the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield Stop()
+        return
+    readable, writable = os.pipe()
+    stop = Stop(readable)
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        stop.number = number
+        os.write(writable, b"!")
+        _set(before)
+
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    _set({number: note for number, handler in before.items() if handler is not signal.SIG_IGN})
+    try:
+        yield stop
+    finally:
+        _set(before)
+        os.close(readable)
+        os.close(writable)
+
+
+def _set(handlers: Mapping[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
