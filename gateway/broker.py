@@ -294,7 +294,7 @@ def _allow_many_open_files() -> None:
 
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool) -> None:
-    env = ProductionEnvironment(threads=config.commit_threads)
+    env = ProductionEnvironment(threads=config.commit_threads + config.inspect_threads)
     async with open_broker(config, env) as broker, trio.open_nursery() as nursery:
         if signals:
             await nursery.start(_stop_on_signal, broker)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from coordinator.metadata.settings import Basis
+from gateway.side_work import SideWork
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ class Services:
     """One broker's services.
 
     `advertised` maps a listener's name to the host and port that clients are told to connect to. `loop` counts the
-    turns of the event loop that took too long.
+    turns of the event loop that took too long; `inspection` is where records are looked into for clients.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Services:
         self.cleaner = cleaner
         self.advertised = advertised
         self.loop = loop
+        self.inspection = SideWork(env, settings.config.inspect_threads)
         self.stopping = False
 
     @cached_property

@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Final
 
+from wire.records.compression import DEFAULT_MAX_RECORDS_BYTES
 from wire.values import immutable
 
 NO_LIMIT: Final = 2**63 - 1
@@ -32,7 +33,8 @@ class LogConfig:
 
     `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`, `transaction_verification` its
     `transaction.partition.verification.enable`, which is off unless a broker asks for it. `retention_ms` and
-    `retention_bytes` are -1 where there is no limit.
+    `retention_bytes` are -1 where there is no limit. `max_decompressed_bytes` bounds the records of a batch that has to
+    be looked into (`odradek.inspect.max.decompressed.bytes`).
     """
 
     max_message_bytes: int = 1048588
@@ -54,6 +56,7 @@ class LogConfig:
     min_insync_replicas: int = 1
     producer_id_expiration_ms: int = 86_400_000
     transaction_verification: bool = False
+    max_decompressed_bytes: int = DEFAULT_MAX_RECORDS_BYTES
 
     @property
     def is_compacted(self) -> bool:

@@ -254,19 +254,20 @@ class PartitionLog:
         api_version: int = LATEST_PRODUCE_VERSION,
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
+        judged: BatchHeader | Rejected | None = None,
     ) -> Appended | Duplicate | Rejected:
         """Judge `records` and give them the next offsets.
 
         A writable buffer is patched in place and must stay as it is until the write is durable; a read-only one is
         copied. A refused or duplicate batch is not touched. `api_version` is that of the Produce request;
         `transaction_version` that of a WriteTxnMarkers request (KIP-1228). `guard` is what `verification` gave before
-        the coordinator was asked.
+        the coordinator was asked. `judged` is what `check_client_batch` said of the same records a moment ago.
         """
         if origin is AppendOrigin.REPLICATION:
             return self._append_replicated(records)
         assert self._leads, "only a leader appends"
         if origin is AppendOrigin.CLIENT:
-            header = check_client_batch(records, self._config, now_ms, api_version)
+            header = judged or check_client_batch(records, self._config, now_ms, api_version)
         else:
             header = check_trusted_batch(records, self._config)
         if isinstance(header, Rejected):

@@ -1,11 +1,14 @@
 """Whether a batch may enter the log, judged by its bytes alone: Kafka's checks, in Kafka's order, with its error codes.
 
 Nothing here decompresses, with two exceptions: a compacted topic needs every record's key, and a timestamp bound that
-the header says is broken (or a lower bound at all) needs every record's timestamp, to name the records.
+the header says is broken (or a lower bound at all) needs every record's timestamp, to name the records. That may take
+long, and `takes_long` says so beforehand.
 Kafka also compares the header's max timestamp with the records and repairs it; we take the header at its word.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from struct import Struct
 from typing import Final
 
@@ -24,6 +27,7 @@ from wire.records.batch import (
     check_crc,
     iter_headers,
     parse_header,
+    peek_header,
 )
 from wire.records.errors import CrcMismatch, InvalidRecordBatch, RecordTooLarge
 from wire.records.reader import Record, read_records
@@ -36,6 +40,11 @@ _LEAST_BATCH_LENGTH: Final = 14
 """The shortest message Kafka ever had (format v0): a batch length below it is damage."""
 _UP_TO_MAGIC_BYTES: Final = 17
 _BATCH_LENGTH: Final = Struct(">8xi")
+_MAX_TIMESTAMP: Final = Struct(">35xq")
+FEW_RECORDS: Final = 200
+"""So many uncompressed records are looked into in about a millisecond."""
+MAX_NAMED_FAULTS: Final = 1000
+"""So many bad records of a batch are named in the answer; a batch may hold millions."""
 _NO_BATCH: Final = "no_batch"
 _DAMAGED: Final = "damaged"
 _BATCH: Final = "batch"
@@ -55,6 +64,17 @@ def check_client_batch(
         or _check_fits_segment(header, config)
         or header
     )
+
+
+def takes_long(records: memoryview, config: LogConfig, now_ms: int) -> bool:
+    """Whether `check_client_batch` may have to look into more than a few records, or to decompress them."""
+    if not config.is_compacted and _in_time(_max_timestamp(records), config, now_ms):
+        return False
+    try:
+        header = peek_header(records)
+    except InvalidRecordBatch:
+        return False  # refused before it is looked into
+    return header.codec != Codec.NONE or header.record_count > FEW_RECORDS
 
 
 def check_trusted_batch(records: memoryview, config: LogConfig) -> BatchHeader | Rejected:
@@ -163,26 +183,33 @@ def _check_records(records: memoryview, header: BatchHeader, config: LogConfig, 
         # client sends it.
         message = "producers may not set the timestamp type LogAppendTime"
         return Rejected(ErrorCode.INVALID_TIMESTAMP, message, ((0, message),))
-    if config.is_compacted or not _header_in_time(header, config, now_ms):
+    if config.is_compacted or not _in_time(header.max_timestamp, config, now_ms):
         return _check_each_record(records, header, config, now_ms)
     return None
 
 
-def _header_in_time(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Judge the timestamps by the header; False where the records have to be looked at."""
+def _max_timestamp(records: memoryview) -> int:
+    """What the header says, read without the rest of it."""
+    return _MAX_TIMESTAMP.unpack_from(records)[0] if len(records) >= _MAX_TIMESTAMP.size else NO_TIMESTAMP
+
+
+def _in_time(newest: int, config: LogConfig, now_ms: int) -> bool:
+    """Judge the timestamps by the header's maximum; False where the records have to be looked at."""
     if config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME:
         return True
-    newest = header.max_timestamp
     if newest != NO_TIMESTAMP and newest - now_ms > config.message_timestamp_after_max_ms:
         return False
     return config.message_timestamp_before_max_ms == NO_LIMIT
 
 
 def _check_each_record(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> Rejected | None:
+    batch = read_records(records, header, max_bytes=config.max_decompressed_bytes)
     try:
-        faults = list(_record_faults(read_records(records, header), config, now_ms))
+        faults = list(islice(_record_faults(batch, config, now_ms), MAX_NAMED_FAULTS))
+        deque(batch, 0)  # the rest must be well-formed, too
     except RecordTooLarge as error:
-        return Rejected(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+        message = f"the batch cannot be looked into: {error} (odradek.inspect.max.decompressed.bytes)"
+        return Rejected(ErrorCode.MESSAGE_TOO_LARGE, message)
     except InvalidRecordBatch as error:
         return Rejected(ErrorCode.INVALID_RECORD, str(error))
     if faults:
@@ -211,7 +238,8 @@ def _refuse_for(faults: list[tuple[ErrorCode, int, str | None]]) -> Rejected:
     by_time = any(error is ErrorCode.INVALID_TIMESTAMP for error, _, _ in faults)
     error = ErrorCode.INVALID_TIMESTAMP if by_time else ErrorCode.INVALID_RECORD
     cause = "by their timestamps" if by_time else "for want of a key"
-    message = f"{len(faults)} record(s) refused {cause}, the first at index {faults[0][1]}"
+    at_least = "at least " if len(faults) == MAX_NAMED_FAULTS else ""
+    message = f"{at_least}{len(faults)} record(s) refused {cause}, the first at index {faults[0][1]}"
     return Rejected(error, message, tuple((index, text) for _, index, text in faults))
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from coordinator.configs.definition import ConfigType, Definition, Importance, UpdateMode
-from coordinator.configs.validators import NonEmpty, at_least
+from coordinator.configs.validators import NonEmpty, at_least, between
 
 INT: Final = ConfigType.INT
 LONG: Final = ConfigType.LONG
@@ -76,6 +76,22 @@ ODRADEK_DEFINITIONS: Final = (
         at_least(0),
         mode=READ_ONLY,
         doc="Time that requests under way have to finish after SIGTERM.",
+    ),
+    Definition(
+        "odradek.inspect.max.decompressed.bytes",
+        INT,
+        "104857600",
+        between(1, 104857600),
+        mode=READ_ONLY,
+        doc="Bytes to which the records of a batch may decompress where the broker has to look into them.",
+    ),
+    Definition(
+        "odradek.inspect.threads",
+        INT,
+        "2",
+        at_least(1),
+        mode=READ_ONLY,
+        doc="Threads that look into records for clients, beside those that commit; other such requests wait.",
     ),
     Definition(
         "odradek.loop.stall.warn.ms",

@@ -49,6 +49,8 @@ class BrokerConfig:
     connection_max_in_flight_requests: int
     connection_write_timeout_ms: int
     drain_timeout_ms: int
+    inspect_max_decompressed_bytes: int
+    inspect_threads: int
     loop_stall_warn_ms: int
     partitions_max: int
     log_cleaner_backoff_ms: int
@@ -118,6 +120,8 @@ _SIMPLE: Final = {
     "connection_max_in_flight_requests": "odradek.connection.max.in.flight.requests",
     "connection_write_timeout_ms": "odradek.connection.write.timeout.ms",
     "drain_timeout_ms": "odradek.drain.timeout.ms",
+    "inspect_max_decompressed_bytes": "odradek.inspect.max.decompressed.bytes",
+    "inspect_threads": "odradek.inspect.threads",
     "loop_stall_warn_ms": "odradek.loop.stall.warn.ms",
     "partitions_max": "odradek.partitions.max",
     "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",

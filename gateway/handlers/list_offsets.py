@@ -6,6 +6,7 @@ then found in its batch.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from gateway.context import RequestContext
@@ -80,7 +81,7 @@ async def _partition(
             part.timestamp, isolation=isolation, current_leader_epoch=part.current_leader_epoch
         )
         if isinstance(found, NeedsScan):
-            found = await _scan(replica, found)
+            found = await _scan(ctx, replica, found)
     except ReplicaOfflineError:
         return _error(part, ErrorCode.KAFKA_STORAGE_ERROR)
     except ReplicaGoneError:
@@ -101,7 +102,7 @@ def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartition
     return ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=error)
 
 
-async def _scan(replica: Replica, scan: NeedsScan) -> OffsetFound | Rejected:
+async def _scan(ctx: RequestContext, replica: Replica, scan: NeedsScan) -> OffsetFound | Rejected:
     if scan.of_max_timestamp:
         offset = await replica.look_up(lambda part: part.find_max_timestamp())
     else:
@@ -109,7 +110,7 @@ async def _scan(replica: Replica, scan: NeedsScan) -> OffsetFound | Rejected:
     while offset is not None and offset < scan.limit_offset:
         lease = await replica.read(offset, replica.log.log_end_offset, SCAN_BYTES)
         try:
-            found = offset_in_batches(lease.chunks, scan)
+            found = await ctx.services.inspection.run(partial(offset_in_batches, lease.chunks, scan))
             if found is not None:
                 return found
             offset = _after(lease.chunks)

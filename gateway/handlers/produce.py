@@ -36,7 +36,7 @@ from wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from wire.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_FLAG
+from wire.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_FLAG, BatchHeader
 
 if TYPE_CHECKING:
     from coordinator.transactions.add import Claim
@@ -72,6 +72,8 @@ _Asking = tuple[int, int, int]
 """Producer id, epoch and sequence of a batch whose partition the coordinator is asked about."""
 _Guards = dict[tuple[str, int], VerificationGuard | ErrorCode]
 """For each (topic, partition) that had to be asked about, the guard to append with, or what the coordinator said."""
+_Judged = dict[int, BatchHeader | Rejected]
+"""What was said of each batch that had to be looked into in a thread, by the identity of its place in the request."""
 _Pending = tuple[PartitionProduceResponse, Ticket | None]
 _Appended = tuple[TopicProduceData, list[_Pending]]
 
@@ -138,6 +140,7 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce
         await open_all(
             ctx, (get(topic.name, part.index) for topic in request.topic_data for part in topic.partition_data)
         )
+    judged = await _judge(ctx, request)
     guards: _Guards = {}
     if _has_transactional(request):
         verified = await _verify(ctx, request)
@@ -146,7 +149,7 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce
         guards = verified
     appended: list[_Appended] = []
     for topic in request.topic_data:
-        results = [await _append(ctx, topic, part, request.acks, guards) for part in topic.partition_data]
+        results = [await _append(ctx, topic, part, request.acks, guards, judged) for part in topic.partition_data]
         appended.append((topic, results))
     return PendingProduce(ctx, request.acks, appended)
 
@@ -166,6 +169,20 @@ def _with_names(ctx: RequestContext, request: ProduceRequest) -> ProduceRequest:
         timeout_ms=request.timeout_ms,
         topic_data=tuple(topics),
     )
+
+
+async def _judge(ctx: RequestContext, request: ProduceRequest) -> _Judged:
+    """Look into the batches where that takes long, in threads; before anything is asked or decided for them."""
+    judged: _Judged = {}
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            replica = ctx.services.replicas.get(topic.name, part.index)
+            if replica is None or part.records is None:
+                continue
+            judgement = replica.judgement(part.records, ctx.api_version)
+            if judgement is not None:
+                judged[id(part)] = await ctx.services.inspection.run(judgement)
+    return judged
 
 
 def _is_transactional(part: PartitionProduceData) -> bool:
@@ -290,7 +307,12 @@ def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[_Appended]:
 
 
 async def _append(
-    ctx: RequestContext, asked: TopicProduceData, part: PartitionProduceData, acks: int, guards: _Guards
+    ctx: RequestContext,
+    asked: TopicProduceData,
+    part: PartitionProduceData,
+    acks: int,
+    guards: _Guards,
+    judged: _Judged,
 ) -> _Pending:
     topic = asked.name
     if acks not in VALID_ACKS:
@@ -308,7 +330,11 @@ async def _append(
     try:
         await replica.ensure_open()
         result, ticket = replica.append(
-            part.records or memoryview(b""), AppendOrigin.CLIENT, api_version=ctx.api_version, guard=guard
+            part.records or memoryview(b""),
+            AppendOrigin.CLIENT,
+            api_version=ctx.api_version,
+            guard=guard,
+            judged=judged.get(id(part)),
         )
     except ReplicaOfflineError:
         replica.note_refused(part.records or memoryview(b""))

@@ -24,9 +24,10 @@ from partitions.config import NO_LIMIT, LogConfig
 from partitions.log import PartitionLog
 from partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from partitions.validation import check_client_batch, takes_long
 from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, SegmentDraft, Store, StoreError
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo
-from wire.records.batch import peek_header
+from wire.records.batch import BatchHeader, peek_header
 from wire.records.errors import InvalidRecordBatch
 from wire.values import immutable
 
@@ -244,12 +245,13 @@ class Replica(Watchable):
         api_version: int = 9,
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
+        judged: BatchHeader | Rejected | None = None,
     ) -> tuple[Appended | Duplicate | Rejected, Ticket | None]:
         """Decide on one batch and queue it; the result stands once the ticket settles without error.
 
         A duplicate comes with the newest ticket there is, since the original may still be on its way to the disk. No
-        ticket means that nothing needs waiting for. `records` must not be changed or reused before the ticket settles.
-        Raises ReplicaOfflineError, ReplicaGoneError.
+        ticket means that nothing needs waiting for. `judged` is what `judgement` said of the records, which must not be
+        changed or reused before the ticket settles. Raises ReplicaOfflineError, ReplicaGoneError.
         """
         result = self.log.append(
             records,
@@ -258,10 +260,21 @@ class Replica(Watchable):
             api_version=api_version,
             transaction_version=transaction_version,
             guard=guard,
+            judged=judged,
         )
         if isinstance(result, Appended):
             return result, self._submit(result.write, result.last_offset + 1)
         return result, self.last_ticket()
+
+    def judgement(self, records: memoryview, api_version: int) -> Callable[[], BatchHeader | Rejected] | None:
+        """What judges a client's records where that takes long, to be called in a thread; mostly None.
+
+        All that depends on other batches is judged by `append`.
+        """
+        config, now_ms = self._config, self._env.wall_ms()
+        if not takes_long(records, config, now_ms):
+            return None
+        return lambda: check_client_batch(records, config, now_ms, api_version)
 
     def _submit(self, write: LogWrite, end_offset: int) -> Ticket:
         assert self._queue is not None

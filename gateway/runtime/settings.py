@@ -83,4 +83,5 @@ class LiveSettings:
             min_insync_replicas=settings.min_insync_replicas,
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
             transaction_verification=self.config.transaction_partition_verification_enable,
+            max_decompressed_bytes=self.config.inspect_max_decompressed_bytes,
         )

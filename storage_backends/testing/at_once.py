@@ -3,7 +3,7 @@
 import pytest
 
 from storage_backends.interface import LogPolicy, PartitionStore, Store
-from storage_backends.testing.access import read_all
+from storage_backends.testing.access import fill, read_all
 from storage_backends.testing.batches import make_batch
 from storage_backends.testing.keys import KEY, SIBLING
 from wire.log_values import LogSnapshot, LogWrite
@@ -49,3 +49,13 @@ class CommittingAtOnce:
         log = store.open(KEY, LogPolicy(durable=True))
         if not log.commit_at_once([LogWrite([make_batch(0)])]):
             assert log.load() == LogSnapshot()
+
+    def test_committing_nothing_changes_nothing(self, log: PartitionStore) -> None:
+        """In whichever way."""
+        fill(log, 2)
+        before = log.load()
+        log.commit([], sync=True)
+        log.commit([LogWrite()], sync=False)
+        log.commit_at_once([])
+        log.commit_at_once([LogWrite()])
+        assert log.load() == before

@@ -88,13 +88,6 @@ class _Writing(CommittingAtOnce, _Fixtures):
             log.commit([LogWrite([make_batch(1)], producers={1: b""}), LogWrite([make_batch(base_offset)])], sync=True)
         assert log.load() == before
 
-    def test_committing_nothing_changes_nothing(self, log: PartitionStore) -> None:
-        fill(log, 2)
-        before = log.load()
-        log.commit([], sync=True)
-        log.commit([LogWrite()], sync=False)
-        assert log.load() == before
-
     def test_an_epoch_may_be_replaced(self, log: PartitionStore) -> None:
         log.commit([LogWrite(epochs=[EpochStart(1, 0)])], sync=True)
         log.commit([LogWrite(epochs=[EpochStart(1, 5), EpochStart(2, 7)])], sync=True)

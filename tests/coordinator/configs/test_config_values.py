@@ -169,6 +169,7 @@ def test_log_settings_serve_every_name_that_the_partition_logic_asks_for():
     config = LogConfig
     ours = {field.name for field in dataclasses.fields(log_config_from(topic_config_values({}, DEFAULTS)))}
     assert {field.name for field in dataclasses.fields(config)} - ours <= {
+        "max_decompressed_bytes",
         "producer_id_expiration_ms",
         "transaction_verification",
     }
