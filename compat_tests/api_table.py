@@ -1,4 +1,4 @@
-"""README.md's table of APIs: what is advertised, what Kafka has, and which versions were compared with a real Kafka.
+"""The table of APIs in docs/apis.md: what is advertised, what Kafka has, and which versions were compared with a real Kafka.
 
 `pytest compat_tests/test_every_version.py --write-apis` (and `--write-matrix`) notes in `docs/driven_apis.json` what
 was driven, and writes the table; `python -m compat_tests.api_table` writes the table again from the note.
@@ -14,6 +14,7 @@ from compat_tests.processes import ROOT
 from wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey
 
 DRIVEN = "docs/driven_apis.json"
+PAGE = "docs/apis.md"
 BEGIN = "<!-- APIs: written by `python -m compat_tests.api_table` -->"
 END = "<!-- APIs: end -->"
 REFUSED = {(ApiKey.PRODUCE, version) for version in range(3)}
@@ -82,7 +83,7 @@ def not_driven(driven: Driven) -> list[tuple[str, int]]:
 
 
 def section(driven: Driven) -> str:
-    """The part of README.md between the two marks, with them."""
+    """The part of the page between the two marks, with them."""
     advertised = sorted(ADVERTISED)
     versions = sum(last - first + 1 for first, last in ADVERTISED.values())
     compared = sum(len(found) for found in driven.values())
@@ -90,7 +91,7 @@ def section(driven: Driven) -> str:
     lines = [
         BEGIN,
         f"{len(advertised)} APIs in {versions} versions are advertised; {compared} of the versions were sent to Odradek"
-        " and to a real Kafka 4.3.1 by [one test](compat_tests/test_every_version.py), and the answers compared.",
+        " and to a real Kafka 4.3.1 by [one test](../compat_tests/test_every_version.py), and the answers compared.",
         "",
         "| key | API | Odradek | Kafka 4.4 | compared |",
         "|---|---|---|---|---|",
@@ -128,21 +129,21 @@ def name_of(key: ApiKey) -> str:
     return key.name.title().replace("_", "")
 
 
-def in_readme(readme: str) -> str:
-    """The section as a README has it. Raises ValueError when the marks are not there."""
-    start, end = readme.index(BEGIN), readme.index(END)
-    return readme[start : end + len(END)]
+def in_page(page: str) -> str:
+    """The section as a page has it. Raises ValueError when the marks are not there."""
+    start, end = page.index(BEGIN), page.index(END)
+    return page[start : end + len(END)]
 
 
-def write_readme() -> None:
+def write_page() -> None:
     """Put the section in its place."""
-    path = ROOT / "README.md"
-    readme = path.read_text()
-    path.write_text(readme.replace(in_readme(readme), section(read_driven())))
+    path = ROOT / PAGE
+    page = path.read_text()
+    path.write_text(page.replace(in_page(page), section(read_driven())))
 
 
 if __name__ == "__main__":
-    write_readme()
+    write_page()
     missing = not_driven(read_driven())
-    print(f"advertised and not compared yet: {missing}" if missing else "README.md is up to date")
+    print(f"advertised and not compared yet: {missing}" if missing else f"{PAGE} is up to date")
     sys.exit(bool(missing))

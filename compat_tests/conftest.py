@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--write-apis",
         action="store_true",
-        help=f"write {api_table.DRIVEN} and README.md's table of APIs from this run; --write-matrix does it, too",
+        help=f"write {api_table.DRIVEN} and {api_table.PAGE} from this run; --write-matrix does it, too",
     )
 
 
@@ -114,8 +114,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"wrote {page.relative_to(ROOT)}")
     if config.getoption("--write-matrix") or config.getoption("--write-apis"):
         api_table.write_driven(both.driven)
-        api_table.write_readme()
-        terminalreporter.write_line(f"wrote {api_table.DRIVEN} and the table of APIs in README.md")
+        api_table.write_page()
+        terminalreporter.write_line(f"wrote {api_table.DRIVEN} and {api_table.PAGE}")
 
 
 def _slowest(both: Comparison) -> list[str]:

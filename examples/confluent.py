@@ -1,4 +1,4 @@
-"""The same with confluent-kafka, which is librdkafka: `uv run python -m examples.confluent`."""
+"""The same with confluent-kafka, which is librdkafka: `.venv/bin/python -m examples.confluent`."""
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 

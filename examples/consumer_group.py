@@ -1,4 +1,4 @@
-"""Two members share a topic; one leaves and the other goes on: `uv run python -m examples.consumer_group`."""
+"""Two members share a topic; one leaves and the other goes on: `.venv/bin/python -m examples.consumer_group`."""
 
 import warnings
 

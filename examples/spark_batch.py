@@ -1,4 +1,4 @@
-"""Spark reads a topic with `format("kafka")` and writes one: `make setup`, `uv run python -m examples.spark_batch`."""
+"""Spark reads a topic with `format("kafka")` and writes one: `make setup`, `.venv/bin/python -m examples.spark_batch`."""
 
 import warnings
 

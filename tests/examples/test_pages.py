@@ -1,0 +1,110 @@
+"""README.md is short and true, and the pages' links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.testing import broker
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = (ROOT / "README.md").read_text()
+
+
+def code_blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def printed(block: str) -> list[str]:
+    """The command lines of a console block."""
+    return [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+
+
+def test_readme_fits_two_screens():
+    assert len(README.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            linked = (page.parent / path).resolve() if path else page
+            assert linked.exists(), f"{page.name} links to {target}"
+            assert not anchor or anchor in anchors(linked.read_text()), f"{page.name} links to {target}"
+
+
+def anchors(page: str) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_reached_from_readme():
+    reached = set(re.findall(r"\]\((docs/[^)#]+)", README))
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} == reached
+
+
+def test_the_test_in_readme_passes(tmp_path):
+    [snippet] = code_blocks("python")
+    (tmp_path / "test_readme.py").write_text(f"from kafka import KafkaProducer\n\n\n{snippet}")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "test_readme.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_code_in_the_page_on_testing_passes(tmp_path):
+    blocks = code_blocks("python", (ROOT / "docs" / "testing.md").read_text())
+    for number, block in enumerate(blocks):
+        (tmp_path / f"test_block_{number}.py").write_text(block)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-W", "ignore"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert f"{sum('def test_' in block for block in blocks)} passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.fixture
+def bootstrap() -> Iterator[str]:
+    with broker() as running:
+        yield running.bootstrap
+
+
+def test_the_clients_in_readme_see_each_others_records(bootstrap):
+    """The commands of "in another terminal", against a broker at another port."""
+    [block] = [block for block in code_blocks("console") if "consume greetings" in block]
+    produce, consume, kcat = printed(block)
+    folder = Path(sys.executable).parent
+    environment = {**os.environ, "ODRADEK_BOOTSTRAP": bootstrap, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+    def output(command: str) -> str:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command.replace("127.0.0.1:9092", bootstrap)],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    output(produce)
+    assert output(consume) == "hello\n"
+    if os.environ.get("ODRADEK_NO_KCAT") != "1":
+        assert output(kcat) == "hello\n"
+
+
+def test_the_commands_in_readme_are_targets_of_the_makefile():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = {line.split()[1] for block in code_blocks("console") for line in printed(block) if line.startswith("make ")}
+    assert named == {"demo", "test"}
+    assert named <= set(targets)
+
+
+def test_the_page_on_spark_names_the_versions_that_are_tested():
+    page, pom = (ROOT / "docs" / "spark.md").read_text(), (ROOT / "scripts" / "spark-jars.xml").read_text()
+    properties = dict(re.findall(r"<([\w.]+version)>([\d.]+)<", pom))
+    tested = re.findall(r"<artifactId>(?!spark-connector-jars)([^<]+)</artifactId>\s*<version>([^<]+)<", pom)
+    assert len(tested) == 4
+    for artifact, version in tested:
+        resolved = properties.get(version.strip("${}"), version)
+        assert re.search(rf":{re.escape(artifact)}` \| {re.escape(resolved)}\b", page), artifact
