@@ -1,4 +1,4 @@
-"""The table of APIs in docs/apis.md: what is advertised, what Kafka has, and which versions were compared with a real Kafka.
+"""The table of APIs in docs/apis.md: what is advertised, what Kafka has, and what was compared with a real Kafka.
 
 `pytest compat_tests/test_every_version.py --write-apis` (and `--write-matrix`) notes in `docs/driven_apis.json` what
 was driven, and writes the table; `python -m compat_tests.api_table` writes the table again from the note.

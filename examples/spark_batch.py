@@ -1,4 +1,4 @@
-"""Spark reads a topic with `format("kafka")` and writes one: `make setup`, `.venv/bin/python -m examples.spark_batch`."""
+"""Spark reads and writes topics with `format("kafka")`: `make setup`, `.venv/bin/python -m examples.spark_batch`."""
 
 import warnings
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Resolves the jars that tests, demo and benchmarks need, by Maven coordinates, into $ODRADEK_JARS (default
-# .cache/jars): kafka/ (a whole Kafka), kafka-clients-4.4.0.jar (the message definitions), spark/ (the connector).
+# .cache/jars): kafka/ (a whole Kafka), kafka-clients-4.4.0.jar (the message definitions), spark/ (the connector),
+# connect-file-VERSION.jar (the file connectors of Kafka's own version).
 # Does nothing when they are there; a changed POM fetches again. Exits 1, and says why, when there is no Maven
 # or something does not resolve.
-#   scripts/fetch_jars.sh [kafka] [clients] [spark]     (default: all three)
+#   scripts/fetch_jars.sh [kafka] [clients] [spark] [connect]     (default: all)
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -50,16 +51,20 @@ fetch_kafka() {
   echo "$want" >"$stamp"
 }
 
-fetch_clients() {
-  local jar="$JARS/kafka-clients-$CLIENTS_VERSION.jar"
+fetch_one() { # fetch_one ARTIFACT VERSION: a single jar of org.apache.kafka
+  local jar="$JARS/$1-$2.jar"
   [ -f "$jar" ] && return 0
   need_maven
-  say "fetching kafka-clients $CLIENTS_VERSION"
-  maven dependency:copy "-Dartifact=org.apache.kafka:kafka-clients:$CLIENTS_VERSION" "-DoutputDirectory=$JARS/clients.new" \
-    || { say "kafka-clients $CLIENTS_VERSION did not resolve"; return 1; }
-  mv "$JARS/clients.new/$(basename "$jar")" "$jar"
-  rm -rf "$JARS/clients.new"
+  say "fetching $1 $2"
+  maven dependency:copy "-Dartifact=org.apache.kafka:$1:$2" "-DoutputDirectory=$JARS/$1.new" \
+    || { say "$1 $2 did not resolve"; return 1; }
+  mv "$JARS/$1.new/$(basename "$jar")" "$jar"
+  rm -rf "$JARS/$1.new"
 }
+
+fetch_clients() { fetch_one kafka-clients "$CLIENTS_VERSION"; }
+
+fetch_connect() { fetch_one connect-file "$(sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' "$ROOT/docker/kafka/pom.xml")"; }
 
 fetch_spark() {
   local pom="$ROOT/scripts/spark-jars.xml" stamp="$JARS/spark.stamp" want version
@@ -78,12 +83,12 @@ fetch_spark() {
 }
 
 mkdir -p "$JARS"
-[ $# -gt 0 ] || set -- kafka clients spark
+[ $# -gt 0 ] || set -- kafka clients spark connect
 status=0
 for part in "$@"; do
   case "$part" in
-    kafka|clients|spark) "fetch_$part" || status=1 ;;
-    *) say "unknown part '$part': kafka, clients or spark"; exit 2 ;;
+    kafka|clients|spark|connect) "fetch_$part" || status=1 ;;
+    *) say "unknown part '$part': kafka, clients, spark or connect"; exit 2 ;;
   esac
 done
 [ "$status" = 0 ] && say "jars are in $JARS"
