@@ -5,6 +5,7 @@ for each result. Here a call costs a queue entry there and a place in a list bac
 wake the loop once.
 """
 
+import logging
 import queue
 import threading
 from collections import deque
@@ -14,6 +15,8 @@ from typing import Any, Final, TypeVar, cast
 
 import outcome
 import trio
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _Deliver = Callable[[outcome.Outcome[Any]], object]
@@ -35,6 +38,7 @@ class BlockingPool:
         self._is_delivery_due = False
         self._unfinished = 0  # calls that were handed in and not yet delivered; the Trio thread's
         self._threads = 0
+        self._is_short_told = False
         self._mutex = threading.Lock()
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -57,7 +61,22 @@ class BlockingPool:
             is_short_of_threads = self._threads < min(self._unfinished, self._limit)
             self._threads += is_short_of_threads
         if is_short_of_threads:
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        try:
             threading.Thread(target=self._work, name="odradek-blocking", daemon=True).start()
+        except RuntimeError as error:
+            with self._mutex:
+                self._threads -= 1
+                has_others = self._threads > 0
+            if not self._is_short_told:
+                self._is_short_told = True
+                log.warning("cannot start a thread cause=%s (raise ulimit -u and ulimit -v)", error)
+            if not has_others:  # late is better than never
+                call, deliver = self._jobs.get_nowait()
+                self._done.append((deliver, outcome.capture(call)))
+                self._tell_loop()
 
     def _work(self) -> None:
         while True:

@@ -20,17 +20,19 @@ import trio
 from coordinator.metadata.image import MetadataImage, TopicImage
 from coordinator.metadata.settings import MetadataConfig
 from gateway.config import BrokerConfig
+from gateway.descriptors import shortcomings
 from gateway.environment import Environment, ProductionEnvironment
 from gateway.errors import StartError, first_error
 from gateway.loop_watch import LoopRecord
 from gateway.network import Listener
 from gateway.notify import READY, STOPPING, notify
+from gateway.repeats import TELL_EVERY_S, Repeats
 from gateway.runtime.cleaner import LogCleaner
 from gateway.runtime.commit import Backlog
 from gateway.runtime.groups import GroupCoordinator
 from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
 from gateway.runtime.producer_ids import ProducerIds
-from gateway.runtime.replica import Shared
+from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, Shared
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.retention import RetentionJanitor
 from gateway.runtime.settings import LiveSettings
@@ -39,7 +41,8 @@ from gateway.runtime.transactions import TransactionCoordinator
 from gateway.runtime.waiter import CoordinatorError
 from gateway.server import Server
 from gateway.services import Services
-from storage_backends.interface import Store
+from storage_backends.interface import Store, StoreError
+from storage_backends.options import StoreOptions
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
@@ -95,6 +98,8 @@ class Broker:
             nursery.start_soon(self.services.cleaner.run)
             nursery.start_soon(self.services.transactions.run)
             nursery.start_soon(self._expire_producers_forever)
+            nursery.start_soon(self._close_idle_logs_forever)
+            nursery.start_soon(self._tell_repeats_forever)
             await self._stop.wait()
             log.info("draining node_id=%d", self.config.node_id)
             self.services.stopping = True
@@ -108,7 +113,23 @@ class Broker:
         while True:
             await trio.sleep(self.config.producer_id_expiration_check_interval_ms / 1000)
             for replica in self.services.replicas.opened():
-                replica.expire_producers()
+                try:
+                    replica.expire_producers()
+                except (ReplicaOfflineError, ReplicaGoneError):
+                    continue  # of a log that does not serve they expire after it has been loaded again
+
+    async def _close_idle_logs_forever(self) -> None:
+        while True:
+            await trio.sleep(self.config.log_idle_close_ms / 1000)
+            try:
+                await self.services.replicas.close_idle()
+            except StoreError as error:
+                log.warning("cannot close idle logs cause=%s", error)
+
+    async def _tell_repeats_forever(self) -> None:
+        while True:
+            await trio.sleep(TELL_EVERY_S)
+            self.services.repeats.tell()
 
 
 @asynccontextmanager
@@ -170,7 +191,9 @@ async def _join(
     loop: LoopRecord,
 ) -> Services:
     settings = LiveSettings(config)
-    shared = Shared(store, env, Ticker(nursery), Backlog(config.commit_max_pending_bytes), config.commit_max_bytes)
+    repeats = Repeats()
+    backlog = Backlog(config.commit_max_pending_bytes)
+    shared = Shared(store, env, Ticker(nursery), backlog, config.commit_max_bytes, repeats)
     replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
@@ -294,7 +317,10 @@ def _allow_many_open_files() -> None:
 
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool) -> None:
-    env = ProductionEnvironment(threads=config.commit_threads + config.inspect_threads)
+    options = StoreOptions(max_open_files=config.log_max_open_files)
+    env = ProductionEnvironment(threads=config.commit_threads + config.inspect_threads, store_options=options)
+    for shortcoming in shortcomings(config):
+        log.warning("%s", shortcoming)
     async with open_broker(config, env) as broker, trio.open_nursery() as nursery:
         if signals:
             await nursery.start(_stop_on_signal, broker)

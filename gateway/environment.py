@@ -21,6 +21,7 @@ from gateway.loop_watch import LoopClocks, LoopRecord, LoopWatch
 from gateway.network import Listener, Transport, dial_tcp, listen_tcp
 from storage_backends.interface import Store
 from storage_backends.opener import open_store
+from storage_backends.options import StoreOptions
 
 T = TypeVar("T")
 
@@ -85,10 +86,11 @@ class ProductionEnvironment:
     """The real machine: operating-system clocks, TCP sockets, threads, and stores by URL.
 
     `threads` bounds how many blocking calls run at once: the file system merges concurrent syncs, so durable commits
-    of many partitions gain from 8 to 16 (docs/architecture.md, "The commit path").
+    of many partitions gain from 8 to 16 (docs/architecture.md, "The commit path"). `store_options` are for every store.
     """
 
-    def __init__(self, *, threads: int = 16) -> None:
+    def __init__(self, *, threads: int = 16, store_options: StoreOptions | None = None) -> None:
+        self._store_options = store_options
         self.random = random.SystemRandom()
         self._pool = BlockingPool(threads)
 
@@ -125,7 +127,7 @@ class ProductionEnvironment:
 
     def open_store(self, url: str) -> Store:
         """Open by URL scheme."""
-        return open_store(url)
+        return open_store(url, self._store_options)
 
     def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
         """Watch with the system's clocks and a thread."""

@@ -4,12 +4,14 @@ The simulation's in-memory network implements the same two protocols and passes 
 (`tests/gateway/test_network.py`).
 """
 
+import errno
 import socket
 from collections.abc import Sequence
 from typing import Protocol
 
 import trio
 
+from gateway.descriptors import first_reserved
 from gateway.waiting_room import MAX_WORD_BYTES, Answer, Guest, WaitingRoom, has_epoll
 
 Buffer = bytes | bytearray | memoryview
@@ -19,6 +21,10 @@ MAX_IOVEC = 512
 LISTEN_BACKLOG = 1024
 ACCEPTS_IN_A_ROW = 16
 """How many clients are accepted before everyone else gets a turn."""
+
+
+class DescriptorReserveError(OSError):
+    """A connection was closed as it was accepted: what descriptors are left are for logs."""
 
 
 class Transport(Protocol):
@@ -78,7 +84,10 @@ class Listener(Protocol):
         ...
 
     async def accept(self) -> Transport:
-        """Wait for the next connection. Raises OSError (for example when file descriptors run out)."""
+        """Wait for the next connection.
+
+        Raises OSError (for example when file descriptors run out), and DescriptorReserveError before they do.
+        """
         ...
 
     def close(self) -> None:
@@ -244,6 +253,10 @@ class TcpListener:
                 continue
             except ConnectionAbortedError:
                 continue
+            if sock.fileno() >= first_reserved():
+                peer = _peer_names(sock)[1]
+                sock.close()
+                raise DescriptorReserveError(errno.EMFILE, f"refused {peer}")
             try:
                 return TcpTransport(sock, self._room)
             except OSError:  # it has been reset already

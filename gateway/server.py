@@ -14,7 +14,7 @@ import trio
 
 from gateway.connection import Connection
 from gateway.dispatch import Dispatcher
-from gateway.network import Listener, Transport
+from gateway.network import DescriptorReserveError, Listener, Transport
 from gateway.services import Services
 
 log = logging.getLogger(__name__)
@@ -70,10 +70,13 @@ class Server:
         while not self._stopping:
             try:
                 transport = await listener.accept()
+            except DescriptorReserveError as error:
+                self._log_accept_error(name, error)
+                continue
             except OSError as error:
                 if self._stopping:
                     return
-                _log_accept_error(name, error)
+                self._log_accept_error(name, error)
                 await trio.sleep(ACCEPT_RETRY_S)
                 continue
             if not await self._slot(transport):
@@ -83,8 +86,39 @@ class Server:
             if refusal is None:
                 nursery.start_soon(self._serve, name, transport)
             else:
-                log.warning("refusing connection peer=%s cause=%s", transport.peer, refusal)
+                self._services.repeats.note(
+                    ("too many", transport.peer_host),
+                    log,
+                    logging.WARNING,
+                    "refusing connection peer=%s cause=%s",
+                    transport.peer,
+                    refusal,
+                )
                 transport.close()
+
+    def _log_accept_error(self, listener: str, error: OSError) -> None:
+        """Say why a connection was not accepted, which is no reason to stop (accept(2) gives the network's errors)."""
+        note = self._services.repeats.note
+        if error.errno in OUT_OF_RESOURCES:
+            note(
+                ("accept", listener, error.errno),
+                log,
+                logging.ERROR,
+                "connections are refused listener=%s open=%d cause=%s (raise the limit of open files, ulimit -n or "
+                "LimitNOFILE, or lower max.connections)",
+                listener,
+                len(self._connections),
+                error,
+            )
+        else:
+            note(
+                ("accept", listener, error.errno),
+                log,
+                logging.WARNING,
+                "cannot accept listener=%s error=%s",
+                listener,
+                error,
+            )
 
     async def _slot(self, transport: Transport) -> bool:
         """Wait until `max.connections` allows one more, as Kafka does; False when the broker stops first."""
@@ -150,11 +184,3 @@ class Server:
         if 0 <= config.connections_max_idle_ms < connection.idle_ms(now_ms):
             return "idle (connections.max.idle.ms)"
         return None
-
-
-def _log_accept_error(listener: str, error: OSError) -> None:
-    """Say why a connection could not be accepted; none of it is a reason to stop (accept(2) hands on the network's)."""
-    if error.errno in OUT_OF_RESOURCES:
-        log.error("cannot accept listener=%s error=%s (raise the limit of open files, ulimit -n)", listener, error)
-    else:
-        log.warning("cannot accept listener=%s error=%s", listener, error)

@@ -57,6 +57,7 @@ class Services:
         self.janitor = janitor
         self.cleaner = cleaner
         self.advertised = advertised
+        self.repeats = replicas.repeats
         self.loop = loop
         self.inspection = SideWork(env, settings.config.inspect_threads)
         self.stopping = False

@@ -249,6 +249,10 @@ class FaultyStore:
         self.plan.before_write("writing properties")
         self._inner.set_properties(values)
 
+    def close_idle(self) -> int:
+        """See `Store.close_idle`."""
+        return 0 if self.has_crashed else self._inner.close_idle()
+
     def close(self) -> None:
         """See `Store.close`."""
         if not self.has_crashed:

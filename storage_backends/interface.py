@@ -28,6 +28,7 @@ __all__ = [
     "Store",
     "StoreCorruptError",
     "StoreError",
+    "StoreExhaustedError",
     "StoreFormatError",
     "StoreFullError",
     "StoreLockedError",
@@ -41,6 +42,10 @@ class StoreError(Exception):
 
 class StoreFullError(StoreError):
     """No space is left. The message says on what and what to do."""
+
+
+class StoreExhaustedError(StoreError):
+    """The process may have no more file descriptors, or no more memory. The message says what to do."""
 
 
 class StoreLockedError(StoreError):
@@ -277,6 +282,13 @@ class Store(Protocol):
 
     def set_properties(self, values: Mapping[str, str]) -> None:
         """Durably add or replace named values, all at once. Raises StoreFullError, StoreError."""
+        ...
+
+    def close_idle(self) -> int:
+        """Give back what open logs hold (files, memory) that were not used since the last call; return how many.
+
+        No caller sees it, except for the time until a log is ready at its next use. Logs stay open as handles.
+        """
         ...
 
     def close(self) -> None:

@@ -12,12 +12,15 @@ class StoreOptions:
 
     `max_value_bytes` is how far the batches of one commit are joined into one stored value: values take whole pages,
     so the best sizes are just below a multiple of them. `hot_bytes` is how much of a log's end counts as recently
-    written (`PartitionStore.is_hot`).
+    written (`PartitionStore.is_hot`). `lending_map_bytes` is from what size of a growing file's map on its pages are
+    lent; below that readers get copies. `max_open_files` bounds the descriptors of open logs, except for those in use;
+    without it, and at most, they are a quarter of what the process may have.
     """
 
     max_value_bytes: int = 64 * _PAGE_BYTES - _PAGE_HEADER_BYTES
     time_index_interval_bytes: int = 64 * 1024
     hot_bytes: int = 32 * 1024 * 1024
     map_slack_bytes: int = 64 * 1024 * 1024
+    lending_map_bytes: int = 16 * 1024 * 1024
     max_leases_per_segment: int = 128
-    max_open_sealed_segments: int = 256
+    max_open_files: int | None = None

@@ -102,6 +102,24 @@ ODRADEK_DEFINITIONS: Final = (
         doc="Time for which the event loop may be held up, all clients waiting, before it is counted and logged.",
     ),
     Definition(
+        "odradek.log.max.open.files",
+        INT,
+        "30000",
+        at_least(8),
+        mode=READ_ONLY,
+        doc="File descriptors for open logs, 3 for the newest segment of each and 1 for an older one, at most a "
+        "quarter of what the process may have (ulimit -n); beyond it, the least recently used are closed until their "
+        "next use. A process may have 65,530 memory maps (vm.max_map_count), of which a log takes 4.",
+    ),
+    Definition(
+        "odradek.log.idle.close.ms",
+        LONG,
+        "300000",
+        at_least(1),
+        mode=READ_ONLY,
+        doc="Time after which the files of an unused log are closed until it is used; at most twice as long.",
+    ),
+    Definition(
         "odradek.topics.max",
         INT,
         "10000",

@@ -51,6 +51,8 @@ class BrokerConfig:
     drain_timeout_ms: int
     inspect_max_decompressed_bytes: int
     inspect_threads: int
+    log_idle_close_ms: int
+    log_max_open_files: int
     loop_stall_warn_ms: int
     partitions_max: int
     log_cleaner_backoff_ms: int
@@ -122,6 +124,8 @@ _SIMPLE: Final = {
     "drain_timeout_ms": "odradek.drain.timeout.ms",
     "inspect_max_decompressed_bytes": "odradek.inspect.max.decompressed.bytes",
     "inspect_threads": "odradek.inspect.threads",
+    "log_idle_close_ms": "odradek.log.idle.close.ms",
+    "log_max_open_files": "odradek.log.max.open.files",
     "loop_stall_warn_ms": "odradek.loop.stall.warn.ms",
     "partitions_max": "odradek.partitions.max",
     "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",

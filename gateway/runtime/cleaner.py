@@ -8,14 +8,14 @@ What plans and does a cleaning is imported for the first log that is to be compa
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 import trio
 
 from gateway.config import BrokerConfig
 from gateway.environment import Environment
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, exhausted
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.retention import RetentionJanitor
 from gateway.runtime.upkeep import Alarm
@@ -87,7 +87,7 @@ class LogCleaner:
             log.error("log cannot be compacted partition=%s cause=%s", replica.key, error)  # noqa: TRY400
             self._uncleanable.add(replica)
         except (ReplicaOfflineError, ReplicaGoneError, StoreError) as error:
-            log.warning("cleaning failed partition=%s cause=%s", replica.key, error)
+            self._note(("clean", replica.key), error, "cleaning failed partition=%s cause=%s", replica.key, error)
             return False
         finally:
             self._busy.discard(replica)
@@ -95,7 +95,12 @@ class LogCleaner:
 
     async def _dirtiest(self) -> "tuple[Replica, Cleaning] | None":
         due: list[tuple[float, int, Replica, Cleaning]] = []
-        for number, replica in enumerate(await self._replicas.all_stored()):
+        try:
+            stored = await self._replicas.all_stored()
+        except StoreError as error:
+            self._note("list", error, "the cleaner cannot list the logs, tried again cause=%s", error)
+            return None
+        for number, replica in enumerate(stored):
             if not replica.config.is_compacted or replica in self._busy or replica in self._uncleanable:
                 continue
             if replica.config.is_deleted:
@@ -105,6 +110,10 @@ class LogCleaner:
                 due.append((cleaning.dirty_ratio, -number, replica, cleaning))
         best = max(due, default=None, key=lambda each: each[:2])
         return None if best is None or best[2] in self._busy else best[2:]
+
+    def _note(self, what: Hashable, error: Exception, message: str, *args: object) -> None:
+        key = ("cleaner", exhausted(error) or what)
+        self._replicas.repeats.note(key, log, logging.WARNING, message, *args)
 
     async def _look_at(self, replica: Replica) -> "Cleaning | None":
         """What may be cleaned of a log; None when it does not serve now."""
@@ -118,7 +127,8 @@ class LogCleaner:
             if config.max_compaction_lag_ms != NO_LIMIT and dirty < view.segments[-1].base_offset:
                 oldest_ms = await _first_timestamp(replica, dirty)
         except (ReplicaOfflineError, ReplicaGoneError, StoreError, InvalidRecordBatch) as error:
-            log.warning("cannot look for dirty segments partition=%s cause=%s", replica.key, error)
+            what = ("look", replica.key)
+            self._note(what, error, "cannot look for dirty segments partition=%s cause=%s", replica.key, error)
             return None
         return plan_cleaning(
             view.segments,

@@ -6,7 +6,7 @@ COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes alive with its first 
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from gateway.runtime.metadata import MetadataService
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.shards import ShardRuntime, ShardState, SteadyClock
 from gateway.runtime.waiter import CoordinatorError, PendingReply, refused
+from storage_backends.interface import StoreError
 from wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -144,7 +145,7 @@ class Coordinator(Generic[S]):
         A shard that loads slowly holds up no other.
         """
         async with trio.open_nursery() as nursery:
-            for partition in await self._replicas.stored(self.topic):
+            for partition in await self._stored():
                 nursery.start_soon(self._load, self._shard(partition))
             self._all_known = True
             while True:
@@ -154,6 +155,17 @@ class Coordinator(Generic[S]):
                     if runtime.discarded:
                         nursery.start_soon(self._load, runtime)
                     runtime.on_time()
+
+    async def _stored(self) -> Sequence[int]:
+        """The partitions that have a log; asked again for as long as the store cannot tell."""
+        while True:
+            try:
+                return await self._replicas.stored(self.topic)
+            except StoreError as error:
+                key = ("stored", self.topic)
+                message = "cannot list the logs topic=%s, tried again cause=%s"
+                self._replicas.repeats.note(key, log, logging.ERROR, message, self.topic, error)
+                await trio.sleep(RELOAD_RETRY_MS / 1000)
 
     async def _load(self, runtime: ShardRuntime[S]) -> None:
         if runtime.state is not ShardState.NEW:

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import trio
 
 from gateway.environment import Environment
+from gateway.repeats import Repeats
 from gateway.runtime.commit import Backlog, CommitQueue, Ticket
 from gateway.runtime.ticker import Ticker
 from gateway.runtime.watch import Watchable
@@ -25,7 +26,15 @@ from partitions.log import PartitionLog
 from partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
 from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from partitions.validation import check_client_batch, takes_long
-from storage_backends.interface import LogPolicy, PartitionStore, ReadLease, SegmentDraft, Store, StoreError
+from storage_backends.interface import (
+    LogPolicy,
+    PartitionStore,
+    ReadLease,
+    SegmentDraft,
+    Store,
+    StoreError,
+    StoreExhaustedError,
+)
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo
 from wire.records.batch import BatchHeader, peek_header
 from wire.records.errors import InvalidRecordBatch
@@ -67,6 +76,7 @@ class Shared:
     ticker: Ticker
     backlog: Backlog
     commit_max_bytes: int
+    repeats: Repeats
 
 
 @immutable
@@ -162,7 +172,7 @@ class Replica(Watchable):
             snapshot = await self._env.run_blocking(self._load)
             restored = PartitionLog.restore(snapshot, self._config)
         except (StoreError, ProducerRowError) as error:
-            log.error("cannot open partition=%s error=%s", self.key, error)  # noqa: TRY400 - the message says it all
+            self._note("open", error, "cannot open partition=%s error=%s", self.key, error)
             raise ReplicaOfflineError(str(self.key)) from error
         if self.state is ReplicaState.GONE:  # its topic was deleted meanwhile
             raise ReplicaGoneError(str(self.key))
@@ -173,6 +183,11 @@ class Replica(Watchable):
         self._lead(restored)
         if failed:
             log.info("partition loaded again partition=%s log_end_offset=%d", self.key, restored.log_end_offset)
+
+    def _note(self, doing: str, error: Exception, message: str, *args: object) -> None:
+        """Log a failure once for as long as it repeats: for this log, or for all where the process lacks something."""
+        key = (doing, exhausted(error) or self.key)
+        self._shared.repeats.note(key, log, logging.ERROR, message, *args)
 
     def _load(self) -> LogSnapshot:
         if self._part is None:
@@ -325,7 +340,7 @@ class Replica(Watchable):
         except BaseException as error:
             self._lease_ended()
             if isinstance(error, StoreError):
-                log.error("cannot read partition=%s offset=%d error=%s", self.key, start_offset, error)  # noqa: TRY400
+                self._note("read", error, "cannot read partition=%s offset=%d error=%s", self.key, start_offset, error)
                 raise ReplicaOfflineError(str(self.key)) from error
             raise
 
@@ -421,6 +436,12 @@ class Replica(Watchable):
             # Loaded again by whoever needs it next, not here: leading begins with a write, and on a full disk that
             # would fail, and be tried again, for ever.
             self.state = ReplicaState.FAILED
+
+
+def exhausted(error: BaseException) -> str:
+    """A word for errors that are of no single log: the process lacks descriptors or memory; else empty."""
+    is_so = isinstance(error, StoreExhaustedError) or isinstance(error.__cause__, StoreExhaustedError)
+    return "exhausted" if is_so else ""
 
 
 @lru_cache(MAX_POLICIES)

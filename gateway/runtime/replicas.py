@@ -32,6 +32,7 @@ class Replicas:
         kept: frozenset[str] = frozenset(),
     ) -> None:
         self.backlog = shared.backlog
+        self.repeats = shared.repeats
         self._shared = shared
         self._log_config = log_config
         self._kept = kept
@@ -111,6 +112,12 @@ class Replicas:
             self.get(key.topic, key.index) for key in keys if not self._is_stray(key) and key.topic not in self._kept
         ]
         return [replica for replica in found if replica is not None]
+
+    async def close_idle(self) -> None:
+        """Give back the files and memory of logs that were not used since the last call. Raises StoreError."""
+        closed = await self._shared.env.run_blocking(self._shared.store.close_idle)
+        if closed:
+            log.debug("closed the files of idle logs segments=%d", closed)
 
     async def space(self) -> StoreSpace:
         """Where the logs are, and the room there is. Raises StoreError."""

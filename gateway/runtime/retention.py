@@ -1,11 +1,11 @@
 """The janitor: old segments go every `log.retention.check.interval.ms`, and whenever topics' settings change."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 
 from gateway.config import BrokerConfig
 from gateway.environment import Environment
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, exhausted
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.upkeep import Alarm
 from partitions.retention import retention_start
@@ -44,7 +44,12 @@ class RetentionJanitor:
         """Check the logs of these topics, or of all, one after the other."""
         if topics is not None and not topics:
             return
-        for replica in await self._replicas.all_stored():
+        try:
+            stored = await self._replicas.all_stored()
+        except StoreError as error:
+            self._note("list", error, "retention cannot list the logs, tried again at the next check cause=%s", error)
+            return
+        for replica in stored:
             if replica.config.is_deleted and (topics is None or replica.key.topic in topics):
                 await self.check(replica)
 
@@ -59,9 +64,13 @@ class RetentionJanitor:
                 await replica.move_log_start(start_offset)
                 log.info("deleted old segments partition=%s log_start_offset=%d", replica.key, start_offset)
         except (ReplicaOfflineError, StoreError) as error:
-            log.warning("retention failed partition=%s cause=%s", replica.key, error)
+            self._note(replica.key, error, "retention failed partition=%s cause=%s", replica.key, error)
         except ReplicaGoneError:
             return  # deleted as a whole meanwhile
+
+    def _note(self, what: Hashable, error: Exception, message: str, *args: object) -> None:
+        key = ("retention", exhausted(error) or what)
+        self._replicas.repeats.note(key, log, logging.WARNING, message, *args)
 
     async def _start(self, replica: Replica) -> int | None:
         view = await replica.view()

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from storage_backends.lmdb_segments.layout import DELETED_SUFFIX
-from storage_backends.lmdb_segments.sealed_cache import SealedCache
+from storage_backends.lmdb_segments.open_files import OpenFiles
 from storage_backends.options import StoreOptions
 from wire.values import immutable
 
@@ -28,7 +28,10 @@ class Janitor:
     def remove(self, path: Path) -> None:
         """Rename `path` out of the way and remove it later. Raises OSError when it cannot be renamed."""
         doomed = path.rename(path.with_name(f"{path.name}.{next(self._numbers)}{DELETED_SUFFIX}"))
-        self._worker.submit(_purge_later, doomed)
+        try:
+            self._worker.submit(_purge_later, doomed)
+        except RuntimeError as error:  # no thread can be started
+            _logger.warning("cannot remove %s now (%s); the next start tries again", doomed, error)
 
     def close(self) -> None:
         """Finish what is under way."""
@@ -57,4 +60,4 @@ class StoreContext:
     options: StoreOptions
     boot_id: str
     janitor: Janitor
-    sealed_cache: SealedCache
+    open_files: OpenFiles

@@ -8,12 +8,18 @@ from pathlib import Path
 
 import lmdb
 
-from storage_backends.interface import StoreCorruptError, StoreError, StoreFormatError, StoreFullError
+from storage_backends.interface import (
+    StoreCorruptError,
+    StoreError,
+    StoreExhaustedError,
+    StoreFormatError,
+    StoreFullError,
+)
 from storage_backends.lmdb_segments.advice import what_to_do
 from storage_backends.lmdb_segments.layout import SEGMENT_SUFFIX
 from wire.records.errors import InvalidRecordBatch
 
-ForeignError = (lmdb.Error, OSError, InvalidRecordBatch)
+ForeignError = (lmdb.Error, OSError, MemoryError, InvalidRecordBatch)
 """All that may come from below; catch it and raise what `mapped` returns."""
 
 _FULL = {
@@ -46,7 +52,15 @@ def mapped(error: Exception, path: Path, doing: str) -> StoreError:
     if code in _FORBIDDEN:
         return StoreError(f"{where}{error}: give the user that runs the broker read and write access")
     if code in _TOO_MANY_FILES:
-        return StoreError(f"{where}too many open files: raise the limit (ulimit -n), about 3 a partition are needed")
+        return StoreExhaustedError(
+            f"{where}too many open files: raise the limit (ulimit -n, LimitNOFILE), or lower max.connections or "
+            "odradek.log.max.open.files"
+        )
+    if code == errno.ENOMEM or isinstance(error, (MemoryError, lmdb.MemoryError)):
+        return StoreExhaustedError(
+            f"{where}no memory can be mapped: raise the limits (ulimit -v, vm.max_map_count), or lower "
+            "segment.bytes or odradek.log.max.open.files"
+        )
     return StoreError(where + str(error))
 
 

@@ -106,7 +106,7 @@ class LmdbPartition:
             return False
         first_offset = log.state.meta.log_end_offset
         try:
-            done = log.append_in_place(runs[0].writes)
+            done = log.append_in_place(runs[0].writes, size_bytes)
         except ForeignError as error:
             raise mapped_commit(error, log.state.segments[-1].path, size_bytes) from error
         if done and size_bytes:
@@ -167,13 +167,7 @@ class LmdbPartition:
         except StoreCorruptError:
             self._check_not_gone(segment)
             raise
-        self._note_use(segment)
         return lease
-
-    def _note_use(self, segment: Segment) -> None:
-        segments = self._log.state.segments
-        if segment is not segments[-1] and segment in segments:
-            self._context.sealed_cache.touch(segment)
 
     def _read_error(self, error: Exception, segment: Segment) -> Exception:
         if segment not in self._log.state.segments:
@@ -192,7 +186,9 @@ class LmdbPartition:
 
     def is_hot(self, start_offset: int) -> bool:
         """See `PartitionStore.is_hot`."""
-        return start_offset >= self._hot.start_offset and start_offset >= self._log.state.meta.base_offset
+        state = self._log.state
+        is_recent = start_offset >= self._hot.start_offset and start_offset >= state.meta.base_offset
+        return is_recent and state.segments[-1].is_open
 
     def find_by_timestamp(self, timestamp_ms: int) -> int | None:
         """See `PartitionStore.find_by_timestamp`."""
@@ -249,7 +245,6 @@ class LmdbPartition:
         except StoreCorruptError:
             self._check_not_gone(segment)
             raise
-        self._note_use(segment)
 
     def truncate(self, end_offset: int) -> LogSnapshot:
         """See `PartitionStore.truncate`."""

@@ -41,7 +41,7 @@ class PageLease:
             _logger.exception("a lease of %s was released while its bytes were in use", segment.path)
             return
         txn.abort()
-        segment.unpin()
+        segment.take_back()
 
 
 class CopyLease:
@@ -63,15 +63,15 @@ def lend(
 ) -> PageLease | CopyLease | None:
     """Lend batches of one segment as `PartitionStore.read` says, None when it has none of them.
 
-    A segment has `max_leases` slots for held leases; beyond that the bytes are copied. Raises lmdb.Error, OSError,
-    CorruptBatch.
+    A segment has `max_leases` slots for held leases; beyond that the bytes are copied, as they are when its map will
+    have to grow (`segment`). Raises lmdb.Error, OSError, CorruptBatch.
     """
     handle = segment.pin()
     txn = lease = None
     try:
         txn = handle.env.begin(handle.log, None, False, True)  # noqa: FBT003 - positional: half the cost
         chunks = _collect(txn.cursor(), start_offset, end_offset, max_bytes)
-        if chunks and segment.users <= max_leases:
+        if chunks and segment.may_lend(max_leases):
             lease = PageLease(segment, txn, chunks)
             return lease
         return CopyLease(chunks) if chunks else None

@@ -34,14 +34,14 @@ from storage_backends.lmdb_segments.layout import (
     unsynced_name,
 )
 from storage_backends.lmdb_segments.salvage import salvage_segment
-from storage_backends.lmdb_segments.segment import Handle, Segment, close_env, env_settings, open_env
+from storage_backends.lmdb_segments.segment import Handle, Segment, close_env, env_settings, growing, open_env
 from storage_backends.lmdb_segments.tables import LogRows, alive, read_rows
 
 _logger = logging.getLogger(__name__)
 
 
 class OpenedLog(NamedTuple):
-    """A log found on disk: its active segment, open and pinned, and what that says of the others."""
+    """A log found on disk: its active segment, and what that says of the others."""
 
     active: Segment
     synced: bool
@@ -58,7 +58,8 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
     base_offset = bases[-1]
     synced = _mend(directory, base_offset, context)
     path = directory / segment_name(base_offset)
-    handle = open_env(path, env_settings(policy, context.options, synced=synced))
+    settings = growing(env_settings(policy, context.options, synced=synced))
+    handle = open_env(path, settings)
     try:
         finish_cleanings(directory, handle)
         meta, kept = read_segment(handle, path)
@@ -67,9 +68,8 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
     except BaseException:
         close_env(handle.env)
         raise
-    active = Segment(path, base_offset, handle)
+    active = Segment(path, base_offset, context.open_files, handle, settings)
     active.watch()
-    active.pin()
     return OpenedLog(active, synced, meta, sealed)
 
 

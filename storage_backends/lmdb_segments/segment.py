@@ -1,17 +1,25 @@
 """One segment's file and its open LMDB environment: creating, opening, lending and closing it.
 
 LMDB allows one environment per file and process, so whoever needs it shares it: `pin` and `unpin` count the users, and
-nothing that someone still reads is closed. LMDB's own lock file is unlinked as soon as it is open: the store's lock
-keeps other writers away, and other readers open sealed segments without one. The reader table in it stays mapped, so
-pages under a lease are not reused. Its blocks are reserved beforehand: LMDB would leave holes in it, and touching one
-of those on a full disk kills the process (SIGBUS).
+nothing that someone still reads is closed. An environment without users may be closed at any time, to save descriptors,
+memory and address space (`open_files`); the next `pin` opens it again. LMDB's own lock file is unlinked as soon as it
+is open: the store's lock keeps other writers away, and other readers open sealed segments without one. The reader table
+in it stays mapped, so pages under a lease are not reused. Its blocks are reserved beforehand: LMDB would leave holes in
+it, and touching one of those on a full disk kills the process (SIGBUS). The table cannot be left out (`lock=False`),
+although only this process writes: without it the writer reuses pages that the transactions of readers still need.
+
+The map of a segment that is written to starts small and grows, since it counts as address space of the process
+(`ulimit -v`). LMDB can only map a file anew while nothing uses the old map, so growing waits for the readers and keeps
+new ones waiting. For that wait to be short, pages are not lent to clients (`may_lend`) while the map is small, or when
+it will have to grow soon: readers get copies then. If a client still holds pages, the log goes on in a new segment
+instead (`SegmentLog`).
 """
 
 import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from typing import NamedTuple, TypeAlias
 
 import lmdb
@@ -21,6 +29,7 @@ from storage_backends.interface import LogPolicy
 from storage_backends.lmdb_segments.footprint import Footprint
 from storage_backends.lmdb_segments.inspection import check_file
 from storage_backends.lmdb_segments.layout import LOG_DB, NEW_SUFFIX
+from storage_backends.lmdb_segments.open_files import OpenFiles
 from storage_backends.options import StoreOptions
 
 LogDb = _Database
@@ -31,6 +40,14 @@ _SPARE_READ_TXNS = 8
 _TRANSIENT_READERS = 40  # slots for reads that are under way, beside those for leases
 _READER_SLOT_BYTES = 64
 _SPACE_PERCENT = 220  # pages over bytes of batches at the worst: values just above a page take two
+
+_FIRST_MAP_BYTES = 1 << 20
+_GROWTH = 4
+_ROW_BYTES = 256 * 1024  # room for what is written beside batches
+_PAGE_BYTES = 4096
+
+WRITER_FILES = 3  # data, data again for synced writes, and the reader table
+READER_FILES = 1
 
 _registry_lock = Lock()
 """The binding knows open environments by inode and forgets one after its files are closed: without this, a new file
@@ -45,21 +62,46 @@ class Handle(NamedTuple):
 
 
 class EnvSettings(NamedTuple):
-    """How to open an environment for writing. `synced` is LMDB's default mode, in which every commit is durable."""
+    """How to open an environment for writing. `synced` is LMDB's default mode, in which every commit is durable.
+
+    A map of less than `full_map_bytes` may be made larger (`Segment.grow`). One of less than `lending_map_bytes` lends
+    no pages.
+    """
 
     map_bytes: int
     synced: bool
     max_readers: int
+    full_map_bytes: int = 0
+    lending_map_bytes: int = 0
 
 
 def env_settings(policy: LogPolicy, options: StoreOptions, *, synced: bool, need_bytes: int = 0) -> EnvSettings:
     """Size the map so that a segment of that policy, or one write of `need_bytes`, never fills it.
 
-    The map is address space, not memory or disk. It is never grown, since that asks for no reader to be active.
+    The map is address space, not memory or disk.
     """
     payload = max(policy.segment_bytes, need_bytes)
     map_bytes = payload * _SPACE_PERCENT // 100 + options.map_slack_bytes
-    return EnvSettings(_whole_pages(map_bytes), synced, options.max_leases_per_segment + _TRANSIENT_READERS)
+    max_readers = options.max_leases_per_segment + _TRANSIENT_READERS
+    return EnvSettings(_whole_pages(map_bytes), synced, max_readers, lending_map_bytes=options.lending_map_bytes)
+
+
+def growing(settings: EnvSettings, need_bytes: int = 0) -> EnvSettings:
+    """Begin with a small map that holds `need_bytes` of batches."""
+    full = max(settings.map_bytes, settings.full_map_bytes)
+    return settings._replace(map_bytes=_map_for(_space_for(need_bytes), full), full_map_bytes=full)
+
+
+def _space_for(batch_bytes: int) -> int:
+    return batch_bytes * _SPACE_PERCENT // 100 + _ROW_BYTES
+
+
+def _map_for(space_bytes: int, full_map_bytes: int) -> int:
+    """Return the size of the smallest map of which `space_bytes` are at most half."""
+    map_bytes = _FIRST_MAP_BYTES
+    while map_bytes < space_bytes * 2:
+        map_bytes *= _GROWTH
+    return min(map_bytes, full_map_bytes)
 
 
 def _whole_pages(size_bytes: int) -> int:
@@ -97,6 +139,20 @@ def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:
 
     What stood at `path` is replaced. The name is not synced yet. Raises lmdb.Error and OSError, leaving nothing.
     """
+    while True:
+        try:
+            return _create_env(path, settings, fill)
+        except lmdb.MapFullError:
+            if settings.map_bytes >= settings.full_map_bytes:
+                raise
+            settings = _larger(settings)
+
+
+def _larger(settings: EnvSettings) -> EnvSettings:
+    return settings._replace(map_bytes=min(settings.map_bytes * _GROWTH, settings.full_map_bytes))
+
+
+def _create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:
     path.unlink(missing_ok=True)
     env = _open_env(path, settings)
     try:
@@ -115,6 +171,11 @@ def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:
 def open_env(path: Path, settings: EnvSettings) -> Handle:
     """Open an existing segment for writing. Raises StoreCorruptError, lmdb.Error, OSError."""
     check_file(path)
+    return reopen_env(path, settings)
+
+
+def reopen_env(path: Path, settings: EnvSettings) -> Handle:
+    """Do the same with a file that has been checked before and not changed since. Raises lmdb.Error, OSError."""
     room = _whole_pages(path.stat().st_size * 2)
     env = _open_env(path, settings._replace(map_bytes=max(settings.map_bytes, room)))
     return _with_log(env)
@@ -163,43 +224,116 @@ def draft_path(path: Path) -> Path:
 
 
 class Segment:
-    """A segment of an open log. All methods may be called from any thread."""
+    """A segment of an open log. All methods may be called from any thread.
 
-    __slots__ = ("_footprint", "_handle", "_lock", "_retired", "_users", "base_offset", "path")
+    With `settings` it is one that is written to. `is_used` says that it was pinned since `OpenFiles` looked last.
+    """
 
-    def __init__(self, path: Path, base_offset: int, handle: Handle | None = None) -> None:
+    __slots__ = (
+        "_changed",
+        "_files",
+        "_footprint",
+        "_handle",
+        "_is_growing",
+        "_leases",
+        "_lock",
+        "_map_bytes",
+        "_retired",
+        "_settings",
+        "_used_bytes",
+        "_users",
+        "base_offset",
+        "is_used",
+        "path",
+    )
+
+    def __init__(
+        self,
+        path: Path,
+        base_offset: int,
+        files: OpenFiles,
+        handle: Handle | None = None,
+        settings: EnvSettings | None = None,
+    ) -> None:
         self.path = path
         self.base_offset = base_offset
+        self.is_used = True
+        self._files = files
         self._handle = handle
+        self._settings = settings
         self._users = 0
+        self._leases = 0
+        self._map_bytes = self._used_bytes = 0
+        self._is_growing = False
         self._retired = False
         self._lock = Lock()
         self._footprint: Footprint | None = None
+        self._changed = Condition(self._lock)
+        if handle is not None:
+            self._note_map(handle)
+            files.opened(self, self._descriptors)
 
     @property
-    def users(self) -> int:
-        """How many pins there are."""
-        return self._users
+    def _descriptors(self) -> int:
+        return READER_FILES if self._settings is None else WRITER_FILES
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the environment is open now; without a pin another thread may close it."""
+        return self._handle is not None
 
     def pin(self) -> Handle:
-        """Return the environment, opened read-only if it was closed, and keep it open until `unpin`.
+        """Return the environment, opened if it was closed, and keep it open until `unpin`.
 
-        Raises StoreCorruptError, lmdb.Error and OSError when it cannot be opened.
+        Waits while it grows. Raises StoreCorruptError, lmdb.Error and OSError when it cannot be opened.
         """
+        self.is_used = True
         with self._lock:
-            if self._handle is None:
-                if self._retired:  # what stands at the path by now is another segment, or none
-                    raise FileNotFoundError(errno.ENOENT, "the segment was deleted or replaced", str(self.path))
-                self._handle = open_sealed_env(self.path)
-                self.watch()
+            while self._is_growing:
+                self._changed.wait()
+            if self._handle is not None:
+                self._users += 1
+                return self._handle
+        return self._files.with_room(self._open_and_pin)
+
+    def _open_and_pin(self) -> Handle:
+        with self._lock:
+            while self._is_growing:
+                self._changed.wait()
+            handle = self._handle or self._open()
+            self._handle = handle
             self._users += 1
-            return self._handle
+        self._files.opened(self, self._descriptors)
+        return handle
+
+    def _open(self) -> Handle:
+        if self._retired:  # what stands at the path by now is another segment, or none
+            raise FileNotFoundError(errno.ENOENT, "the segment was deleted or replaced", str(self.path))
+        footprint, settings = self._footprint, self._settings
+        if footprint is not None:
+            footprint.check()  # a stat instead of a look at every page
+        if settings is None:
+            handle = open_sealed_env(self.path) if footprint is None else open_doubtful_env(self.path)
+        else:
+            handle = open_env(self.path, settings) if footprint is None else reopen_env(self.path, settings)
+        if footprint is None:
+            self.watch()
+        self._note_map(handle)
+        return handle
+
+    def _note_map(self, handle: Handle) -> None:
+        if self._settings is not None:
+            info = handle.env.info()
+            self._map_bytes = info["map_size"]
+            self._used_bytes = info["last_pgno"] * _PAGE_BYTES
 
     def unpin(self) -> None:
         """End a `pin`."""
         with self._lock:
             self._users -= 1
             assert self._users >= 0
+            if self._is_growing:
+                self._changed.notify_all()
             if self._retired:
                 self._close_idle()
 
@@ -222,13 +356,89 @@ class Segment:
         if self._footprint is not None:
             self._footprint.end_write()
 
+    def may_lend(self, max_leases: int) -> bool:
+        """Whether the caller may keep its pin for as long as a client takes, until `take_back`; one more lease then."""
+        with self._lock:
+            if self._leases >= max_leases or not self._lends or self._is_growing:
+                return False
+            self._leases += 1
+            return True
+
+    @property
+    def _lends(self) -> bool:
+        settings = self._settings
+        if settings is None or self._map_bytes >= settings.full_map_bytes:
+            return True
+        return self._map_bytes >= settings.lending_map_bytes and self._used_bytes * 2 <= self._map_bytes
+
+    @property
+    def _can_grow(self) -> bool:
+        return self._settings is not None and self._map_bytes < self._settings.full_map_bytes
+
+    def take_back(self) -> None:
+        """End a lease, and its pin."""
+        with self._lock:
+            self._leases -= 1
+        self.unpin()
+        self._files.trim()
+
+    def written(self, handle: Handle) -> None:
+        """Note, after each commit, how much of the map is used."""
+        if self._can_grow:
+            self._used_bytes = handle.env.info()["last_pgno"] * _PAGE_BYTES
+
+    def is_short_of_map(self, batch_bytes: int) -> bool:
+        """Whether the map should grow before so much is written."""
+        return self._can_grow and (self._used_bytes + _space_for(batch_bytes)) * 4 > self._map_bytes * 3
+
+    def grow(self, batch_bytes: int) -> bool:
+        """Map more of the file, once those who read have done so; the writer's call, without a pin.
+
+        False when it is as large as it may be, clients hold pages, or the process may not have the address space; then
+        all is as it was. Raises lmdb.Error and OSError when it cannot be opened again.
+        """
+        with self._lock:
+            settings = self._settings
+            if settings is None or not self._can_grow or self._leases:
+                return False
+            self._is_growing = True
+            try:
+                while self._users:
+                    self._changed.wait()
+                return self._map_more(settings, self._used_bytes + _space_for(batch_bytes))
+            finally:
+                self._is_growing = False
+                self._changed.notify_all()
+
+    def _map_more(self, settings: EnvSettings, space_bytes: int) -> bool:
+        least = self._map_bytes * _GROWTH
+        map_bytes = max(min(least, settings.full_map_bytes), _map_for(space_bytes, settings.full_map_bytes))
+        self._close()
+        try:
+            self._settings = settings._replace(map_bytes=map_bytes)
+            self._handle = self._open()
+        except (lmdb.MemoryError, MemoryError):
+            self._settings = settings
+            self._handle = self._open()
+            return False
+        return True
+
+    def seal(self) -> None:
+        """Write no more to it; from the next opening on it takes fewer descriptors."""
+        with self._lock:
+            self._settings = None
+            self._close_idle()
+        if not self.is_open:
+            self._files.forget(self)
+
     def close_if_idle(self) -> bool:
         """Close the environment unless someone uses it; return whether it is closed."""
         with self._lock:
-            return self._close_idle()
+            return not self._is_growing and self._close_idle()
 
     def retire(self) -> None:
         """Close it as soon as nobody uses it, for good: its file is going away, or the log is being closed."""
+        self._files.forget(self)
         with self._lock:
             self._retired = True
             self._close_idle()
@@ -236,7 +446,10 @@ class Segment:
     def _close_idle(self) -> bool:
         if self._users:
             return False
+        self._close()
+        return True
+
+    def _close(self) -> None:
         if self._handle is not None:
             close_env(self._handle.env)
             self._handle = None
-        return True

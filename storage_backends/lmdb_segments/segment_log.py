@@ -12,10 +12,10 @@ import logging
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import lmdb
 
@@ -41,6 +41,7 @@ from storage_backends.lmdb_segments.segment import (
     create_env,
     draft_path,
     env_settings,
+    growing,
     open_env,
     open_sealed_env,
 )
@@ -58,6 +59,8 @@ from storage_backends.planning import Run, RunStart, checked_run, sealed_run
 from wire.log_values import LogWrite
 
 _logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class LogState(NamedTuple):
@@ -88,12 +91,10 @@ class SegmentLog:
 
     def _adopt(self, opened: OpenedLog, known: dict[int, Segment]) -> None:
         self._active = opened.active
-        self._handle = opened.active.pin()
-        opened.active.unpin()
-        self._is_pinned = True
+        self._has_active = True
         self.synced = opened.synced
         bases = [info.base_offset for info in opened.sealed]
-        sealed = [known.get(base) or Segment(self._path(base), base) for base in bases]
+        sealed = [known.get(base) or Segment(self._path(base), base, self._context.open_files) for base in bases]
         self.state = LogState(opened.meta, (), (*sealed, opened.active), opened.sealed)
         self._publish(opened.meta)
 
@@ -114,19 +115,25 @@ class SegmentLog:
             self.start_segment(run.base_offset, synced=synced, restart=restart, need_bytes=size_bytes)
         if not run.writes:
             return
+        if self._active.is_short_of_map(size_bytes) and not self._active.grow(size_bytes):
+            # clients hold pages of it, or the address space does not suffice
+            self._start_fresh(size_bytes, synced=synced)
         try:
-            self._append(run.writes)
+            self._append(run.writes, size_bytes)
         except lmdb.MapFullError:
             # readers that hold old pages kept them from being used again: a fresh segment has room
-            self.start_segment(self.state.meta.log_end_offset, synced=synced, need_bytes=size_bytes)
-            self._append(run.writes)
+            self._start_fresh(size_bytes, synced=synced)
+            self._append(run.writes, size_bytes)
         self._drop_dead()
 
-    def append_in_place(self, writes: Sequence[LogWrite]) -> bool:
+    def append_in_place(self, writes: Sequence[LogWrite], size_bytes: int) -> bool:
         """Commit writes to the active segment; False, and nothing has changed, where it has no room for them."""
+        active, before, options = self._active, self.state.meta, self._context.options
+        if not active.is_open or active.is_short_of_map(size_bytes):
+            return False  # opening it, here or for a larger map, is for a thread
         if writes:
             try:
-                self._append(writes)
+                self._publish(self._write_once(lambda txn, log: append_writes(txn, log, before, writes, options)))
             except lmdb.MapFullError:
                 return False
         return True
@@ -137,15 +144,34 @@ class SegmentLog:
         starts = [write.log_start_offset for write in writes if write.log_start_offset is not None]
         return bool(sealed) and sealed[0].end_offset <= max(starts, default=self.state.meta.log_start_offset)
 
-    def _append(self, writes: Sequence[LogWrite]) -> None:
-        handle, active = self._handle, self._active
+    def _start_fresh(self, need_bytes: int, *, synced: bool) -> None:
+        self.start_segment(self.state.meta.log_end_offset, synced=synced, need_bytes=need_bytes)
+
+    def _append(self, writes: Sequence[LogWrite], size_bytes: int) -> None:
+        before, options = self.state.meta, self._context.options
+        self._publish(self._write(lambda txn, log: append_writes(txn, log, before, writes, options), size_bytes))
+
+    def _write(self, change: Callable[[WriteTxn, LogDb], T], size_bytes: int = 0) -> T:
+        """Run `change` in a transaction of the active segment; again, if the map was full and could be made larger."""
+        while True:
+            try:
+                return self._write_once(change)
+            except lmdb.MapFullError:
+                if not self._active.grow(size_bytes):
+                    raise
+
+    def _write_once(self, change: Callable[[WriteTxn, LogDb], T]) -> T:
+        active = self._active
+        handle = active.pin()
         active.begin_write()
         try:
             with handle.env.begin(write=True) as txn:
-                meta = append_writes(txn, handle.log, self.state.meta, writes, self._context.options)
+                result = change(txn, handle.log)
+            active.written(handle)
+            return result
         finally:
             active.end_write()
-        self._publish(meta)
+            active.unpin()
 
     def start_segment(self, base_offset: int, *, synced: bool, restart: bool = False, need_bytes: int = 0) -> None:
         """Seal the active segment and go on in a new one, which takes the place of an empty one at the same base.
@@ -158,11 +184,13 @@ class SegmentLog:
         sealed = () if restart else self._sealed_by(base_offset)
         kept = LogRows({}, {}, [], []) if restart else self._carried(sealed)
         meta = SegmentMeta(base_offset, base_offset if restart else meta.log_start_offset, base_offset)
-        settings = env_settings(self.policy, self._context.options, synced=synced, need_bytes=need_bytes)
-        handle = self._place(base_offset, settings, meta, kept)
-        active = Segment(self._path(base_offset), base_offset, handle)
+        full = env_settings(self.policy, self._context.options, synced=synced, need_bytes=need_bytes)
+        settings = growing(full, need_bytes)
+        files = self._context.open_files
+        handle = files.with_room(lambda: self._place(base_offset, settings, meta, kept))
+        active = Segment(self._path(base_offset), base_offset, files, handle, settings)
         active.watch()
-        self._switch(active, handle, meta, sealed)
+        self._switch(active, meta, sealed)
         self.synced = synced
         if not old_synced and not (old.base_offset == base_offset and not synced):
             self._marker(old.base_offset).unlink(missing_ok=True)
@@ -188,23 +216,20 @@ class SegmentLog:
             raise
         return handle
 
-    def _switch(self, active: Segment, handle: Handle, meta: SegmentMeta, sealed: tuple[SegmentInfo, ...]) -> None:
+    def _switch(self, active: Segment, meta: SegmentMeta, sealed: tuple[SegmentInfo, ...]) -> None:
         """Make `active` the active segment and let go of those that are in `sealed` no more."""
         old = self.state.segments
-        active.pin()
-        self._active, self._handle = active, handle
+        self._active = active
         bases = {info.base_offset for info in sealed}
         self.state = LogState(meta, (), (*(each for each in old if each.base_offset in bases), active), sealed)
         self._publish(meta)
-        old[-1].unpin()
         if old[-1].base_offset in bases:
-            self._context.sealed_cache.touch(old[-1])
+            old[-1].seal()
         for segment in old:
             if segment.base_offset not in bases:
                 self._let_go(segment, keep_file=segment.base_offset == active.base_offset)
 
     def _let_go(self, segment: Segment, *, keep_file: bool = False) -> None:
-        self._context.sealed_cache.forget(segment)
         segment.retire()
         if not keep_file:
             try:
@@ -234,14 +259,16 @@ class SegmentLog:
         info = draft.info
         if sealed_run(self.state.sealed, info.base_offset, info.end_offset) != draft.sources:
             return None
-        segment = Segment(self._path(info.base_offset), info.base_offset, open_sealed_env(draft.path))
+        handle = self._context.open_files.with_room(lambda: open_sealed_env(draft.path))
+        segment = Segment(self._path(info.base_offset), info.base_offset, self._context.open_files, handle)
+        segment.pin()  # while its file has another name it must not be opened again
         decided = cleaned_path(self._directory, info.base_offset)
         try:
             draft.path.replace(decided)
             sync_directory(self._directory)
-            with self.writing(), self._handle.env.begin(write=True) as txn:
-                adopt_cleaned(txn, info, draft.aborted)
+            self._write(lambda txn, _: adopt_cleaned(txn, info, draft.aborted))
         except BaseException:
+            segment.unpin()
             segment.retire()
             decided.unlink(missing_ok=True)
             raise
@@ -253,7 +280,6 @@ class SegmentLog:
         first = state.bases.index(info.base_offset)
         past = first + len(draft.sources)
         old = state.segments[first:past]
-        segment.pin()
         try:
             segments = (*state.segments[:first], segment, *state.segments[past:])
             sealed = (*state.sealed[:first], info, *state.sealed[past:])
@@ -265,7 +291,6 @@ class SegmentLog:
             sync_directory(self._directory)
         finally:
             segment.unpin()
-        self._context.sealed_cache.touch(segment)
 
     def check(self) -> None:
         """Raise StoreCorruptError when another program has changed the active segment's file."""
@@ -283,8 +308,12 @@ class SegmentLog:
 
     def rows(self) -> LogRows:
         """Read the active segment's rows."""
-        with self._handle.env.begin() as txn:
-            return read_rows(txn)
+        handle = self._active.pin()
+        try:
+            with handle.env.begin() as txn:
+                return read_rows(txn)
+        finally:
+            self._active.unpin()
 
     def truncate(self, end_offset: int) -> None:
         """See `PartitionStore.truncate`. After an error here the log must be opened anew."""
@@ -299,10 +328,10 @@ class SegmentLog:
             self._replace_from(max(index, 0), base_offset)
 
     def _truncate_active(self, end_offset: int) -> None:
-        meta = self.state.meta
-        rows = alive(self.rows(), meta.log_start_offset)
-        with self.writing(), self._handle.env.begin(write=True) as txn:
-            meta = truncate_segment((txn, self._handle.log), meta, rows, end_offset, meta.log_start_offset)
+        before = self.state.meta
+        start_offset = before.log_start_offset
+        rows = alive(self.rows(), start_offset)
+        meta = self._write(lambda txn, log: truncate_segment((txn, log), before, rows, end_offset, start_offset))
         if not self.synced:
             self._sync()
         self._publish(meta)
@@ -332,8 +361,7 @@ class SegmentLog:
     def _replace_from(self, index: int, base_offset: int) -> None:
         kept, gone = self.state.segments[:index], self.state.segments[index:]
         self.state = self.state._replace(segments=kept)
-        gone[-1].unpin()
-        self._is_pinned = False
+        self._has_active = False
         for segment in gone:
             self._let_go(segment, keep_file=True)
         finish_truncation(self._directory, base_offset)
@@ -341,7 +369,11 @@ class SegmentLog:
         self._adopt(opened, {segment.base_offset: segment for segment in kept})
 
     def _sync(self) -> None:
-        self._handle.env.sync(True)  # noqa: FBT003 - the binding's own parameter
+        handle = self._active.pin()
+        try:
+            handle.env.sync(True)  # noqa: FBT003 - the binding's own parameter
+        finally:
+            self._active.unpin()
 
     def _marker(self, base_offset: int) -> Path:
         return self._directory / unsynced_name(base_offset)
@@ -349,12 +381,10 @@ class SegmentLog:
     def close(self) -> None:
         """Sync what is not yet, and let go of all segments."""
         try:
-            if self._is_pinned and not self.synced:
+            if self._has_active and not self.synced:
                 self._sync()
                 self._marker(self._active.base_offset).unlink(missing_ok=True)
         finally:
-            if self._is_pinned:
-                self._active.unpin()
             for segment in self.state.segments:
                 self._let_go(segment, keep_file=True)
 

@@ -29,10 +29,10 @@ from storage_backends.lmdb_segments.layout import (
     unsynced_name,
 )
 from storage_backends.lmdb_segments.malloc import keep_environments_small
+from storage_backends.lmdb_segments.open_files import OpenFiles, allowed_files
 from storage_backends.lmdb_segments.partition import LmdbPartition
 from storage_backends.lmdb_segments.recovery import OpenedLog, open_log
-from storage_backends.lmdb_segments.sealed_cache import SealedCache
-from storage_backends.lmdb_segments.segment import Segment, close_env, env_settings
+from storage_backends.lmdb_segments.segment import Segment, close_env, env_settings, growing
 from storage_backends.lmdb_segments.segment_log import make_segment
 from storage_backends.lmdb_segments.tables import LogRows
 from storage_backends.options import StoreOptions
@@ -63,8 +63,8 @@ class LmdbStore:
             except BaseException:
                 self._lock.release()
                 raise
-        cache = SealedCache(options.max_open_sealed_segments)
-        self._context = StoreContext(options, boot_id(), Janitor(), cache)
+        open_files = OpenFiles(allowed_files(options.max_open_files))
+        self._context = StoreContext(options, boot_id(), Janitor(), open_files)
         self._mutex = Lock()
         self._open: dict[PartitionKey, LmdbPartition | None] = {}
         self._listed: tuple[PartitionKey, ...] | None = None
@@ -90,10 +90,7 @@ class LmdbStore:
         try:
             directory = self._root / partition_dir_name(key)
             with mapping_errors(directory, "opening"):
-                if directory.exists():
-                    opened = open_log(directory, policy, self._context)
-                else:
-                    opened = self._create(key, directory, policy)
+                opened = self._context.open_files.with_room(lambda: self._find_or_create(key, directory, policy))
             partition = LmdbPartition(key, directory, policy, self._context, opened, self._forget)
         except BaseException:
             self._forget(key)
@@ -101,6 +98,11 @@ class LmdbStore:
         with self._mutex:
             self._open[key] = partition
         return partition
+
+    def _find_or_create(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> OpenedLog:
+        if directory.exists():
+            return open_log(directory, policy, self._context)
+        return self._create(key, directory, policy)
 
     def _reserve(self, key: PartitionKey) -> None:
         with self._mutex:
@@ -120,11 +122,12 @@ class LmdbStore:
         system costs a wait for the interpreter, long beside a busy broker.
         """
         draft = directory.with_name(directory.name + NEW_SUFFIX)
-        shutil.rmtree(draft, ignore_errors=True)
+        if draft.exists():
+            shutil.rmtree(draft)
         draft.mkdir()
         if is_shortened(key):
             write_durably(draft / TOPIC_FILE, key.topic.encode())
-        settings = env_settings(policy, self._context.options, synced=policy.durable)
+        settings = growing(env_settings(policy, self._context.options, synced=policy.durable))
         meta = SegmentMeta(0, 0, 0)
         handle = make_segment(draft / segment_name(0), settings, meta, LogRows({}, {}, [], []))
         try:
@@ -138,9 +141,8 @@ class LmdbStore:
             raise
         finally:
             self._list_again()
-        active = Segment(directory / segment_name(0), 0, handle)
+        active = Segment(directory / segment_name(0), 0, self._context.open_files, handle, settings)
         active.watch()
-        active.pin()
         return OpenedLog(active, policy.durable, meta, ())
 
     def delete(self, key: PartitionKey) -> None:
@@ -174,6 +176,10 @@ class LmdbStore:
             text = json.dumps(merged, indent=1, sort_keys=True)
             write_durably(self._root / PROPERTIES_FILE, text.encode())
             self._properties = merged
+
+    def close_idle(self) -> int:
+        """See `Store.close_idle`."""
+        return self._context.open_files.close_idle()
 
     def close(self) -> None:
         """See `Store.close`."""

@@ -184,6 +184,10 @@ class MemoryStore:
         self._check_open()
         self.medium.properties.update(values)
 
+    def close_idle(self) -> int:
+        """See `Store.close_idle`: there is nothing to give back."""
+        return 0
+
     def close(self) -> None:
         """See `Store.close`."""
         for partition in list(self._open.values()):

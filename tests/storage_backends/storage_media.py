@@ -16,7 +16,8 @@ SMALL = StoreOptions(
     hot_bytes=10_000,
     map_slack_bytes=4 << 20,
     max_leases_per_segment=60,
-    max_open_sealed_segments=3,
+    max_open_files=6,
+    lending_map_bytes=0,
 )
 
 

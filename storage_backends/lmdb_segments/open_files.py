@@ -1,0 +1,144 @@
+"""Which environments of a store are open, and which are closed again: those unused for long, and those too many.
+
+Each takes file descriptors, memory (some 20 KB), four memory maps and at least 4 MB of address space, so thousands of
+partitions cannot all have theirs open. An environment that is closed is opened again when it is next used, which takes
+less than a millisecond and which no caller sees.
+"""
+
+import errno
+import resource
+from collections.abc import Callable
+from threading import Lock
+from typing import Final, Protocol, TypeVar
+
+import lmdb
+
+T = TypeVar("T")
+
+MAX_FILES: Final = 30_000
+"""What is kept open at most unless the options say so: Linux allows a process 65,530 memory maps (vm.max_map_count)."""
+_SHARE: Final = 4
+_ROOM_FILES: Final = 48
+_LOOKS: Final = 256
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+class Closable(Protocol):
+    """Something that is open."""
+
+    is_used: bool
+
+    def close_if_idle(self) -> bool:
+        """Close it unless it is in use; return whether it is closed."""
+        ...
+
+
+def allowed_files(wanted: int | None) -> int:
+    """How many descriptors environments may take: what is wanted, but not above a quarter of the process's limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    share = MAX_FILES if soft == resource.RLIM_INFINITY else soft // _SHARE
+    return min(share, MAX_FILES if wanted is None else wanted)
+
+
+def is_exhausted(error: BaseException) -> bool:
+    """Whether the error says that the process may have no more descriptors, or no more address space."""
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", None)
+    return code in _EXHAUSTED or isinstance(error, (MemoryError, lmdb.MemoryError))
+
+
+class OpenFiles:
+    """Closes what was not used for longest beyond `max_files` descriptors; what is in use stays open. For any thread.
+
+    The order is that of opening, in which whatever was used since it was last looked at goes to the end.
+    """
+
+    def __init__(self, max_files: int) -> None:
+        self._max_files = max_files
+        self._lock = Lock()
+        self._open: dict[Closable, int] = {}
+        self._files = 0
+
+    @property
+    def files(self) -> int:
+        """How many descriptors are taken."""
+        return self._files
+
+    def opened(self, item: Closable, files: int) -> None:
+        """Note that `item` is open and takes so many descriptors."""
+        with self._lock:
+            self._files += files - self._open.pop(item, 0)
+            self._open[item] = files
+        self.trim()
+
+    def trim(self) -> None:
+        """Close what is beyond the limit and not in use; cheap when nothing is. Some may be left to later calls."""
+        excess = self._files - self._max_files
+        if excess > 0:
+            self._close_some(excess, _LOOKS)
+
+    def forget(self, item: Closable) -> None:
+        """`item` is closed, or its owner will see to that."""
+        with self._lock:
+            self._files -= self._open.pop(item, 0)
+
+    def with_room(self, call: Callable[[], T]) -> T:
+        """Run `call`; when it fails for want of descriptors or address space, once more after some are given back."""
+        try:
+            return call()
+        except (OSError, lmdb.Error, MemoryError) as error:
+            if not is_exhausted(error) or not self._close_some(_ROOM_FILES, 2 * len(self._open)):
+                raise
+        return call()
+
+    def close_idle(self) -> int:
+        """Close all that was not used since the last call, and return how many these were."""
+        closed = 0
+        with self._lock:
+            items = list(self._open)
+        for item in items:
+            if item.is_used:
+                item.is_used = False
+            else:
+                closed += self._close(item)
+        return closed
+
+    def _close_some(self, files: int, looks: int) -> bool:
+        """Close the least recently used until so many descriptors are free; return whether any was closed.
+
+        `looks` is how many are looked at: one that was used is closed at the second look at the earliest.
+        """
+        before = self._files
+        for _ in range(looks):
+            if before - self._files >= files:
+                break
+            with self._lock:
+                item = next(iter(self._open), None)
+            if item is None:
+                break
+            if item.is_used:
+                item.is_used = False
+                self._move_to_end(item)
+            else:
+                self._close(item)
+        return self._files < before
+
+    def _move_to_end(self, item: Closable) -> None:
+        with self._lock:
+            files = self._open.pop(item, None)
+            if files is not None:
+                self._open[item] = files
+
+    def _close(self, item: Closable) -> bool:
+        # Without our lock: an item holds its own while it opens, and then asks for ours.
+        with self._lock:
+            files = self._open.pop(item, None)
+            if files is None:
+                return False
+            self._files -= files
+        if item.close_if_idle():
+            return True
+        with self._lock:
+            if item not in self._open:
+                self._open[item] = files
+                self._files += files
+        return False

@@ -1,0 +1,150 @@
+"""Brokers that may open few files: they live, refuse connections before logs, say why, and lose nothing."""
+
+import re
+import resource
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from gateway_brokers import ProcessBroker
+from gateway_client import RawClient, assert_serves, batch_of, fetch_request
+from long_form import rounds
+
+IDLE = 300
+MB = 1 << 20
+
+
+class LimitedBroker(ProcessBroker):
+    """`odradek serve` under `ulimit -n files`."""
+
+    def __init__(self, directory, files, *arguments):
+        super().__init__(directory, *arguments)
+        self._files = files
+
+    def command(self):
+        return ["prlimit", f"--nofile={self._files}:{self._files}", *super().command()]
+
+    def open_files(self):
+        assert self.process is not None
+        return len(list(self._proc("fd").iterdir()))
+
+    def address_space_bytes(self):
+        [pages, *_] = self._proc("statm").read_text().split()
+        return int(pages) * resource.getpagesize()
+
+    def _proc(self, name):
+        assert self.process is not None
+        return Path(f"/proc/{self.process.pid}/{name}")
+
+
+def lines_with(broker, *parts):
+    return [line for line in broker.log().splitlines() if all(part in line for part in parts)]
+
+
+def connect_idle(broker, count, stack):
+    """Connections that say nothing; those of them that the broker keeps. The last one must be refused."""
+    clients = [stack.enter_context(RawClient(broker.address)) for _ in range(count)]
+    assert clients.pop().is_closed_by_broker()  # so all before it were decided on
+    return [client for client in clients if not is_closed_now(client)]
+
+
+def is_closed_now(client):
+    client.set_timeout(0)
+    try:
+        return client.is_closed_by_broker()
+    except BlockingIOError:
+        return False
+
+
+def test_three_hundred_idle_connections_under_256_files(tmp_path):
+    """Connections are refused and logs are opened; the process lives, and serves all when they have left."""
+    with (
+        LimitedBroker(tmp_path / "data", 256) as broker,
+        RawClient(broker.address) as working,
+        ExitStack() as crowd,
+    ):
+        working.create_topic("t", partitions=40)
+        kept = connect_idle(broker, IDLE, crowd)
+        assert 60 < len(kept) < 200
+        for partition in range(40):  # none of which has been opened
+            assert working.produce("t", batch_of(b"%d" % partition), partition).error_code == 0
+        assert [working.values("t", partition) for partition in range(40)] == [[b"%d" % n] for n in range(40)]
+        crowd.close()
+        assert_serves(broker.address)
+        refusals = lines_with(broker, "connections are refused", "ulimit -n", "max.connections")
+        assert len(refusals) == 1
+        assert len(lines_with(broker, "may have 256 open files", "max.connections")) == 1
+        assert lines_with(broker, "level=ERROR") == refusals
+        assert "Traceback" not in broker.log()
+        assert broker.terminate() == 0
+    with ProcessBroker(tmp_path / "data") as again, RawClient(again.address) as client:
+        assert [client.values("t", partition) for partition in range(40)] == [[b"%d" % n] for n in range(40)]
+
+
+@pytest.mark.torture
+def test_many_more_logs_than_files(tmp_path):
+    """Every log is written, read and written again, while a fraction of them can be open."""
+    partitions = rounds(300, 10_000)
+    files = rounds(192, 20_000)
+    with LimitedBroker(tmp_path / "data", files) as broker, RawClient(broker.address) as client:
+        client.set_timeout(120)
+        client.create_topic("t", partitions=partitions)
+        for value in (b"one", b"two"):
+            for partition in range(partitions):
+                assert client.produce("t", batch_of(value), partition).error_code == 0
+        assert broker.open_files() < files // 4 + 48
+        for partition in range(partitions):
+            assert client.values("t", partition) == [b"one", b"two"]
+        assert broker.open_files() < files // 4 + 48
+        print(f"{partitions} partitions: {report(broker)}")
+        assert lines_with(broker, "level=ERROR") == []
+        broker.kill()
+    with LimitedBroker(tmp_path / "data", files) as broker, RawClient(broker.address) as client:
+        for partition in range(0, partitions, 7):
+            assert client.values("t", partition) == [b"one", b"two"]
+
+
+def report(broker):
+    return (
+        f"memory {broker.memory_bytes() // MB} MB, files {broker.open_files()}, "
+        f"address space {broker.address_space_bytes() // MB} MB"
+    )
+
+
+@pytest.mark.torture
+def test_memory_files_and_address_space_fall_back_when_logs_are_idle(tmp_path):
+    partitions = rounds(200, 2000)
+    settings = ("--set", "odradek.log.idle.close.ms=200")
+    with ProcessBroker(tmp_path / "data", *settings) as broker, RawClient(broker.address) as client:
+        client.create_topic("t", partitions=partitions)
+        for partition in range(partitions):
+            assert client.produce("t", batch_of(b"x"), partition).error_code == 0
+        while open_segments(broker) > 8:  # those of the metadata log and the last ones written
+            assert_serves(broker.address)
+        assert client.values("t", 0) == [b"x"]
+        assert client.produce("t", batch_of(b"y"), 0).base_offset == 1
+
+
+def open_segments(broker):
+    """How many maps of segments the process has."""
+    maps = Path(f"/proc/{broker.process.pid}/maps").read_text()
+    return len(re.findall(r"\.lmdb$", maps, re.MULTILINE))
+
+
+def test_a_waiting_fetch_is_woken_though_the_log_was_closed_meanwhile(tmp_path):
+    """Neither the long poll nor an idempotent producer's state is lost with the files."""
+    settings = ("--set", "odradek.log.max.open.files=8")
+    with (
+        ProcessBroker(tmp_path / "data", *settings) as broker,
+        RawClient(broker.address) as client,
+        RawClient(broker.address) as waiting,
+    ):
+        client.create_topic("t", partitions=20)
+        assert client.produce("t", batch_of(b"0"), 0).error_code == 0
+        sent = waiting.send(fetch_request("t", [(0, 1)], max_wait_ms=100_000))
+        for partition in range(1, 20):
+            assert client.produce("t", batch_of(b"x"), partition).error_code == 0
+        assert client.produce("t", batch_of(b"1"), 0).base_offset == 1
+        [answered] = waiting.receive(sent).responses
+        assert answered.partitions[0].high_watermark == 2
+        assert bytes(answered.partitions[0].records)
