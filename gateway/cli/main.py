@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topics": ("gateway.cli.topics", "List, create, describe, alter and delete topics."),
     "produce": ("gateway.cli.produce", "Send the lines of stdin to a topic."),
     "consume": ("gateway.cli.consume", "Print a topic's records."),
+    "configs": ("gateway.cli.configs", "List, describe and alter settings."),
     "groups": ("gateway.cli.groups", "List, describe and delete consumer groups, reset their offsets."),
     "transactions": ("gateway.cli.transactions", "List and describe transactions, find and end those that hang."),
     "features": ("gateway.cli.features", "Show the levels of the cluster's features, raise and lower them."),

@@ -1,9 +1,11 @@
 """Joins the sources, in their order of precedence, into a checked configuration."""
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from coordinator.configs.effects import without_effect
 from coordinator.configs.errors import ConfigRefusedError
 from coordinator.configs.layers import BrokerLayers
 from coordinator.configs.tables import broker_definition
@@ -13,6 +15,8 @@ from gateway.config.protections import check_protections
 from gateway.config.python_values import SettingValue, setting_texts
 from gateway.config.sources import Setting, Settings, read_environment, read_file, warn_of_unknown
 from gateway.config.variables import warn_of_unknown_variables
+
+log = logging.getLogger(__name__)
 
 
 def load_config(
@@ -36,6 +40,7 @@ def load_config(
     warn_of_unknown_variables(variables)
     _check(settings)
     check_protections(settings)
+    _warn_of_no_effect(settings)
     try:
         return BrokerConfig.of(BrokerLayers({name: setting.text for name, setting in settings.items()}))
     except ConfigError as error:
@@ -60,3 +65,17 @@ def _check(settings: Settings) -> None:
             definition.parse(setting.text)
         except ConfigRefusedError as error:
             raise ConfigError(f"{error.message} ({setting.place})", name) from error
+
+
+def _warn_of_no_effect(settings: Settings) -> None:
+    """Name in one line what was set to another value than the default and changes nothing."""
+    idle = [name for name, setting in settings.items() if _is_idle(name, setting.text)]
+    if idle:
+        log.warning("settings without effect names=%s (docs/settings.md says why)", ",".join(sorted(idle)))
+
+
+def _is_idle(name: str, text: str) -> bool:
+    definition = broker_definition(name)
+    if definition is None or without_effect("broker", name) is None:
+        return False
+    return definition.parse(text) != definition.parse_default()

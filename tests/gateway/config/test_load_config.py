@@ -118,6 +118,22 @@ class TestSources:
         assert "num.partition" in caplog.text
         assert "KAFKA_NUM_PARTITION" in caplog.text
 
+    def test_settings_without_effect_are_named_in_one_line(self, caplog: pytest.LogCaptureFixture, tmp_path: Path):
+        file = tmp_path / "server.properties"
+        file.write_text("num.io.threads=9\nnum.network.threads=3\nnum.partitions=9\n")
+        with caplog.at_level(logging.WARNING):
+            load({"KAFKA_LISTENER_NAME_A_MAX_CONNECTIONS": "5"}, file, replica_lag_time_max_ms="7")
+        (record,) = caplog.records
+        named = "listener.name.a.max.connections,num.io.threads,replica.lag.time.max.ms"
+        assert record.getMessage() == f"settings without effect names={named} (docs/settings.md says why)"
+
+    def test_settings_that_act_are_not_named(self, caplog: pytest.LogCaptureFixture):
+        with caplog.at_level(logging.WARNING):
+            load(
+                num_partitions="9", log_retention_ms="7", odradek_commit_threads="3", socket_send_buffer_bytes="102400"
+            )
+        assert caplog.records == []
+
 
 class TestIds:
     def test_the_old_name_of_the_id_will_do(self):

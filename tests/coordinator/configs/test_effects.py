@@ -1,0 +1,151 @@
+"""Every setting acts, is refused, or is described as one without effect: found in the code, not believed.
+
+If a test here fails for a setting that you add: let production code read it (a field of `BrokerConfig` with its name in
+`_SIMPLE`, read as `config.field`; or its name as a literal: `basis.number("name")`), or add it to `WITHOUT_EFFECT` in
+coordinator/configs/effects.py with a reason. Then: `odradek configs list --markdown > docs/settings.md`.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from coordinator.configs.effects import AT_START, SCOPES, WITHOUT_EFFECT, without_effect
+from coordinator.configs.protections import PROTECTIONS
+from coordinator.configs.tables import (
+    BROKER_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    TOPIC_CONFIGS,
+    TOPIC_SYNONYMS,
+    is_dynamic,
+)
+from gateway.cli.settings_list import page
+from gateway.config.broker_config import _SIMPLE
+
+ROOT = Path(__file__).parents[3]
+TABLES = dict(zip(SCOPES, (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS), strict=True))
+EVERY = [(scope, name) for scope, table in TABLES.items() for name in table]
+DESCRIBE_ONLY = re.compile(
+    r"coordinator/configs/(\w+_defs|tables|differences|effects|protections|validation|describe|log_settings)\.py"
+    r"|gateway/runtime/settings\.py|gateway/testing/.*|gateway/cli/.*"
+)
+"""Code that names, copies or checks settings without acting on them."""
+HOLDERS = re.compile(r"(^|[._])(config|settings|consumer)(\(\))?$")
+"""What settings are read from: `self._config.x`, `services.config.x`, `table.config.consumer.x`."""
+FIELDS = {name: field for field, name in _SIMPLE.items()} | {
+    "broker.rack": "rack",
+    "internal.segment.bytes": "segment_bytes",
+    "log.dir": "storage_url",
+    "log.dirs": "storage_url",
+    "odradek.storage": "storage_url",
+}
+"""The field that holds a setting, where it is not the setting's name with underscores."""
+
+
+def production() -> list[str]:
+    packages = ("partitions", "coordinator", "gateway", "storage_backends")
+    listed = subprocess.run(["git", "ls-files", *packages], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.split() if name.endswith(".py") and not DESCRIBE_ONLY.fullmatch(name)]
+
+
+def read_in(name: str, tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """What a file reads: (kind, text): a literal name, a field, or the pattern of a composed name."""
+    constants = {
+        node.target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for argument in node.args:
+                yield from of_text(constants.get(argument.id, argument) if isinstance(argument, ast.Name) else argument)
+        elif isinstance(node, ast.Subscript):
+            yield from of_text(node.slice)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            holder = ast.unparse(node.value)
+            if HOLDERS.search(holder) or (holder == "self" and name.endswith("config.py")):
+                yield "field", node.attr
+
+
+def of_text(node: ast.AST) -> Iterator[tuple[str, str]]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield "literal", node.value
+    elif isinstance(node, ast.JoinedStr):
+        parts = [re.escape(each.value) if isinstance(each, ast.Constant) else ".+" for each in node.values]
+        if sum(map(str.isalpha, "".join(parts))) >= LETTERS_OF_A_NAME:
+            yield "pattern", "".join(parts)
+
+
+LETTERS_OF_A_NAME = 8
+"""A text composed of fewer could be anything."""
+
+
+@cache
+def reads() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {"literal": set(), "field": set(), "pattern": set()}
+    for name in production():
+        for kind, text in read_in(name, ast.parse((ROOT / name).read_text())):
+            found[kind].add(text)
+    return found
+
+
+@cache
+def copied() -> dict[str, str]:
+    """Fields of `BrokerConfig` that the logs get, under the names that they have there (`LogConfig`)."""
+    tree = ast.parse((ROOT / "gateway" / "runtime" / "settings.py").read_text())
+    keywords = (each for node in ast.walk(tree) if isinstance(node, ast.Call) for each in node.keywords)
+    return {
+        each.value.attr: each.arg
+        for each in keywords
+        if each.arg and isinstance(each.value, ast.Attribute) and ast.unparse(each.value.value) == "self.config"
+    }
+
+
+def field_of(name: str) -> str:
+    field = FIELDS.get(name, name.removeprefix("odradek.").replace(".", "_"))
+    return copied().get(field, field)
+
+
+def is_read(scope: str, name: str) -> bool:
+    found = reads()
+    if scope == "broker":
+        feeds = [topic for topic, chain in TOPIC_SYNONYMS.items() if any(each.name == name for each in chain)]
+        if any(is_read("topic", topic) for topic in feeds):
+            return True
+    return name in found["literal"] or field_of(name) in found["field"]
+
+
+def is_composed(name: str) -> bool:
+    """Whether code puts the name together, as `f"{prefix}.num.partitions"`."""
+    texts = (name, field_of(name))
+    return any(re.fullmatch(pattern, text) for pattern in reads()["pattern"] for text in texts)
+
+
+@pytest.mark.parametrize(("scope", "name"), EVERY)
+def test_a_setting_acts_or_is_described_as_not_acting(scope: str, name: str):
+    refused = scope == "broker" and name in PROTECTIONS
+    if without_effect(scope, name) is None and not refused:
+        assert is_read(scope, name) or is_composed(name), f"{scope} setting {name}: no code reads it; {__doc__}"
+    else:
+        assert not is_read(scope, name), f"{scope} setting {name} is read, though effects.py says it has no effect"
+
+
+@pytest.mark.parametrize("entry", WITHOUT_EFFECT, ids=lambda entry: f"{entry.scope}-{entry.names[0]}")
+def test_every_entry_names_settings_that_exist(entry):
+    for pattern in entry.names:
+        expression = pattern.replace(".", r"\.").replace("*", ".*")
+        assert any(re.fullmatch(expression, name) for name in TABLES[entry.scope]), pattern
+
+
+def test_the_page_of_settings_is_up_to_date():
+    """If it is not: `odradek configs list --markdown > docs/settings.md`."""
+    assert (ROOT / "docs" / "settings.md").read_text() == page()
+
+
+def test_what_is_read_at_the_start_could_change_at_run_time():
+    assert all(is_dynamic(name) and without_effect("broker", name) is None for name in AT_START)
