@@ -29,6 +29,7 @@ class DecoderSource(SourceWriter):
             "DecodeError": runtime.DecodeError,
             "read_uvarint": runtime.read_uvarint,
             "read_uuid": runtime.read_uuid,
+            "read_long_text": runtime.read_long_text,
             "read_tagged_fields": runtime.read_tagged_fields,
             "refuse_null": runtime.refuse_null,
             "refuse_length": runtime.refuse_length,
@@ -124,13 +125,19 @@ class DecoderSource(SourceWriter):
     def _bytes(self, kind: WireType[Any], target: str, label: str, length: str) -> None:
         end = self.fresh("e")
         self.emit(f"{end} = pos + {length}")
-        too_long = f" or {length} > {runtime.MAX_STRING_BYTES}" if kind.name == "string" else ""
-        self.indent(f"if {end} > limit{too_long}:")
-        self.emit(f"refuse_length(buf, pos, {length}, {label!r})")
-        self.dedent()
-        # Kafka, too, replaces bytes that are not UTF-8.
-        text = f'str(buf[pos:{end}], "utf-8", "replace")'
-        self.emit(f"{target} = {text if kind.name == 'string' else f'buf[pos:{end}]'}")
+        is_text = kind.name == "string"
+        self.indent(f"if {end} > limit{f' or {length} > {runtime.SURELY_SHORT_BYTES}' if is_text else ''}:")
+        if is_text:
+            self.emit(f"{target} = read_long_text(buf, pos, {length}, {label!r})")
+            self.dedent()
+            self.indent("else:")
+            # Kafka, too, replaces bytes that are not UTF-8.
+            self.emit(f'{target} = str(buf[pos:{end}], "utf-8", "replace")')
+            self.dedent()
+        else:
+            self.emit(f"refuse_length(buf, pos, {length}, {label!r})")
+            self.dedent()
+            self.emit(f"{target} = buf[pos:{end}]")
         self.emit(f"pos = {end}")
 
     def _array(self, spec: FieldSpec, element: WireType[Any], target: str, label: str, count: str) -> None:

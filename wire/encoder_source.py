@@ -28,6 +28,7 @@ class EncoderSource(SourceWriter):
             "record_chunks": runtime.record_chunks,
             "refuse_absent": runtime.refuse_absent,
             "refuse_long_string": runtime.refuse_long_string,
+            "shortened": runtime.shortened,
         }
         self._run: list[tuple[str, str]] = []
         self._out = "out"
@@ -119,7 +120,11 @@ class EncoderSource(SourceWriter):
         self.emit(f"{length} = len({content})")
         if kind.name == "string":
             self.indent(f"if {length} > {runtime.MAX_STRING_BYTES}:")
-            self.emit(f"refuse_long_string({label!r}, {length})")
+            if label.endswith(".error_message"):
+                self.emit(f"{content} = shortened({content})")
+                self.emit(f"{length} = len({content})")
+            else:
+                self.emit(f"refuse_long_string({label!r}, {length})")
             self.dedent()
 
     def _array(self, spec: FieldSpec, kind: WireType[Any], element: WireType[Any], value: str, label: str) -> None:

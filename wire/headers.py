@@ -14,7 +14,7 @@ from wire.api_keys import ApiKey, api_key_of, is_flexible
 from wire.codec import as_view, decoder, encode_parts
 from wire.errors import DecodeError, UnsupportedVersionError
 from wire.messages import request_class, response_class
-from wire.runtime import append_tagged_fields, read_tagged_fields
+from wire.runtime import append_tagged_fields, read_long_text, read_tagged_fields
 from wire.schema import Message
 from wire.types import Buffer, TaggedFields
 
@@ -111,7 +111,7 @@ def _read_client_id(view: memoryview, size: int) -> tuple[str | None, int]:
         return None, start
     if start + size > len(view):
         raise DecodeError(f"client id claims {size} bytes at byte {start} of {len(view)}")
-    return str(view[start : start + size], "utf-8", "replace"), start + size
+    return read_long_text(view, start, size, "client id"), start + size
 
 
 def _read_tags(view: memoryview, pos: int) -> tuple[TaggedFields, int]:

@@ -13,6 +13,9 @@ from wire.types import Buffer, TaggedFields
 MAX_STRING_BYTES = 0x7FFF
 """Kafka's limit for a string in every version, although flexible versions could say more."""
 
+SURELY_SHORT_BYTES = MAX_STRING_BYTES // 3
+"""A text of no more bytes is within the limit also when each byte that is no UTF-8 becomes a replacement of three."""
+
 MAX_REQUEST_ELEMENTS = 1_000_000
 """How many array elements and tagged fields a request may have in all; Kafka has no such limit."""
 
@@ -20,6 +23,8 @@ MAX_TAGGED_FIELDS = 10_000
 """How many unknown tagged fields may stand in one place."""
 
 MAX_VARINT_VALUE = 0x7FFFFFFF
+
+_CUT = b"..."
 
 
 def read_uvarint(buf: memoryview, pos: int) -> tuple[int, int]:
@@ -81,6 +86,25 @@ def append_tagged_fields(
 def read_uuid(raw: bytes) -> UUID:
     """Give the UUID of 16 bytes; topic ids come again and again, so the last ones are kept."""
     return UUID(bytes=raw)
+
+
+def read_long_text(buf: memoryview, pos: int, size: int, name: str) -> str:
+    """Read a string that is long, or longer than its limit, also once bytes that are no UTF-8 are replaced.
+
+    Kafka takes the latter in and fails when it answers, which ends the connection; so does this. Raises DecodeError.
+    """
+    if not 0 <= size <= MAX_STRING_BYTES or pos + size > len(buf):
+        refuse_length(buf, pos, size, name)
+    text = str(buf[pos : pos + size], "utf-8", "replace")
+    if len(text.encode()) > MAX_STRING_BYTES:
+        raise DecodeError(f"{name} has more than {MAX_STRING_BYTES} bytes once what is no UTF-8 is replaced")
+    return text
+
+
+def shortened(text: bytes) -> bytes:
+    """The beginning of a message that is too long for a string, such as one that quotes a name of its peer's."""
+    beginning = text[: MAX_STRING_BYTES - len(_CUT)].decode(errors="ignore")
+    return beginning.encode() + _CUT
 
 
 def record_chunks(records: Buffer | Sequence[Buffer]) -> tuple[Sequence[Buffer], int]:

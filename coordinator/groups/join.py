@@ -29,6 +29,9 @@ from wire.messages.join_group import JoinGroupRequest
 MEMBER_ID_REQUIRED_VERSION = 4
 """From this version a dynamic member is first given an id and joins with it (KIP-394)."""
 
+MEMBER_ID_NAME_MAX = 1000
+"""How many characters of a client's or an instance's name begin a member id, which must fit into a string itself."""
+
 SKIP_ASSIGNMENT_VERSION = 9
 """From this version a leader can be told not to assign (KIP-814)."""
 
@@ -59,7 +62,7 @@ class Joiner:
             group_id=request.group_id,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
-            new_member_id=f"{named_after}-{caller.new_member_id}",
+            new_member_id=f"{named_after[:MEMBER_ID_NAME_MAX]}-{caller.new_member_id}",
             client_id=caller.client_id,
             client_host=caller.client_host,
             protocol_type=request.protocol_type,
