@@ -457,6 +457,26 @@ def bad_frames(side: Side) -> Any:
     return found
 
 
+@BOOK.case("bad-frames", name="long-strings")
+def long_strings(side: Side) -> Any:
+    """A string may have 32767 bytes in every version, although compact ones could say that they have more."""
+    found: dict[str, Any] = {}
+    for size in (32_767, 32_768, 70_000):
+        text = b"k" * size
+        asked = {
+            "find coordinator": struct.pack(">hhihb", frames.FIND_COORDINATOR, 3, 1, -1, 0) + _compact(text) + b"\0\0",
+            "metadata": struct.pack(">hhihbb", frames.METADATA, 9, 1, -1, 0, 2) + _compact(text) + b"\0" + b"\0" * 4,
+        }
+        found |= {f"{what} of {size}": _answer(side, _frame(payload)) for what, payload in asked.items()}
+    return found
+
+
+def _compact(text: bytes) -> bytes:
+    """A compact string; its length is an unsigned varint of 3 bytes."""
+    size = len(text) + 1
+    return bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]) + text
+
+
 def _frame(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 

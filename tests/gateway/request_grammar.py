@@ -29,7 +29,15 @@ PLACEHOLDER = "Z" * 100
 """A string in whose place one beyond Kafka's limit may be put."""
 
 INTEGERS = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "int64": 63}
-HOSTILE = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x07", b"\xff\xff", b"\xff", b"\0")
+HOSTILE = (
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"\x80\0\0\0",
+    b"\xff\xff\xff\xff\x07",
+    b"\xff\xff",
+    b"\xff",
+    b"\0",
+)
 NAMES = (
     *(*TOPICS, *GROUPS, "", "nowhere", "tx-0", "tx-1", "member-0", "consumer", "range", "uniform", "1", "0", "-1"),
     *("cleanup.policy", "retention.ms", "segment.bytes", "compact", "max.message.bytes", "consumer.session.timeout.ms"),
@@ -80,7 +88,7 @@ class Grammar:
             except ProtocolError:
                 continue  # such as two tagged fields of one number
 
-    def _struct(self, cls: type[Any], version: int, flexible: bool) -> Any:  # noqa: ANN401 - any struct
+    def _struct(self, cls: type[Any], version: int, flexible: bool) -> Any:
         given = {spec.name: self._field(spec, version, flexible) for spec in cls.__fields__ if version in spec.versions}
         if flexible and self.chance.random() < 0.03:
             given["unknown_tagged_fields"] = self._unknown_tags()
@@ -212,5 +220,3 @@ def _is_served(frame: bytes) -> bool:
     header, _ = decode_request_header(frame)
     low, high = ADVERTISED.get(header.api_key, (1, 0))
     return low <= header.api_version <= high
-
-
