@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -20,6 +20,8 @@ from gateway.quick_import import collector_paused
 if TYPE_CHECKING:
     from gateway.broker import Running
     from gateway.config import BrokerConfig
+
+log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 LOG_FORMAT = "%(asctime)s.%(msecs)03dZ level=%(levelname)s logger=%(name)s %(message)s"
@@ -99,6 +101,15 @@ class Address(click.ParamType[tuple[str, int]]):
     show_default=True,
     help="What to log on stderr.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    envvar="ODRADEK_LOG_FORMAT",
+    show_envvar=True,
+    default="text",
+    show_default=True,
+    help="How to log: json writes one object a line, the line that says it is ready included.",
+)
 @click.option("--ready-message", hidden=True, help="A second line for what waits for another broker's words.")
 def serve(
     *,
@@ -109,24 +120,45 @@ def serve(
     file: Path | None,
     settings: Sequence[tuple[str, str]],
     log_level: str,
+    log_format: str,
     ready_message: str | None,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Prints one line once it is ready."""
     if data is not None and storage is not None:
         raise click.UsageError("--data and --storage exclude each other")
-    _log_to_stderr(log_level)
+    as_json = log_format == "json"
+    _log_to_stderr(log_level, as_json=as_json)
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # if a signal such as SIGBUS ends the process, the log says where
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
-    _run(load(file, overrides), ready_message)
+    try:
+        _run(load(file, overrides), _ready_document if as_json else _ready_line, ready_message)
+    except CliError as error:
+        if not as_json:
+            raise
+        log.error("cannot start cause=%s", error.format_message())  # noqa: TRY400 - as without JSON
+        raise click.exceptions.Exit(error.exit_code) from error
+    except Exception as error:
+        if not as_json:
+            raise
+        log.exception("the broker failed")
+        raise click.exceptions.Exit(1) from error
 
 
-def _log_to_stderr(level: str) -> None:
+def _log_to_stderr(level: str, *, as_json: bool) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_formatter(as_json=as_json))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _formatter(*, as_json: bool) -> logging.Formatter:
+    if as_json:
+        from gateway.cli.json_logs import JsonFormatter
+
+        return JsonFormatter()
     formatter = logging.Formatter(LOG_FORMAT, LOG_TIME_FORMAT)
     formatter.converter = time.gmtime
-    handler = logging.StreamHandler()
-    handler.setFormatter(formatter)
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    return formatter
 
 
 def _overrides(
@@ -157,7 +189,9 @@ def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
         raise CliError(str(error)) from error
 
 
-def _run(config: "BrokerConfig", ready_message: str | None) -> None:
+def _run(
+    config: "BrokerConfig", ready_line: "Callable[[BrokerConfig, Running], str]", ready_message: str | None
+) -> None:
     with collector_paused():
         from gateway.broker import run_broker
         from gateway.errors import StartError
@@ -169,7 +203,7 @@ def _run(config: "BrokerConfig", ready_message: str | None) -> None:
     def on_ready(running: "Running") -> None:
         nonlocal ready
         ready = True
-        click.echo(_ready_line(config, running))
+        click.echo(ready_line(config, running))
         if ready_message is not None:
             click.echo(ready_message)
 
@@ -193,12 +227,34 @@ def _bind_failure(config: "BrokerConfig", error: OSError) -> str:
 def _ready_line(config: "BrokerConfig", running: "Running") -> str:
     from gateway.cli.main import version
 
-    scheme, _, path = config.storage_url.partition("://")
-    place = {"memory": "memory (gone when it stops)", "lmdb": unquote(path)}.get(scheme, config.storage_url)
     return (
-        f"odradek {version()} ready in {process_age_ms():.0f} ms at {running.bootstrap}, storing in {place}; "
+        f"odradek {version()} ready in {process_age_ms():.0f} ms at {running.bootstrap}, storing in {_place(config)}; "
         f"try: echo hello | odradek produce greetings --bootstrap {running.bootstrap}"
     )
+
+
+def _ready_document(config: "BrokerConfig", running: "Running") -> str:
+    """The same as `_ready_line` in JSON."""
+    from gateway.cli.json_logs import line, utc
+    from gateway.cli.main import version
+
+    return line(
+        {
+            "time": utc(time.time()),  # noqa: TID251 - what the log says comes from the same clock
+            "level": "INFO",
+            "logger": __name__,
+            "message": "ready",
+            "version": version(),
+            "ready_ms": round(process_age_ms()),
+            "bootstrap": running.bootstrap,
+            "storage": _place(config),
+        }
+    )
+
+
+def _place(config: "BrokerConfig") -> str:
+    scheme, _, path = config.storage_url.partition("://")
+    return {"memory": "memory (gone when it stops)", "lmdb": unquote(path)}.get(scheme, config.storage_url)
 
 
 _IMPORTED_AT_S = time.monotonic()

@@ -1,0 +1,81 @@
+"""Log records as JSON, one object a line, for programs that collect logs.
+
+A record's `name=value` parts become fields of the object, with their types; those at the end of a message, where they
+nearly always stand, are left out of its text: `closing connection peer=%s cause=%s` has the message
+`closing connection`. A traceback is the field `exception`.
+"""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_CONVERSION: Final = re.compile(r"%%|(?:\b(?P<name>[A-Za-z_]\w*)=)?%[-#0 +]*\d*(?:\.\d+)?[sdirxfgc]")
+_AT_END: Final = re.compile(r"(?:\s+[A-Za-z_]\w*=%[-#0 +]*\d*(?:\.\d+)?[sdirxfgc])+(?=\s*(?:\(.*\))?\s*$)")
+_OWN: Final = frozenset(("time", "level", "logger", "message", "exception", "stack"))
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line of JSON: time (UTC), level, logger, message, its fields, traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        document = {"time": utc(record.created), "level": record.levelname, "logger": record.name, **_parsed(record)}
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            document["stack"] = self.formatStack(record.stack_info)
+        return line(document)
+
+
+def line(document: Mapping[str, object]) -> str:
+    """A JSON object on one line; what JSON has no form for is written as its text."""
+    return json.dumps(document, ensure_ascii=False, default=str)
+
+
+def utc(seconds: float) -> str:
+    """A time since the epoch as ISO 8601 with milliseconds."""
+    whole, milliseconds = divmod(int(seconds * 1000), 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03d}Z"
+
+
+def _parsed(record: logging.LogRecord) -> dict[str, object]:
+    """The message and the fields. A message that is not a format with positional values has no fields."""
+    values, template = record.args, record.msg
+    if not values or not isinstance(values, tuple) or not isinstance(template, str):
+        return {"message": record.getMessage()}
+    names = list(_names(template))
+    if len(names) != len(values):
+        return {"message": record.getMessage()}
+    fields = {
+        (f"{name}_" if name in _OWN else name): _plain(value)
+        for name, value in zip(names, values, strict=True)
+        if name is not None
+    }
+    return {"message": _message(template, values), **fields}
+
+
+def _names(template: str) -> Iterator[str | None]:
+    """For each value that the template takes, the name that stands before it, or None."""
+    for found in _CONVERSION.finditer(template):
+        if found[0] != "%%":
+            yield found["name"]
+
+
+def _message(template: str, values: tuple[object, ...]) -> str:
+    """The text without the fields at its end."""
+    end = _AT_END.search(template)
+    if end is None:
+        return template % values
+    first = sum(1 for _ in _names(template[: end.start()]))
+    left_out = sum(1 for _ in _names(end[0]))
+    kept = (*values[:first], *values[first + left_out :])
+    return (template[: end.start()] + template[end.end() :]) % kept
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
