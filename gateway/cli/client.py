@@ -20,6 +20,7 @@ from gateway.cli.errors import CliError, UnreachableError
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 RETRY_PAUSE_S = 0.1
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 T = TypeVar("T")
 
@@ -147,6 +148,7 @@ class Consumer(Protocol):
 class Producer(Protocol):
     """What the commands use of `KafkaProducer`."""
 
+    def partitions_for(self, topic: str) -> set[int]: ...
     def send(
         self,
         topic: str,
@@ -241,6 +243,7 @@ def _is_permanent(error: Any) -> bool:
 
 def _construct(client: Callable[..., Any], target: Target, settings: Mapping[str, Any]) -> Any:
     check_reachable(target)
+    _check_properties(getattr(client, "DEFAULT_CONFIG", {}), target.properties)
     common = {"bootstrap_servers": target.bootstrap.split(","), "bootstrap_timeout_ms": target.timeout_ms}
     try:
         return client(**{**common, "client_id": "odradek-cli", **settings, **target.properties})
@@ -248,6 +251,18 @@ def _construct(client: Callable[..., Any], target: Target, settings: Mapping[str
         raise silent_broker(target) from error
     except (ValueError, AssertionError, RuntimeError, TypeError) as error:
         raise CliError(str(error)) from error
+
+
+def _check_properties(defaults: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
+    # kafka-python takes any text for a number and fails later, and connects in the clear for an unknown protocol.
+    for name, value in properties.items():
+        dotted, default = name.replace("_", "."), defaults.get(name)
+        if isinstance(default, bool) and not isinstance(value, bool):
+            raise CliError(f"-X {dotted} is true or false, not {value!r}")
+        if isinstance(default, int) and not isinstance(value, int) and name != "acks":  # which may be `all`
+            raise CliError(f"-X {dotted} is a number, not {value!r}")
+    if (protocol := properties.get("security_protocol", PROTOCOLS[0])) not in PROTOCOLS:
+        raise CliError(f"-X security.protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
 
 
 def silent_broker(target: Target) -> UnreachableError:

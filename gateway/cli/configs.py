@@ -9,7 +9,7 @@ import click
 from gateway.cli.assignment import Assignment
 from gateway.cli.client import Admin, Target, library, open_admin, retrying
 from gateway.cli.errors import CliError, client_error_text
-from gateway.cli.options import connection_options, json_option
+from gateway.cli.options import Text, connection_options, json_option
 from gateway.cli.output import emit_json, heading, note, table
 from gateway.cli.topics import describe_existing
 
@@ -56,7 +56,7 @@ def list_settings(*, scope: str | None, idle: bool, markdown: bool, as_json: boo
 
 @configs.command("describe", epilog="\b\nExample:\n  odradek configs describe broker 1 --all --json")
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", type=Text(), nargs=-1, required=True)
 @click.option("--all", "everything", is_flag=True, help="Show settings that have their default value too.")
 @json_option
 @connection_options
@@ -104,9 +104,11 @@ def _show(described: Mapping[str, Any]) -> None:
 
 @configs.command("alter", epilog="\b\nExample:\n  odradek configs alter topic hello --set retention.ms=60000")
 @click.argument("kind", type=click.Choice(KINDS))
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", type=Text(), nargs=-1, required=True)
 @click.option("-s", "--set", "assigned", type=Assignment(), multiple=True, help="A setting to set. Repeatable.")
-@click.option("-u", "--unset", "unset", multiple=True, help="A setting to return to its default. Repeatable.")
+@click.option(
+    "-u", "--unset", "unset", type=Text(), multiple=True, help="A setting to return to its default. Repeatable."
+)
 @click.option("--append", "appended", type=Assignment(), multiple=True, help="Add to a list. Repeatable.")
 @click.option("--subtract", "subtracted", type=Assignment(), multiple=True, help="Take out of a list. Repeatable.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check, but change nothing.")

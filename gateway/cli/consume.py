@@ -13,7 +13,7 @@ from gateway.cli.clients.interface import CommitRefusedError, Reader, ReadSettin
 from gateway.cli.clients.settings import client_option, open_reader
 from gateway.cli.errors import ended_by
 from gateway.cli.formats import FORMAT_HELP, Formatter, check_layout, formatter
-from gateway.cli.options import connection_options
+from gateway.cli.options import INT32_MAX, Text, TopicName, connection_options
 from gateway.cli.output import Meter, meter, note
 from gateway.cli.positions import FROM_HELP, Start, find_partitions, parse_start, start_offsets
 from gateway.cli.signals import Stop, stop_noticed
@@ -34,14 +34,20 @@ Examples:
 
 
 @click.command("consume", epilog=EPILOG)
-@click.argument("topic")
+@click.argument("topic", type=TopicName())
 @click.option("--from", "start", default="earliest", show_default=True, metavar="WHERE", help=FROM_HELP)
 @click.option(
-    "-p", "--partition", "chosen", type=click.IntRange(min=0), multiple=True, help="Only this partition. Repeatable."
+    "-p",
+    "--partition",
+    "chosen",
+    type=click.IntRange(0, INT32_MAX),
+    multiple=True,
+    help="Only this partition. Repeatable.",
 )
 @click.option(
     "-g",
     "--group",
+    type=Text(),
     help="Join this group: share partitions with its other members, go on from and commit its "
     "offsets. --from then only says where to start without committed offsets.",
 )

@@ -8,7 +8,7 @@ import click
 
 from gateway.cli.client import Target, library, open_admin, retrying
 from gateway.cli.errors import CliError, broker_error_text, client_error_text, response_message
-from gateway.cli.options import connection_options, json_option
+from gateway.cli.options import INT16_MAX, Text, connection_options, json_option
 from gateway.cli.output import emit_json, note, table
 
 
@@ -28,7 +28,7 @@ class Level(click.ParamType[tuple[str, int]]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
         """Split at the equals sign; fails as wrong usage."""
         name, _, level = str(value).partition("=")
-        if not name or not level.strip().isdecimal():
+        if not name or not level.strip().isdecimal() or int(level) > INT16_MAX:
             self.fail(f"{value!r} is not NAME=LEVEL", param, ctx)
         return name.strip(), int(level)
 
@@ -96,8 +96,8 @@ def downgrade(
 
 
 @features.command("disable", epilog="\b\nExample:\n  odradek features disable group.version")
-@click.argument("names", metavar="NAME...", nargs=-1)
-@click.option("--feature", "more", multiple=True, help="The same, as kafka-features wants it.")
+@click.argument("names", metavar="NAME...", type=Text(), nargs=-1)
+@click.option("--feature", "more", type=Text(), multiple=True, help="The same, as kafka-features wants it.")
 @_unsafe
 @_dry_run
 @connection_options

@@ -7,7 +7,7 @@ import click
 from gateway.cli.client import Admin, Target, TopicPartition, open_admin, retrying, topic_partition
 from gateway.cli.errors import CliError, broker_error_text
 from gateway.cli.group_offsets import TopicChoice
-from gateway.cli.options import connection_options
+from gateway.cli.options import Text, connection_options
 from gateway.cli.output import note
 
 EPILOG = """\
@@ -19,7 +19,7 @@ Examples:
 
 
 @click.command("delete-offsets", epilog=EPILOG)
-@click.argument("group")
+@click.argument("group", type=Text())
 @click.option("-t", "--topic", "choices", type=TopicChoice(), multiple=True, required=True, help="Repeatable.")
 @connection_options
 def delete_offsets(target: Target, *, group: str, choices: Sequence[tuple[str, tuple[int, ...]]]) -> None:

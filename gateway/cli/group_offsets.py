@@ -11,7 +11,16 @@ from gateway.cli.client import Admin, Target, TopicPartition, library, open_admi
 from gateway.cli.errors import CliError, broker_error_text
 from gateway.cli.offset_csv import OffsetFile, write_offsets
 from gateway.cli.offset_plan import Goal, Situation, Step, plan
-from gateway.cli.options import Duration, Moment, connection_options, json_option
+from gateway.cli.options import (
+    INT32_MAX,
+    INT64_MAX,
+    Duration,
+    Moment,
+    Text,
+    connection_options,
+    is_topic_name,
+    json_option,
+)
 from gateway.cli.output import counted, emit_json, note, table
 from gateway.cli.topics import describe_existing, partition_bounds
 
@@ -40,24 +49,23 @@ class TopicChoice(click.ParamType[tuple[str, tuple[int, ...]]]):
     ) -> tuple[str, tuple[int, ...]]:
         """Split at the colon; fails as wrong usage."""
         name, colon, partitions = str(value).partition(":")
-        if not colon:
-            return name, ()
-        if not all(part.isdecimal() for part in partitions.split(",")):
+        indexes = partitions.split(",") if colon else []
+        if not is_topic_name(name) or not all(part.isdecimal() and int(part) <= INT32_MAX for part in indexes):
             self.fail(f"{value!r} is not TOPIC or TOPIC:0,1,2", param, ctx)
-        return name, tuple(int(part) for part in partitions.split(","))
+        return name, tuple(map(int, indexes))
 
 
 @click.command("reset-offsets", epilog=EPILOG)
-@click.argument("group")
+@click.argument("group", type=Text())
 @click.option("-t", "--topic", "choices", type=TopicChoice(), multiple=True, help="A topic to reset. Repeatable.")
 @click.option("--all-topics", is_flag=True, help="Every topic the group has offsets for.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option("--to-current", is_flag=True, help="To the committed offset, held within what still exists.")
-@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
+@click.option("--to-offset", type=click.IntRange(0, INT64_MAX), help="To this offset.")
 @click.option("--to-datetime", type=Moment(), help="To the first record at or after this time.")
-@click.option("--by-duration", type=Duration(), help="To the first record of the last PT1H, P1D, ...")
-@click.option("--shift-by", type=int, help="By this many records, negative for back.")
+@click.option("--by-duration", type=Duration(negative=True), help="To the first record of the last PT1H, P1D, ...")
+@click.option("--shift-by", type=click.IntRange(-INT64_MAX, INT64_MAX), help="By this many records, negative for back.")
 @click.option("--from-file", "to_offsets", type=OffsetFile(), help="To the TOPIC,PARTITION,OFFSET lines of a file.")
 @click.option("--export", is_flag=True, help="Print the plan as such lines.")
 @click.option("--execute", is_flag=True, help="Do it.")
@@ -105,7 +113,8 @@ def _of_file(goal: Goal) -> Sequence[tuple[str, tuple[int, ...]]]:
 def _goal(goals: Mapping[str, Any]) -> Goal:
     given = {name: value for name, value in goals.items() if value is not None and value is not False}
     if len(given) != 1:
-        names = ", ".join("--" + name.replace("_", "-") for name in goals)
+        parameters = click.get_current_context().command.params
+        names = ", ".join(parameter.opts[0] for parameter in parameters if parameter.name in goals)
         raise click.UsageError(f"give exactly one of {names}")
     if "to_datetime" in given:
         return Goal(to_time_ms=given["to_datetime"])

@@ -9,7 +9,7 @@ from gateway.cli.client import Admin, Target, TopicPartition, library, open_admi
 from gateway.cli.errors import CliError, client_error_text
 from gateway.cli.group_delete_offsets import delete_offsets
 from gateway.cli.group_offsets import reset_offsets
-from gateway.cli.options import connection_options, json_option
+from gateway.cli.options import OneOf, Text, connection_options, json_option
 from gateway.cli.output import counted, emit_json, heading, note, table
 
 
@@ -24,25 +24,41 @@ def groups() -> None:
 groups.add_command(reset_offsets)
 groups.add_command(delete_offsets)
 
+STATES = (
+    "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady",
+)  # fmt: skip
+TYPES = ("classic", "consumer", "share", "streams")
+
 PARTS = ("state", "members", "offsets")
 """What `describe` tells of a group; all of it when no part is asked for."""
 
 
 @groups.command("list", epilog="\b\nExample:\n  odradek groups list --state Stable")
-@click.option("--state", "states", multiple=True, help="Only groups in this state, e.g. Stable or Empty. Repeatable.")
-@click.option("--type", "types", multiple=True, help="Only groups of this type: classic or consumer. Repeatable.")
+@click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    type=OneOf(*STATES),
+    multiple=True,
+    help="Only groups in this state, e.g. Stable or Empty. Repeatable.",
+)
+@click.option(
+    "--type",
+    "types",
+    metavar="TYPE",
+    type=OneOf(*TYPES),
+    multiple=True,
+    help="Only groups of this type: classic or consumer. Repeatable.",
+)
 @json_option
 @connection_options
 def list_groups(target: Target, *, states: Sequence[str], types: Sequence[str], as_json: bool) -> None:
     """Print all groups with type and state."""
     with open_admin(target) as admin:
-        try:
-            found = retrying(
-                target,
-                lambda: admin.list_groups(states_filter=list(states) or None, types_filter=list(types) or None),
-            )
-        except (ValueError, KeyError) as error:
-            raise click.UsageError(f"unknown state or type: {error}") from error
+        found = retrying(
+            target,
+            lambda: admin.list_groups(states_filter=list(states) or None, types_filter=list(types) or None),
+        )
     found.sort(key=lambda group: group["group_id"])
     if as_json:
         emit_json(found)
@@ -52,7 +68,7 @@ def list_groups(target: Target, *, states: Sequence[str], types: Sequence[str], 
 
 
 @groups.command("describe", epilog="\b\nExample:\n  odradek groups describe readers --json")
-@click.argument("names", metavar="GROUP...", nargs=-1)
+@click.argument("names", metavar="GROUP...", type=Text(), nargs=-1)
 @click.option("--all-groups", is_flag=True, help="Every group there is.")
 @click.option("--state", "parts", flag_value="state", multiple=True, help="Only state and lag, in one line.")
 @click.option("--members", "parts", flag_value="members", multiple=True, help="Only the members.")
@@ -71,7 +87,7 @@ def describe(target: Target, *, names: Sequence[str], all_groups: bool, parts: S
 
 
 @groups.command("delete", epilog="\b\nExample:\n  odradek groups delete readers")
-@click.argument("names", metavar="GROUP...", nargs=-1)
+@click.argument("names", metavar="GROUP...", type=Text(), nargs=-1)
 @click.option("--all-groups", is_flag=True, help="Every group there is.")
 @connection_options
 def delete(target: Target, *, names: Sequence[str], all_groups: bool) -> None:
@@ -167,9 +183,12 @@ def _lag(tp: TopicPartition, committed: int | None, end: int | None, owner: str 
 
 def _show(description: Mapping[str, Any], parts: Sequence[str]) -> None:
     members, offsets = description["members"], description["offsets"]
-    lag = sum(offset["lag"] or 0 for offset in offsets)
+    known = [offset["lag"] for offset in offsets if offset["lag"] is not None]
+    lag = f"lag {sum(known):,}" if known or not offsets else "lag unknown"
+    if known and len(known) < len(offsets):
+        lag += f" in {len(known)} of {counted(len(offsets), 'partition')}"
     assignor = f", assignor {description['assignor']}" if description["assignor"] else ""
-    state = f"{description['state']}{assignor}, {counted(len(members), 'member')}, lag {lag:,}"
+    state = f"{description['state']}{assignor}, {counted(len(members), 'member')}, {lag}"
     click.echo(f"{heading(description['group'])}: {state}")
     if members and "members" in parts:
         rows = [(m["member"], m["instance"], m["client"], m["host"], ",".join(m["partitions"])) for m in members]

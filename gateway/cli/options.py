@@ -3,6 +3,7 @@
 # ruff: noqa: ANN401 - `connection_options` passes on whatever a command takes
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,13 +12,74 @@ from typing import Any, TypeVar
 import click
 
 from gateway.cli.assignment import Assignment
-from gateway.cli.client import DEFAULT_BOOTSTRAP, Target
+from gateway.cli.client import DEFAULT_BOOTSTRAP, Target, split_address
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DURATION = re.compile(
     r"(?P<sign>[+-])?P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
+
+
+INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
+LONGEST_TOPIC_NAME = 249
+
+
+class Text(click.ParamType[str]):
+    """A text that is not empty, such as the name of a group."""
+
+    name = "text"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself; fails as wrong usage where it is empty."""
+        if not str(value):
+            self.fail("it must not be empty", param, ctx)
+        return str(value)
+
+
+class TopicName(click.ParamType[str]):
+    """The name of a topic by Kafka's rules."""
+
+    name = "topic"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself; fails as wrong usage where no topic can have it."""
+        if not is_topic_name(str(value)):
+            self.fail(
+                f"{value!r} is not a topic's name: up to {LONGEST_TOPIC_NAME} letters, digits, '.', '_' and '-', but "
+                "neither '.' nor '..'",
+                param,
+                ctx,
+            )
+        return str(value)
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka allows a topic of that name."""
+    return re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}", text) is not None and text not in {".", ".."}
+
+
+class OneOf(click.ParamType[str]):
+    """One of Kafka's names, in any case; converted to Kafka's spelling."""
+
+    name = "name"
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Find the name; fails as wrong usage, naming all there are."""
+        found = next((name for name in self._names if name.lower() == str(value).lower()), None)
+        if found is None:
+            self.fail(f"{value!r} is not one of {', '.join(self._names)}", param, ctx)
+        return found
+
+
+def finite(_ctx: click.Context, param: click.Parameter, value: float) -> float:
+    """The value; wrong usage where it is infinite or not a number, which a range lets pass."""
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value!r} is not a number of seconds", param=param)
+    return value
 
 
 class Moment(click.ParamType[int]):
@@ -40,14 +102,20 @@ class Duration(click.ParamType[int]):
 
     name = "duration"
 
+    def __init__(self, *, negative: bool = False) -> None:
+        self._negative = negative
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Convert to milliseconds; fails as wrong usage."""
         if isinstance(value, int):
             return value
         try:
-            return parse_duration_ms(str(value))
+            length_ms = parse_duration_ms(str(value))
         except ValueError:
             self.fail(f"{value!r} is not a duration such as P1D or PT1H30M", param, ctx)
+        if length_ms < 0 and not self._negative:
+            self.fail(f"{value!r} is negative", param, ctx)
+        return length_ms
 
 
 def parse_moment_ms(text: str) -> int:
@@ -62,7 +130,10 @@ def parse_duration_ms(text: str) -> int:
     parts = {name: float(part) for name, part in match.groupdict().items() if part and name != "sign"} if match else {}
     if match is None or not parts:
         raise ValueError(text)
-    length_ms = round(timedelta(**parts).total_seconds() * 1000)
+    try:
+        length_ms = round(timedelta(**parts).total_seconds() * 1000)
+    except OverflowError as error:
+        raise ValueError(text) from error
     return -length_ms if match["sign"] == "-" else length_ms
 
 
@@ -80,6 +151,8 @@ def connection_options(command: F) -> F:
     def with_target(
         *args: Any, bootstrap: str, timeout: float, properties: tuple[tuple[str, str], ...], **options: Any
     ) -> Any:
+        for address in bootstrap.split(","):
+            split_address(address)  # wrong usage, whatever is reachable
         settings = {name.replace(".", "_"): property_value(text) for name, text in properties}
         return command(*args, target=Target(bootstrap, int(timeout * 1000), settings), **options)
 
@@ -105,6 +178,7 @@ _CONNECTION_OPTIONS = (
         "--timeout",
         metavar="SECONDS",
         type=click.FloatRange(min=0.1),
+        callback=finite,
         default=15.0,
         show_default=True,
         help="How long to try to reach the cluster.",

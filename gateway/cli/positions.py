@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gateway.cli.client import TopicPartition
 from gateway.cli.clients.interface import Reader
 from gateway.cli.errors import CliError
-from gateway.cli.options import parse_moment_ms
+from gateway.cli.options import INT64_MAX, parse_moment_ms
 
 FROM_HELP = (
     "`earliest`, `latest`, an offset, -N for the last N records of each partition, "
@@ -40,10 +40,11 @@ def parse_start(text: str) -> Start:
         return Start()
     if text in {"latest", "end"}:
         return Start(latest=True)
-    if text.isdecimal():
-        return Start(offset=int(text))
-    if text.startswith("-") and text[1:].isdecimal():
-        return Start(last=int(text[1:]))
+    if text.removeprefix("-").isdecimal():
+        number = int(text)
+        if abs(number) > INT64_MAX:
+            raise ValueError(text)
+        return Start(last=-number) if text.startswith("-") else Start(offset=number)
     return Start(time_ms=parse_moment_ms(text))
 
 

@@ -19,9 +19,11 @@ from gateway.cli.clients.settings import client_option, open_sender
 from gateway.cli.errors import CliError, ended_by
 from gateway.cli.formats import parse_json_record
 from gateway.cli.input_lines import read_lines
-from gateway.cli.options import connection_options
+from gateway.cli.options import INT32_MAX, Text, TopicName, connection_options
 from gateway.cli.output import Meter, counted, meter, note
 from gateway.cli.signals import stop_noticed
+
+LARGEST_RECORD_BYTES = 512 * 1024 * 1024
 
 EPILOG = """\
 \b
@@ -45,9 +47,9 @@ class Style:
 
 
 @click.command("produce", epilog=EPILOG)
-@click.argument("topic")
+@click.argument("topic", type=TopicName())
 @click.option("-k", "--key", help="The key of every record.")
-@click.option("-K", "--key-separator", help="Each line is a key, this text, and a value.")
+@click.option("-K", "--key-separator", type=Text(), help="Each line is a key, this text, and a value.")
 @click.option("--null-value", metavar="TEXT", help="A value of this text becomes a null, a tombstone.")
 @click.option(
     "-H", "--header", "headers", type=Assignment(), multiple=True, help="A header of every record. Repeatable."
@@ -60,7 +62,7 @@ class Style:
     show_default=True,
     help="What stdin holds; `json` is what `consume --format json` prints.",
 )
-@click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all to this partition.")
+@click.option("-p", "--partition", type=click.IntRange(0, INT32_MAX), help="Send all to this partition.")
 @click.option(
     "-z",
     "--codec",
@@ -77,7 +79,11 @@ class Style:
     help="Who must have a record before it counts as sent.",
 )
 @click.option(
-    "--max-record-bytes", type=click.IntRange(min=1), default=1_048_576, show_default=True, help="Refuse longer lines."
+    "--max-record-bytes",
+    type=click.IntRange(1, LARGEST_RECORD_BYTES),
+    default=1_048_576,
+    show_default=True,
+    help="Refuse longer lines.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 @client_option

@@ -9,7 +9,7 @@ import click
 from gateway.cli.assignment import Assignment
 from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
 from gateway.cli.errors import CliError, broker_error_text, client_error_text
-from gateway.cli.options import connection_options, json_option
+from gateway.cli.options import INT16_MAX, INT32_MAX, TopicName, connection_options, json_option
 from gateway.cli.output import counted, emit_json, heading, note, table
 
 UNKNOWN_TOPIC = 3
@@ -43,8 +43,10 @@ def list_topics(target: Target, *, long: bool, internal: bool, as_json: bool) ->
 
 @topics.command("create", epilog="\b\nExample:\n  odradek topics create hello -p 6 -c cleanup.policy=compact")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Number of partitions [default: the broker's].")
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Replicas [default: the broker's].")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1, INT32_MAX), help="Number of partitions [default: the broker's]."
+)
+@click.option("-r", "--replication-factor", type=click.IntRange(1, INT16_MAX), help="Replicas [default: the broker's].")
 @click.option("-c", "--config", "configs", type=Assignment(), multiple=True, help="A topic config. Repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Leave topics alone that exist already.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check, but create nothing.")
@@ -72,7 +74,7 @@ def create(
 
 
 @topics.command("delete", epilog="\b\nExample:\n  odradek topics delete hello --yes")
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC...", type=TopicName(), nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="Say nothing of topics that do not exist.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal.")
 @connection_options
@@ -86,8 +88,8 @@ def delete(target: Target, *, names: Sequence[str], if_exists: bool, yes: bool) 
 
 
 @topics.command("alter", epilog="\b\nExample:\n  odradek topics alter hello -p 12 -c retention.ms=60000")
-@click.argument("name", metavar="TOPIC")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The new, larger number of partitions.")
+@click.argument("name", metavar="TOPIC", type=TopicName())
+@click.option("-p", "--partitions", type=click.IntRange(1, INT32_MAX), help="The new, larger number of partitions.")
 @click.option("-c", "--config", "configs", type=Assignment(), multiple=True, help="A config to set. Repeatable.")
 @click.option("-d", "--delete-config", "deleted", multiple=True, help="A config to return to its default. Repeatable.")
 @connection_options
@@ -103,6 +105,8 @@ def alter(
     if not (partitions or configs or deleted):
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
     with open_admin(target) as admin:
+        if deleted:
+            _require_configs(target, admin, name, deleted)
         if configs or deleted:
             _alter_configs(admin, name, {**dict.fromkeys(deleted, ("DELETE", None)), **_set(configs)})
         if partitions:
@@ -111,7 +115,7 @@ def alter(
 
 
 @topics.command("describe", epilog="\b\nExample:\n  odradek topics describe hello --all-configs --json")
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC...", type=TopicName(), nargs=-1, required=True)
 @click.option("--all-configs", is_flag=True, help="Show configs that have their default value too.")
 @json_option
 @connection_options
@@ -155,6 +159,14 @@ def partition_bounds(
 
 def _set(configs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
     return {name: ("SET", value) for name, value in configs}
+
+
+def _require_configs(target: Target, admin: Admin, topic: str, names: Sequence[str]) -> None:
+    """Kafka deletes what was never set without a word, so that nothing would tell of a name that is spelled wrong."""
+    resource = library().admin.ConfigResource("topic", topic)
+    known = retrying(target, lambda: admin.describe_configs([resource], config_filter="all"))["topic"][topic]
+    if unknown := [name for name in names if name not in known]:
+        raise CliError(f"topic {topic!r} has no config {unknown[0]!r}; it has {', '.join(sorted(known))}")
 
 
 def _alter_configs(admin: Admin, topic: str, changes: Mapping[str, tuple[str, str | None]]) -> None:

@@ -10,10 +10,14 @@ from gateway.cli.client import Admin, Target, TopicPartition, library, open_admi
 from gateway.cli.errors import CliError, broker_error_text, response_message
 from gateway.cli.group_offsets import TopicChoice
 from gateway.cli.hanging import find_hanging, named_partitions, open_producers
-from gateway.cli.options import Duration, connection_options, json_option
+from gateway.cli.options import INT16_MAX, INT32_MAX, INT64_MAX, Duration, OneOf, Text, connection_options, json_option
 from gateway.cli.output import emit_json, note, table
 
 LONGEST_TRANSACTION: Final = "PT15M"
+STATES: Final = (
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead",
+)  # fmt: skip
+PRODUCER_ID: Final = click.IntRange(0, INT64_MAX)
 PRODUCER: Final = ("topic", "partition", "producer_id", "epoch", "coordinator_epoch")
 
 
@@ -26,8 +30,17 @@ def transactions() -> None:
 
 
 @transactions.command("list", epilog="\b\nExample:\n  odradek transactions list --longer-than PT1M")
-@click.option("--state", "states", multiple=True, help="Only in this state, e.g. Ongoing or Empty. Repeatable.")
-@click.option("--producer-id", "producer_ids", type=int, multiple=True, help="Only of this producer id. Repeatable.")
+@click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    type=OneOf(*STATES),
+    multiple=True,
+    help="Only in this state, e.g. Ongoing or Empty. Repeatable.",
+)
+@click.option(
+    "--producer-id", "producer_ids", type=PRODUCER_ID, multiple=True, help="Only of this producer id. Repeatable."
+)
 @click.option("--longer-than", type=Duration(), help="Only transactions that have lasted longer, e.g. PT5M.")
 @click.option("--pattern", help="Only ids that this regular expression matches as a whole (from Kafka 4.1 on).")
 @json_option
@@ -65,7 +78,7 @@ def _listed(
 
 
 @transactions.command("describe", epilog="\b\nExample:\n  odradek transactions describe payments-1 --json")
-@click.argument("ids", metavar="TRANSACTIONAL_ID...", nargs=-1, required=True)
+@click.argument("ids", metavar="TRANSACTIONAL_ID...", type=Text(), nargs=-1, required=True)
 @json_option
 @connection_options
 def describe(target: Target, *, ids: Sequence[str], as_json: bool) -> None:
@@ -127,10 +140,18 @@ def _offset(offset: int) -> int | None:
 
 @transactions.command("abort", epilog="\b\nExample:\n  odradek transactions abort payments:3 --start-offset 1200")
 @click.argument("place", metavar="TOPIC:PARTITION", type=TopicChoice())
-@click.option("--start-offset", type=int, help="Where the transaction begins, as find-hanging says.")
-@click.option("--producer-id", type=int, help="Instead: whose transaction it is, with --epoch.")
-@click.option("--epoch", type=int, help="The producer's epoch.")
-@click.option("--coordinator-epoch", type=int, default=0, show_default=True, help="What the marker is to say.")
+@click.option(
+    "--start-offset", type=click.IntRange(0, INT64_MAX), help="Where the transaction begins, as find-hanging says."
+)
+@click.option("--producer-id", type=PRODUCER_ID, help="Instead: whose transaction it is, with --epoch.")
+@click.option("--epoch", type=click.IntRange(0, INT16_MAX), help="The producer's epoch.")
+@click.option(
+    "--coordinator-epoch",
+    type=click.IntRange(0, INT32_MAX),
+    default=0,
+    show_default=True,
+    help="What the marker is to say.",
+)
 @connection_options
 def abort(
     target: Target,

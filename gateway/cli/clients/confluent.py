@@ -23,6 +23,7 @@ from gateway.cli.clients.interface import (
     ReadSettings,
     Sender,
     SendSettings,
+    require_partition,
     send_failure,
 )
 from gateway.cli.clients.settings import translated
@@ -112,7 +113,8 @@ def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
     sender = ConfluentSender(producer, settings)
     try:
         with _answering(target):
-            producer.list_topics(settings.topic, timeout=target.timeout_ms / 1000)
+            found = producer.list_topics(settings.topic, timeout=target.timeout_ms / 1000)
+        require_partition(settings, found.topics[settings.topic].partitions)
         with _collecting_seldom():
             yield sender
         sender.settle()

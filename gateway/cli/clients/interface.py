@@ -147,6 +147,12 @@ REFUSALS = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID,
 """Errors of OffsetCommit that end in `CommitRefusedError`."""
 
 
+def require_partition(settings: SendSettings, existing: Collection[int]) -> None:
+    """Raise `CliError` where all records are to go to a partition that the topic does not have."""
+    if settings.partition is not None and existing and settings.partition not in existing:
+        raise CliError(f"topic {settings.topic!r} has no partition {settings.partition}; it has {len(existing)}")
+
+
 def send_failure(line: int, reason: str, acknowledged: int) -> CliError:
     """The error of a record that could not be sent."""
     return CliError(f"line {line}: {reason} (acknowledged before: {counted(acknowledged, 'record')})")

@@ -31,6 +31,7 @@ from gateway.cli.clients.interface import (
     ReadSettings,
     Sender,
     SendSettings,
+    require_partition,
     send_failure,
 )
 from gateway.cli.errors import CliError, explained
@@ -54,6 +55,8 @@ def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
         "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
     }
     with open_producer(target, **options) as producer:
+        if settings.partition is not None:
+            require_partition(settings, producer.partitions_for(settings.topic))
         yield KafkaPythonSender(producer, settings)
 
 

@@ -1,11 +1,12 @@
 """`odradek groups` against a broker."""
 
 import json
+import re
 
 import pytest
 from confluent_kafka import Consumer
 
-from gateway.cli.client import Target, open_consumer
+from gateway.cli.client import Target, library, open_consumer
 
 
 @pytest.fixture
@@ -41,6 +42,18 @@ def test_describe_shows_lag(odradek, topic, group):
     odradek("produce", topic, "-p", "0", stdin="5\n6\n")
     assert offsets(odradek, group) == {0: (3, 2), 1: (1, 0)}
     assert "Empty, 0 members, lag 2" in odradek("groups", "describe", group).stdout
+
+
+def test_lag_that_is_not_known_is_not_said_to_be_0(odradek, bootstrap, topic):
+    odradek("produce", topic, "-p", "0", stdin="1\n2\n")
+    with open_consumer(Target(bootstrap), group_id="unknown-lag") as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(5000)
+        assert "1 member, lag unknown\n" in odradek("groups", "describe", "unknown-lag").stdout
+        odradek("groups", "describe", "unknown-lag", "--json")
+        consumer.commit({library().TopicPartition(topic, 0): library().OffsetAndMetadata(0, "", -1)})
+        assert "1 member, lag 2 in 1 of 2 partitions\n" in odradek("groups", "describe", "unknown-lag").stdout
 
 
 def test_describe_shows_members_and_refuses_to_touch_their_group(odradek, bootstrap, topic):
@@ -128,6 +141,9 @@ def test_reset_refusals(odradek, topic, group):
     reset = ("groups", "reset-offsets")
     assert "exactly one of" in odradek(*reset, group, "-t", topic, code=2).stderr
     assert "exactly one of" in odradek(*reset, group, "-t", topic, "--to-latest", "--to-earliest", code=2).stderr
+    named = re.findall(r"--[a-z-]+", odradek(*reset, group, "-t", topic, code=2).stderr.partition("exactly one")[2])
+    assert len(named) == 8
+    assert set(named) <= set(re.findall(r"--[a-z-]+", odradek(*reset, "--help").stdout))
     assert "--all-topics" in odradek(*reset, group, "--to-latest", code=2).stderr
     assert "exclude" in odradek(*reset, group, "-t", topic, "--to-latest", "--execute", "--dry-run", code=2).stderr
     assert "no partition 9" in odradek(*reset, group, "-t", f"{topic}:9", "--to-latest", code=1).stderr

@@ -80,7 +80,7 @@ def test_abort(odradek, topic, opened):
 def test_abort_by_producer(odradek, topic, opened):
     producer_id = str(described(odradek, topic)["producer_id"])
     whose = ("--producer-id", producer_id, "--epoch")
-    assert "INVALID_PRODUCER_EPOCH" in odradek("transactions", "abort", f"{topic}:0", *whose, "-1", code=1).stderr
+    assert "0<=x<=32767" in odradek("transactions", "abort", f"{topic}:0", *whose, "-1", code=2).stderr
     odradek("transactions", "abort", f"{topic}:0", *whose, "0")
 
 

@@ -1,0 +1,202 @@
+"""Every option and argument of every command with a value that makes no sense: the exit code and what is said."""
+
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gateway.cli.main import COMMANDS, cli
+
+HUGE = str(2**70)
+COMMON = {"--bootstrap", "--timeout", "-X"}
+
+WRONG: list[tuple[str, str, int, str]] = [
+    # the command line with TOPIC for one that exists, the option or argument that is wrong, exit code, what is said
+    ("topics list --bootstrap host:port", "--bootstrap", 2, "'host:port' is not HOST:PORT"),
+    ("topics list --bootstrap 127.0.0.1:70000", "--bootstrap", 2, "is not HOST:PORT"),
+    ("topics list --bootstrap 127.0.0.1:-1", "--bootstrap", 2, "is not HOST:PORT"),
+    ("topics list --bootstrap ''", "--bootstrap", 2, "is not HOST:PORT"),
+    ("topics list --bootstrap 127.0.0.1:9092,,127.0.0.1:9093", "--bootstrap", 2, "'' is not HOST:PORT"),
+    ("topics list --timeout 0", "--timeout", 2, "x>=0.1"),
+    ("topics list --timeout -5", "--timeout", 2, "x>=0.1"),
+    ("topics list --timeout nan", "--timeout", 2, "not a number of seconds"),
+    ("topics list --timeout inf", "--timeout", 2, "not a number of seconds"),
+    ("topics list --timeout soon", "--timeout", 2, "not a valid float"),
+    ("topics list -X client.id", "-X", 2, "is not NAME=VALUE"),
+    ("topics list -X no.such=1", "-X", 1, "no_such"),
+    ("topics list -X request.timeout.ms=soon", "-X", 1, "request.timeout.ms is a number"),
+    ("topics list -X security.protocol=TELNET", "-X", 1, "PLAINTEXT, SSL, SASL_PLAINTEXT"),
+    ("topics create 'bad topic!'", "topics create names", 1, "INVALID_TOPIC_EXCEPTION"),
+    ("topics create ''", "topics create names", 1, "INVALID_TOPIC_EXCEPTION"),
+    ("topics create new -p 0", "topics create --partitions", 2, "the range 1<=x"),
+    ("topics create new -p -1", "topics create --partitions", 2, "the range 1<=x"),
+    (f"topics create new -p {HUGE}", "topics create --partitions", 2, "x<="),
+    ("topics create new -r 0", "topics create --replication-factor", 2, "the range 1<=x"),
+    ("topics create new -r 40000", "topics create --replication-factor", 2, "x<=32767"),
+    ("topics create new -r 2", "topics create --replication-factor", 1, "INVALID_REPLICATION_FACTOR"),
+    ("topics create new -c retention.ms", "topics create --config", 2, "is not NAME=VALUE"),
+    ("topics create new -c no.such=1", "topics create --config", 1, "no.such"),
+    ("topics create new -c cleanup.policy=shrink", "topics create --config", 1, "compact"),
+    ("topics create new -c retention.ms=soon", "topics create --config", 1, "retention.ms"),
+    ("topics delete 'bad topic!'", "topics delete names", 2, "is not a topic's name"),
+    ("topics delete ''", "topics delete names", 2, "is not a topic's name"),
+    ("topics alter 'bad topic!' -p 3", "topics alter name", 2, "is not a topic's name"),
+    ("topics alter TOPIC -p 0", "topics alter --partitions", 2, "the range 1<=x"),
+    (f"topics alter TOPIC -p {HUGE}", "topics alter --partitions", 2, "x<="),
+    ("topics alter TOPIC -c =1", "topics alter --config", 2, "is not NAME=VALUE"),
+    ("topics alter TOPIC -c retention.ms=soon", "topics alter --config", 1, "retention.ms"),
+    ("topics alter TOPIC -d no.such", "topics alter --delete-config", 1, "no.such"),
+    ("topics describe 'bad topic!'", "topics describe names", 2, "is not a topic's name"),
+    ("topics describe ..", "topics describe names", 2, "is not a topic's name"),
+    ("produce 'bad topic!'", "produce topic", 2, "is not a topic's name"),
+    ("produce ''", "produce topic", 2, "is not a topic's name"),
+    ("produce TOPIC -K ''", "produce --key-separator", 2, "empty"),
+    ("produce TOPIC -H name", "produce --header", 2, "is not NAME=VALUE"),
+    ("produce TOPIC --input csv", "produce --input", 2, "'lines', 'json'"),
+    ("produce TOPIC -p -1", "produce --partition", 2, "the range 0<=x"),
+    (f"produce TOPIC -p {HUGE}", "produce --partition", 2, "x<="),
+    ("produce TOPIC -p 7", "produce --partition", 1, "has no partition 7"),
+    ("produce TOPIC -z zip", "produce --codec", 2, "'gzip', 'snappy', 'lz4', 'zstd'"),
+    ("produce TOPIC --acks -1", "produce --acks", 2, "'0', '1', 'all'"),
+    ("produce TOPIC --max-record-bytes 0", "produce --max-record-bytes", 2, "the range 1<=x"),
+    (f"produce TOPIC --max-record-bytes {HUGE}", "produce --max-record-bytes", 2, "x<="),
+    ("produce TOPIC --client netcat", "produce --client", 2, "'auto', 'confluent-kafka', 'kafka-python'"),
+    ("consume 'bad topic!'", "consume topic", 2, "is not a topic's name"),
+    ("consume TOPIC --from yesterday", "consume --from", 2, "`earliest`, `latest`, an offset"),
+    ("consume TOPIC --from ''", "consume --from", 2, "`earliest`, `latest`, an offset"),
+    (f"consume TOPIC --from {HUGE}", "consume --from", 2, "an offset"),
+    (f"consume TOPIC --from -{HUGE}", "consume --from", 2, "an offset"),
+    ("consume TOPIC --from 2013-13-01", "consume --from", 2, "a time such as"),
+    ("consume TOPIC -p -1", "consume --partition", 2, "the range 0<=x"),
+    ("consume TOPIC -p 7", "consume --partition", 1, "has no partition 7"),
+    (f"consume TOPIC -p {HUGE}", "consume --partition", 2, "x<="),
+    ("consume TOPIC -g ''", "consume --group", 2, "empty"),
+    ("consume TOPIC -n 0", "consume --max-messages", 2, "the range x>=1"),
+    ("consume TOPIC -n -5", "consume --max-messages", 2, "the range x>=1"),
+    ("consume TOPIC -o table", "consume --format", 2, "value, key-value, full, json"),
+    ("consume TOPIC -o ''", "consume --format", 2, "value, key-value, full, json"),
+    ("consume TOPIC -o '{nope}'", "consume --format", 2, "there are topic, partition, offset"),
+    (r"consume TOPIC -o '{key}\x'", "consume --format", 2, r"there are \t"),
+    ("consume TOPIC --isolation serializable", "consume --isolation", 2, "'read_uncommitted', 'read_committed'"),
+    ("consume TOPIC --client netcat", "consume --client", 2, "'auto', 'confluent-kafka', 'kafka-python'"),
+    ("consume TOPIC -X auto.commit.interval.ms=-1", "consume -X", 2, "number of milliseconds"),
+    ("consume TOPIC -X auto.commit.interval.ms=often", "consume -X", 2, "number of milliseconds"),
+    ("groups list --state Bogus", "groups list --state", 2, "PreparingRebalance"),
+    ("groups list --state ''", "groups list --state", 2, "PreparingRebalance"),
+    ("groups list --type Bogus", "groups list --type", 2, "classic"),
+    ("groups describe ''", "groups describe names", 2, "empty"),
+    ("groups delete ''", "groups delete names", 2, "empty"),
+    ("groups delete-offsets '' -t TOPIC", "groups delete-offsets group", 2, "empty"),
+    ("groups delete-offsets g -t TOPIC:x", "groups delete-offsets --topic", 2, "is not TOPIC or TOPIC:0,1,2"),
+    ("groups delete-offsets g -t TOPIC:-1", "groups delete-offsets --topic", 2, "is not TOPIC or TOPIC:0,1,2"),
+    ("groups delete-offsets g -t :0", "groups delete-offsets --topic", 2, "is not TOPIC or TOPIC:0,1,2"),
+    (f"groups delete-offsets g -t TOPIC:{HUGE}", "groups delete-offsets --topic", 2, "is not TOPIC or TOPIC:0,1,2"),
+    ("groups reset-offsets '' -t TOPIC --to-latest", "groups reset-offsets group", 2, "empty"),
+    ("groups reset-offsets g -t 'bad topic!' --to-latest", "groups reset-offsets --topic", 2, "is not TOPIC"),
+    ("groups reset-offsets g -t TOPIC: --to-latest", "groups reset-offsets --topic", 2, "is not TOPIC or TOPIC:0,1,2"),
+    ("groups reset-offsets g -t TOPIC --to-offset -1", "groups reset-offsets --to-offset", 2, "the range 0<=x"),
+    (f"groups reset-offsets g -t TOPIC --to-offset {HUGE}", "groups reset-offsets --to-offset", 2, "x<="),
+    ("groups reset-offsets g -t TOPIC --to-datetime noon", "groups reset-offsets --to-datetime", 2, "such as 2013-01"),
+    ("groups reset-offsets g -t TOPIC --by-duration P1Y", "groups reset-offsets --by-duration", 2, "such as P1D"),
+    (f"groups reset-offsets g -t TOPIC --by-duration P{HUGE}D", "groups reset-offsets --by-duration", 2, "such as P1D"),
+    ("groups reset-offsets g -t TOPIC --shift-by far", "groups reset-offsets --shift-by", 2, "not a valid int"),
+    (f"groups reset-offsets g -t TOPIC --shift-by {HUGE}", "groups reset-offsets --shift-by", 2, "<=x<="),
+    ("groups reset-offsets g --from-file /nonexistent", "groups reset-offsets --from-file", 2, "No such file"),
+    ("groups reset-offsets g --from-file /", "groups reset-offsets --from-file", 2, "directory"),
+    ("transactions list --state Bogus", "transactions list --state", 2, "Ongoing"),
+    ("transactions list --producer-id -5", "transactions list --producer-id", 2, "the range 0<=x"),
+    (f"transactions list --producer-id {HUGE}", "transactions list --producer-id", 2, "x<="),
+    ("transactions list --longer-than -PT5M", "transactions list --longer-than", 2, "negative"),
+    ("transactions list --longer-than 5m", "transactions list --longer-than", 2, "such as P1D"),
+    ("transactions list --pattern '('", "transactions list --pattern", 1, "INVALID_REGULAR_EXPRESSION"),
+    ("transactions describe ''", "transactions describe ids", 2, "empty"),
+    ("transactions describe-producers TOPIC:x", "transactions describe-producers places", 2, "is not TOPIC or"),
+    ("transactions abort TOPIC:x --start-offset 0", "transactions abort place", 2, "is not TOPIC or"),
+    ("transactions abort TOPIC:0 --start-offset -1", "transactions abort --start-offset", 2, "the range 0<=x"),
+    ("transactions abort TOPIC:0 --producer-id -1 --epoch 0", "transactions abort --producer-id", 2, "the range 0<=x"),
+    ("transactions abort TOPIC:0 --producer-id 1 --epoch 40000", "transactions abort --epoch", 2, "x<=32767"),
+    ("transactions abort TOPIC:0 --producer-id 1 --epoch -1", "transactions abort --epoch", 2, "the range 0<=x"),
+    (
+        f"transactions abort TOPIC:0 --producer-id 1 --epoch 0 --coordinator-epoch {HUGE}",
+        "transactions abort --coordinator-epoch", 2, "x<=",
+    ),
+    ("transactions find-hanging --topic 'bad topic!'", "transactions find-hanging --topic", 2, "is not TOPIC or"),
+    ("transactions find-hanging --older-than -PT1M", "transactions find-hanging --older-than", 2, "negative"),
+    ("features upgrade group.version", "features upgrade levels", 2, "is not NAME=LEVEL"),
+    ("features upgrade group.version=-1", "features upgrade levels", 2, "is not NAME=LEVEL"),
+    ("features upgrade group.version=40000", "features upgrade levels", 2, "is not NAME=LEVEL"),
+    ("features upgrade --feature x=y", "features upgrade --feature", 2, "is not NAME=LEVEL"),
+    ("features downgrade x=y", "features downgrade levels", 2, "is not NAME=LEVEL"),
+    ("features downgrade --feature x", "features downgrade --feature", 2, "is not NAME=LEVEL"),
+    ("features disable no.such", "features disable names", 1, "no.such"),
+    ("features disable --feature no.such", "features disable --feature", 1, "no.such"),
+    ("features disable ''", "features disable names", 2, "empty"),
+    ("configs list --scope cluster", "configs list --scope", 2, "'topic', 'broker', 'group'"),
+    ("configs describe cluster x", "configs describe kind", 2, "'topic', 'broker', 'group'"),
+    ("configs describe topic ''", "configs describe names", 2, "empty"),
+    ("configs describe topic 'bad topic!'", "configs describe names", 1, "INVALID_TOPIC_EXCEPTION"),
+    ("configs describe broker 77", "configs describe names", 1, "there is no broker '77'"),
+    ("configs alter cluster x -s a=b", "configs alter kind", 2, "'topic', 'broker', 'group'"),
+    ("configs alter topic '' -s a=b", "configs alter names", 2, "empty"),
+    ("configs alter topic TOPIC -s retention.ms", "configs alter --set", 2, "is not NAME=VALUE"),
+    ("configs alter topic TOPIC -s no.such=1", "configs alter --set", 1, "no.such"),
+    ("configs alter topic TOPIC -s retention.ms=soon", "configs alter --set", 1, "retention.ms"),
+    ("configs alter topic TOPIC -u ''", "configs alter --unset", 2, "empty"),
+    ("configs alter topic TOPIC --append cleanup.policy=shrink", "configs alter --append", 1, "cleanup.policy"),
+    ("configs alter topic TOPIC --subtract retention.ms=1", "configs alter --subtract", 1, "retention.ms"),
+    ("serve --listen 9092", "serve --listen", 2, "is not HOST:PORT"),
+    ("serve --listen 127.0.0.1:70000", "serve --listen", 2, "is not HOST:PORT"),
+    ("serve --advertise localhost:0", "serve --advertise", 2, "is not HOST:PORT"),
+    ("serve --data /etc/passwd", "serve --data", 2, "is a file"),
+    ("serve --storage tape://x", "serve --storage", 1, "tape"),
+    ("serve --config /nonexistent", "serve --config", 2, "does not exist"),
+    ("serve --set x", "serve --set", 2, "is not NAME=VALUE"),
+    ("serve --set log.segment.bytes=many", "serve --set", 1, "log.segment.bytes"),
+    ("serve --log-level loud", "serve --log-level", 2, "'debug', 'info', 'warning', 'error'"),
+]  # fmt: skip
+
+ANYTHING_GOES = {"produce --key", "produce --null-value", "serve --ready-message"}
+"""Options of which every text is a value."""
+
+
+@pytest.mark.parametrize(("line", "said"), [(line, (code, said)) for line, _, code, said in WRONG], ids=lambda x: None)
+def test_a_wrong_value_is_refused(odradek, shared_topic, line, said):
+    code, text = said
+    arguments = [part.replace("TOPIC", shared_topic) for part in shlex.split(line)]
+    refused = odradek(*arguments, stdin="", code=code)
+    assert text in refused.stderr
+    assert refused.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def shared_topic(bootstrap) -> str:
+    assert CliRunner().invoke(cli, ["topics", "create", "wrong-values", "-p", "2", "-b", bootstrap]).exit_code == 0
+    return "wrong-values"
+
+
+def commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for name in command.commands:
+            yield from commands(command.commands[name], (*path, name))
+    else:
+        yield " ".join(path), command
+
+
+def values() -> Iterator[str]:
+    """Every option and argument that takes a value, as the table names it."""
+    context = click.Context(cli)
+    for name in COMMANDS:
+        for path, command in commands(cli.get_command(context, name), (name,)):
+            for parameter in command.params:
+                if isinstance(parameter, click.Option) and parameter.is_flag:
+                    continue
+                option = max(parameter.opts, key=len) if isinstance(parameter, click.Option) else parameter.name
+                option = {"--bootstrap-server": "--bootstrap"}.get(option, option)
+                yield option if option in COMMON else f"{path} {option}"
+
+
+def test_no_option_is_left_out():
+    """Add a new option to the table above, or to those of which every text is a value."""
+    assert set(values()) - {which for _, which, _, _ in WRONG} - ANYTHING_GOES == set()
