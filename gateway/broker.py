@@ -32,6 +32,7 @@ from gateway.runtime.commit import Backlog
 from gateway.runtime.groups import GroupCoordinator
 from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
 from gateway.runtime.producer_ids import ProducerIds
+from gateway.runtime.regexes import TopicRegexes
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, Shared
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.retention import RetentionJanitor
@@ -41,6 +42,7 @@ from gateway.runtime.transactions import TransactionCoordinator
 from gateway.runtime.waiter import CoordinatorError
 from gateway.server import Server
 from gateway.services import Services
+from gateway.side_work import SideWork
 from storage_backends.interface import Store, StoreError
 from storage_backends.options import StoreOptions
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -197,7 +199,8 @@ async def _join(
     replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
-    groups = GroupCoordinator(metadata, replicas, env, config.group)
+    regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
+    groups = GroupCoordinator(metadata, replicas, env, config.group, regexes)
     ids = ProducerIds(metadata)
     transactions = TransactionCoordinator(metadata, replicas, env, config.transaction, groups, ids, nursery)
 
@@ -318,7 +321,8 @@ def _allow_many_open_files() -> None:
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool) -> None:
     options = StoreOptions(max_open_files=config.log_max_open_files)
-    env = ProductionEnvironment(threads=config.commit_threads + config.inspect_threads, store_options=options)
+    threads = config.commit_threads + config.inspect_threads + config.regex_threads
+    env = ProductionEnvironment(threads=threads, store_options=options)
     for shortcoming in shortcomings(config):
         log.warning("%s", shortcoming)
     async with open_broker(config, env) as broker, trio.open_nursery() as nursery:

@@ -30,7 +30,8 @@ class Services:
     """One broker's services.
 
     `advertised` maps a listener's name to the host and port that clients are told to connect to. `loop` counts the
-    turns of the event loop that took too long; `inspection` is where records are looked into for clients.
+    turns of the event loop that took too long; `inspection` is where records are looked into for clients,
+    `matching` where regular expressions are matched.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Services:
         self.repeats = replicas.repeats
         self.loop = loop
         self.inspection = SideWork(env, settings.config.inspect_threads)
+        self.matching = groups.regexes.work
         self.stopping = False
 
     @cached_property

@@ -120,6 +120,14 @@ ODRADEK_DEFINITIONS: Final = (
         doc="Time after which the files of an unused log are closed until it is used; at most twice as long.",
     ),
     Definition(
+        "odradek.regex.threads",
+        INT,
+        "1",
+        at_least(1),
+        mode=READ_ONLY,
+        doc="Threads that match clients' regular expressions, beside those that commit; other such requests wait.",
+    ),
+    Definition(
         "odradek.topics.max",
         INT,
         "10000",

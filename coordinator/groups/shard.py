@@ -16,6 +16,7 @@ from coordinator.groups.consumer import classic_members
 from coordinator.groups.consumer.departure import start_timers
 from coordinator.groups.consumer.describe import describe_consumer_group
 from coordinator.groups.consumer.heartbeat import consumer_group_heartbeat
+from coordinator.groups.consumer.resolver import RegexResolver
 from coordinator.groups.consumer.table import NO_METADATA
 from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.join import Joiner, join_group
@@ -46,9 +47,16 @@ class GroupShard:
     Every operation answers errors in its reply and raises nothing for what a client may send.
     """
 
-    def __init__(self, config: GroupConfig, image: Callable[[], MetadataImage] = lambda: NO_METADATA) -> None:
-        """`image` gives the newest published metadata: topics, and settings of groups."""
+    def __init__(
+        self,
+        config: GroupConfig,
+        image: Callable[[], MetadataImage] = lambda: NO_METADATA,
+        resolver: RegexResolver | None = None,
+    ) -> None:
+        """`image` gives the newest published metadata: topics, and settings of groups. `resolver` matches them."""
         self._table = GroupTable(config, image)
+        if resolver is not None:
+            self._table.consumer.resolver = resolver
 
     def configure(self, config: GroupConfig) -> None:
         """Act on these settings from now on."""

@@ -22,8 +22,18 @@ from coordinator.regex.syntax import (
 
 MAX_INSTRUCTIONS: Final = 5_000
 """How large a machine may be. What is refused so has counts of counts; RE2 takes more."""
+MAX_STEPS: Final = 500_000
+"""How many instructions one matcher may look at for all its texts together, half a second or so; a step that it
+remembers costs nothing. `.*a.{200}` needs 200 for each character, and 30 million for a thousand long names."""
 MAX_REMEMBERED: Final = 200_000
 """How many instructions of states, and steps between states, are remembered: some ten megabytes."""
+
+
+class TooManySteps(InvalidRegex):
+    """The expression takes more work over the texts than any is allowed."""
+
+    def __init__(self) -> None:
+        super().__init__("it takes too many steps to match")
 
 
 @dataclass(slots=True)
@@ -39,18 +49,25 @@ class Instruction:
 class State:
     """Instructions to go on from, the kind of the last character ("" at the start), and the steps known from here.
 
+    `accepts` says whether a text may end here, once that was asked.
+
     Steps lead to states by number, so that no state refers to itself and a matcher goes when nobody has it any more.
     """
 
     instructions: frozenset[int]
     last: str
     steps: dict[str, int] = field(default_factory=dict[str, int])
+    accepts: bool | None = None
 
 
 class Matcher:
-    """One regular expression. Raises InvalidRegex when made from a text that is none, or is too large."""
+    """One regular expression. Raises InvalidRegex when made from a text that is none, or is too large.
 
-    def __init__(self, text: str) -> None:
+    A matcher may look at `max_steps` instructions in its life; then `matches` raises TooManySteps, an InvalidRegex.
+    """
+
+    def __init__(self, text: str, max_steps: int = MAX_STEPS) -> None:
+        self._steps_left = max_steps
         self._program: list[Instruction] = []
         self._accept = self._add(Instruction())
         first = self._compile(Parser(text).parse(), self._accept)
@@ -59,7 +76,7 @@ class Matcher:
         self._remembered = 0
 
     def matches(self, text: str) -> bool:
-        """Whether the expression matches `text` as a whole."""
+        """Whether the expression matches `text` as a whole. Raises TooManySteps."""
         states = self._states
         state = states[0]
         for char in text:
@@ -69,7 +86,9 @@ class Matcher:
             state = states[number]
             if not state.instructions:
                 return False
-        return self._accept in self._reachable(state, "")
+        if state.accepts is None:
+            state.accepts = self._accept in self._reachable(state, "")
+        return state.accepts
 
     def _step(self, state: State, char: str) -> int:
         if self._remembered >= MAX_REMEMBERED:
@@ -105,6 +124,9 @@ class Matcher:
             each = self._program[at]
             if each.chars is None and _holds(each.assertion, state.last, char):
                 todo += each.then
+        self._steps_left -= len(seen)
+        if self._steps_left < 0:
+            raise TooManySteps
         return seen
 
     # Compiling

@@ -54,6 +54,7 @@ class BrokerConfig:
     log_idle_close_ms: int
     log_max_open_files: int
     loop_stall_warn_ms: int
+    regex_threads: int
     partitions_max: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
@@ -127,6 +128,7 @@ _SIMPLE: Final = {
     "log_idle_close_ms": "odradek.log.idle.close.ms",
     "log_max_open_files": "odradek.log.max.open.files",
     "loop_stall_warn_ms": "odradek.loop.stall.warn.ms",
+    "regex_threads": "odradek.regex.threads",
     "partitions_max": "odradek.partitions.max",
     "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",
     "log_cleaner_dedupe_buffer_size": "log.cleaner.dedupe.buffer.size",

@@ -18,6 +18,8 @@ async def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) ->
     """Ask the group's coordinator."""
     if not ctx.services.consumer_groups_enabled():
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if request.subscribed_topic_regex:
+        await ctx.services.groups.regexes.prepare(request.subscribed_topic_regex)
     try:
         return await ctx.services.groups.call(
             request.group_id,

@@ -39,9 +39,9 @@ async def handle(ctx: RequestContext, request: ListTransactionsRequest) -> ListT
 
 async def _matching(ctx: RequestContext, pattern: str, states: Sequence[TransactionState]) -> list[TransactionState]:
     """Raise InvalidRegex. In threads, some ids at a time: what an expression of the client's takes is the client's."""
-    run_blocking = ctx.services.env.run_blocking
-    matcher = await run_blocking(partial(Matcher, pattern))
+    run = ctx.services.matching.run
+    matcher = await run(partial(Matcher, pattern))
     found: list[TransactionState] = []
     for at in range(0, len(states), TURN_EVERY):
-        found += await run_blocking(partial(matching, matcher, states[at : at + TURN_EVERY]))
+        found += await run(partial(matching, matcher, states[at : at + TURN_EVERY]))
     return found

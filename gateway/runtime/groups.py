@@ -10,6 +10,7 @@ from gateway.environment import Environment
 from gateway.runtime.coordinator import Coordinator
 from gateway.runtime.markers import Marker
 from gateway.runtime.metadata import MetadataService
+from gateway.runtime.regexes import TopicRegexes
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.waiter import CoordinatorError
@@ -33,9 +34,11 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         replicas: Replicas,
         env: Environment,
         config: GroupConfig,
+        regexes: TopicRegexes,
     ) -> None:
+        self.regexes = regexes
         self._config = config
-        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(self._config, metadata))
+        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(self._config, metadata, regexes))
 
     def configure(self, config: GroupConfig) -> None:
         """Let all groups act on these settings from now on."""
@@ -100,8 +103,8 @@ class GroupCoordinator(Coordinator["GroupShard"]):
             runtime.run(lambda shard, now_ms: shard.on_topics_deleted(names, now_ms))
 
 
-def _group_shard(config: GroupConfig, metadata: MetadataService) -> "GroupShard":
+def _group_shard(config: GroupConfig, metadata: MetadataService, regexes: TopicRegexes) -> "GroupShard":
     """A new shard. All that decides about groups is imported here, for a broker without groups starts faster."""
     from coordinator.groups.shard import GroupShard
 
-    return GroupShard(config, lambda: metadata.image)
+    return GroupShard(config, lambda: metadata.image, regexes)

@@ -15,10 +15,11 @@ from coordinator.groups.consumer.member import ConsumerMember
 from coordinator.groups.consumer.metadata import raise_epoch
 from coordinator.groups.consumer.table import ConsumerTable
 from coordinator.groups.timers import TimerKind
-from coordinator.metadata.image import MetadataImage
-from coordinator.regex import InvalidRegex, Matcher
+from coordinator.regex import InvalidRegex
 from wire.errors import ErrorCode
 
+AGAIN_MS: Final = 20
+"""How soon an expression that is still being matched is asked for again."""
 NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)
 
 
@@ -35,7 +36,7 @@ def update_regex(
         if before.regex and before.regex in draft.group.regexes and not draft.group.regex_users(before.regex):
             draft.write(records.regex_tombstone(draft.group_id, before.regex))
         if member.regex and draft.group.regex_users(member.regex) == 1:
-            check_regex(member.regex)
+            check_regex(table, member.regex)
             resolved = False
     concerned = member.regex or draft.group.regexes  # most groups are not, and their members beat often
     if concerned and _is_due(table, draft.group, draft.now_ms):
@@ -43,10 +44,10 @@ def update_regex(
     return changed, resolved
 
 
-def check_regex(regex: str) -> None:
-    """Raise RefusedError (INVALID_REGULAR_EXPRESSION) for what is no regular expression."""
+def check_regex(table: ConsumerTable, regex: str) -> None:
+    """Raise RefusedError (INVALID_REGULAR_EXPRESSION) for what is no regular expression, or takes too much work."""
     try:
-        Matcher(regex)
+        table.resolver.check(regex)
     except InvalidRegex as error:
         message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
         raise RefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
@@ -67,16 +68,26 @@ def _is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bool:
 
 
 def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
-    """Match all expressions in use against all topics; the group epoch is raised if that changes what is subscribed."""
-    image, changed = table.image(), False
-    for regex in draft.group.subscribed_regexes():
+    """Match all expressions in use against all topics; the group epoch is raised if that changes what is subscribed.
+
+    Where one is still being matched, all are looked at again a little later.
+    """
+    found = {regex: _topics(table, draft, regex) for regex in draft.group.subscribed_regexes()}
+    if None in found.values():
+        table.arm(TimerKind.CONSUMER_REGEX, draft.group_id, "", draft.now_ms + AGAIN_MS)
+        return
+    changed = False
+    for regex, topics in found.items():
         known = draft.group.regexes.get(regex, NOTHING)
-        resolved = ResolvedRegex(_matching(regex, image), table.topics_version(), draft.now_ms)
+        resolved = ResolvedRegex(topics or frozenset(), table.topics_version(), draft.now_ms)
         draft.write(records.regex_record(draft.group_id, regex, resolved))
         changed |= known.topics != resolved.topics
     raise_epoch(table, draft, forced=changed)
 
 
-def _matching(regex: str, image: MetadataImage) -> frozenset[str]:
-    matcher = Matcher(regex)
-    return frozenset(name for name in image.topics_by_name if matcher.matches(name))
+def _topics(table: ConsumerTable, draft: Draft, regex: str) -> frozenset[str] | None:
+    """The topics that match; those known before where it takes too much work over the topics that there are by now."""
+    try:
+        return table.resolver.topics(regex, table.image())
+    except InvalidRegex:
+        return draft.group.regexes.get(regex, NOTHING).topics

@@ -7,6 +7,7 @@ from typing import Final
 from coordinator.configs.definition import ResourceType
 from coordinator.groups.consumer.config import ConsumerGroupConfig
 from coordinator.groups.consumer.group import ConsumerGroup
+from coordinator.groups.consumer.resolver import AT_ONCE, RegexResolver
 from coordinator.groups.timers import Timer, TimerKind, Timers
 from coordinator.metadata.image import MetadataImage, TopicImage
 
@@ -28,6 +29,7 @@ class ConsumerTable:
     config: ConsumerGroupConfig
     image: Callable[[], MetadataImage]
     timers: Timers
+    resolver: RegexResolver = AT_ONCE
     groups: dict[str, ConsumerGroup] = field(default_factory=dict[str, ConsumerGroup])
     seen: dict[str, Mapping[str, TopicImage]] = field(default_factory=dict[str, Mapping[str, TopicImage]])
     """The topics under which a group's metadata hash was last computed."""

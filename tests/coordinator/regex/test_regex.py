@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.regex import InvalidRegex, Matcher, matcher
+from coordinator.regex import InvalidRegex, Matcher, TooManySteps, matcher
 
 DATA = Path(__file__).parent / "data"
 TOPICS = json.loads((DATA / "re2j_1_8_answers.json").read_text())
@@ -129,3 +129,10 @@ WHOLE = st.recursive(
 def test_it_matches_what_python_matches(pattern, texts):
     machine, pythons = Matcher(pattern), re.compile(pattern, re.ASCII)
     assert [machine.matches(text) for text in texts] == [bool(pythons.fullmatch(text)) for text in texts]
+
+
+def test_the_work_of_a_matcher_is_bounded_and_what_it_remembers_is_free():
+    machine = Matcher("(a|b)*c", max_steps=100)
+    assert [machine.matches("ab" * length + "c") for length in range(1000)] == [True] * 1000
+    with pytest.raises(TooManySteps):
+        Matcher(".*a.{200}", max_steps=1000).matches("ab" * 100)
