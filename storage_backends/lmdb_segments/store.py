@@ -54,10 +54,14 @@ class LmdbStore:
         self._root = root
         keep_environments_small()
         with mapping_errors(root, "opening"):
+            if root.is_dir():
+                _check_format(root)  # before the lock is made: a directory that is refused stays as it was
+                _read_properties(root / PROPERTIES_FILE)
             root.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(root / LOCK_FILE)
             try:
                 _check_format(root)
+                _mark_format(root)
                 _tidy(root)
                 self._properties = _read_properties(root / PROPERTIES_FILE)
             except BaseException:
@@ -219,11 +223,10 @@ def _parse(directory: Path) -> PartitionKey:
 
 
 def _check_format(root: Path) -> None:
-    """Refuse a directory written by another version, or by somebody else; mark a new one."""
+    """Refuse a directory written by another version, or by another program; changes nothing."""
     path = root / FORMAT_FILE
     if not path.exists():
         _check_fresh(root)
-        write_durably(path, f"{FORMAT_NAME} {FORMAT_VERSION}\n".encode())
         return
     name, _, version = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
     if (name, version) != (FORMAT_NAME, str(FORMAT_VERSION)):
@@ -231,6 +234,11 @@ def _check_format(root: Path) -> None:
             f"{root} has store format {f'{name} {version}'[:60]!r}; this version knows {FORMAT_NAME} {FORMAT_VERSION}: "
             "use the version that wrote it, or another directory"
         )
+
+
+def _mark_format(root: Path) -> None:
+    if not (root / FORMAT_FILE).exists():
+        write_durably(root / FORMAT_FILE, f"{FORMAT_NAME} {FORMAT_VERSION}\n".encode())
 
 
 def _check_fresh(root: Path) -> None:

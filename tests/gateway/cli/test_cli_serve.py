@@ -106,6 +106,26 @@ def test_a_second_broker_on_the_same_directory_is_refused(tmp_path):
         assert f"{tmp_path / 'd'} is in use by the process with id {process.pid}" in said
 
 
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({"other.txt": "not ours"}, "it holds other.txt"),
+        ({"format": "odradek-lmdb 99\n"}, "has store format 'odradek-lmdb 99'"),
+        ({"format": "odradek-lmdb 1\n", "properties.json": "{"}, "properties.json"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--data", "--storage"])
+def test_a_directory_that_is_refused_is_left_as_it_was(tmp_path, files, why, option):
+    data = tmp_path / "d"
+    data.mkdir()
+    for name, text in files.items():
+        (data / name).write_text(text)
+    before = (data.stat().st_mtime_ns, files)
+    value = "d" if option == "--data" else f"lmdb://{data}"
+    assert why in refused("--listen", "127.0.0.1:0", option, value, folder=tmp_path)
+    assert (data.stat().st_mtime_ns, {path.name: path.read_text() for path in data.iterdir()}) == before
+
+
 def test_a_port_in_use_is_named(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
