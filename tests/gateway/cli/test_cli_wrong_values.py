@@ -154,6 +154,7 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("serve --config /nonexistent", "serve --config", 2, "does not exist"),
     ("serve --set x", "serve --set", 2, "is not NAME=VALUE"),
     ("serve --set log.segment.bytes=many", "serve --set", 1, "log.segment.bytes"),
+    ("serve --log-format xml", "serve --log-format", 2, "json"),
     ("serve --log-level loud", "serve --log-level", 2, "'debug', 'info', 'warning', 'error'"),
 ]  # fmt: skip
 
