@@ -1,8 +1,8 @@
 """Accepts connections on every listener, holds them to the limits, and drains them at the end.
 
-The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `connections.max.idle.ms`. A client too many for
-the broker waits until another leaves, one too many from its address is closed at once; the log says so, and the others
-are served on.
+The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `max.connection.creation.rate`,
+`connections.max.idle.ms`. A client too many for the broker waits until another leaves, one that comes too fast for its
+turn, one too many from its address is closed at once; the log says so, and the others are served on.
 """
 
 import errno
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import trio
 
 from gateway.connection import Connection
+from gateway.connection_rate import ConnectionRate
 from gateway.dispatch import Dispatcher
 from gateway.network import DescriptorReserveError, Listener, Transport
 from gateway.services import Services
@@ -40,6 +41,7 @@ class Server:
         self._dispatcher = Dispatcher(services)
         self._connections: dict[Connection, None] = {}
         self._per_host: Counter[str] = Counter()
+        self._rate = ConnectionRate(services.env.monotonic_ms())
         self._stopping = False
         self._fewer = trio.Event()
 
@@ -79,7 +81,12 @@ class Server:
                 self._log_accept_error(name, error)
                 await trio.sleep(ACCEPT_RETRY_S)
                 continue
-            if not await self._slot(transport):
+            try:
+                admitted = await self._slot(transport) and await self._turn(transport)
+            except trio.Cancelled:
+                transport.close()
+                raise
+            if not admitted:
                 transport.close()
                 return
             refusal = self._refusal(transport)
@@ -133,6 +140,20 @@ class Server:
             with trio.move_on_after(SLOT_CHECK_S):  # the limit may have been raised meanwhile
                 await self._fewer.wait()
         return not self._stopping
+
+    async def _turn(self, transport: Transport) -> bool:
+        """Wait until `max.connection.creation.rate` allows one more; False when the broker stops first."""
+        while not self._stopping:
+            allowed = self._services.config.max_connection_creation_rate
+            wait_ms = self._rate.wait_ms(allowed, self._services.env.monotonic_ms())
+            if not wait_ms:
+                return True
+            cause = f"more than {allowed} new connections a second (max.connection.creation.rate)"
+            self._services.repeats.note(
+                "rate", log, logging.WARNING, "connection waits peer=%s cause=%s", transport.peer, cause
+            )
+            await trio.sleep(min(wait_ms / 1000, SLOT_CHECK_S))  # the rate may have been raised meanwhile
+        return False
 
     def _refusal(self, transport: Transport) -> str | None:
         config = self._services.config

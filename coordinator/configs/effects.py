@@ -159,11 +159,6 @@ WITHOUT_EFFECT: Final = (
     ),
     WithoutEffect(
         "broker",
-        "Connections are limited by max.connections and max.connections.per.ip, not by rate.",
-        ("max.connection.creation.rate",),
-    ),
-    WithoutEffect(
-        "broker",
         "Data is kept in one directory; a log whose disk fails is opened again when it is used.",
         ("cordoned.log.dirs", "log.dir.failure.timeout.ms"),
     ),

@@ -33,6 +33,7 @@ class BrokerConfig:
     auto_create_topics_enable: bool
     connections_max_idle_ms: int
     fetch_max_bytes: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
@@ -108,6 +109,7 @@ _SIMPLE: Final = {
     "auto_create_topics_enable": "auto.create.topics.enable",
     "connections_max_idle_ms": "connections.max.idle.ms",
     "fetch_max_bytes": "fetch.max.bytes",
+    "max_connection_creation_rate": "max.connection.creation.rate",
     "max_connections": "max.connections",
     "max_connections_per_ip": "max.connections.per.ip",
     "max_incremental_fetch_session_cache_slots": "max.incremental.fetch.session.cache.slots",

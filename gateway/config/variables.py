@@ -21,6 +21,7 @@ DEVELOPMENT: Final = frozenset(
     (
         "ODRADEK_CLIENT_TESTS",
         "ODRADEK_COMPAT_SUBJECT",
+        "ODRADEK_FUZZ_SEED",
         "ODRADEK_GO",
         "ODRADEK_GROUP_SEEDS",
         "ODRADEK_IMAGE",
