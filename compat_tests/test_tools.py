@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,25 @@ def daemons(tmp_path: Path) -> Iterator[Any]:
         daemon.kill()
 
 
-def in_own_environment(requirement: str) -> list[str]:
-    """The beginning of a command that runs this Python with a tool and what it needs, and nothing of ours."""
-    uv = shutil.which("uv") or str(ROOT / ".venv-uv" / "bin" / "uv")
-    return [uv, "run", "--no-project", "--isolated", "--python", sys.executable, "--with", requirement, "python"]
+def python_with(requirement: str) -> str:
+    """The Python of an environment that has a tool and what it needs, and nothing of ours; made once, then kept."""
+    folder = ROOT / ".cache" / "tools" / f"{requirement}-{sys.implementation.cache_tag}"
+    if not folder.exists():
+        uv = shutil.which("uv") or str(ROOT / ".venv-uv" / "bin" / "uv")
+        made = Path(tempfile.mkdtemp(prefix="new-", dir=_folder(folder.parent)))
+        for command in (
+            [uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(made)],
+            [uv, "pip", "install", "--quiet", "--python", str(made / "bin" / "python"), requirement],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+            assert done.returncode == 0, f"{requirement} cannot be installed: {done.stderr}"
+        made.rename(folder)
+    return str(folder / "bin" / "python")
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def send_amounts(kafka: TestBroker) -> None:
@@ -94,7 +110,7 @@ def test_quixstreams(kafka: TestBroker, tmp_path: Path):
     send_amounts(kafka)
     program = [str(TOOLS / "quix_totals.py"), kafka.bootstrap, "amounts", "totals", "6", str(tmp_path / "state")]
     done = subprocess.run(
-        [*in_own_environment(QUIXSTREAMS), *program], capture_output=True, text=True, timeout=240, check=False
+        [python_with(QUIXSTREAMS), *program], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr
     assert by_key(read(kafka, "totals", 6)) == TOTALS
@@ -104,7 +120,7 @@ def test_faust(kafka: TestBroker, daemons, tmp_path: Path):
     send_amounts(kafka)
     options = ["--datadir", str(tmp_path / "faust"), "worker", "--without-web"]
     worker = daemons(
-        [*in_own_environment(FAUST), str(TOOLS / "faust_totals.py"), *options],
+        [python_with(FAUST), str(TOOLS / "faust_totals.py"), *options],
         BOOTSTRAP=kafka.bootstrap, FROM="amounts", TO="totals",
     )  # fmt: skip
     assert by_key(read(kafka, "totals", 6)) == TOTALS, worker.tail()
