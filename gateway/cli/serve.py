@@ -132,6 +132,8 @@ def serve(
         faulthandler.enable(sys.__stderr__)  # if a signal such as SIGBUS ends the process, the log says where
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
     try:
+        if ready_message is not None and as_json:
+            ready_message = _json_line(message=ready_message)
         _run(load(file, overrides), _ready_document if as_json else _ready_line, ready_message)
     except CliError as error:
         if not as_json:
@@ -235,21 +237,23 @@ def _ready_line(config: "BrokerConfig", running: "Running") -> str:
 
 def _ready_document(config: "BrokerConfig", running: "Running") -> str:
     """The same as `_ready_line` in JSON."""
-    from gateway.cli.json_logs import line, utc
     from gateway.cli.main import version
 
-    return line(
-        {
-            "time": utc(time.time()),  # noqa: TID251 - what the log says comes from the same clock
-            "level": "INFO",
-            "logger": __name__,
-            "message": "ready",
-            "version": version(),
-            "ready_ms": round(process_age_ms()),
-            "bootstrap": running.bootstrap,
-            "storage": _place(config),
-        }
+    return _json_line(
+        message="ready",
+        version=version(),
+        ready_ms=round(process_age_ms()),
+        bootstrap=running.bootstrap,
+        storage=_place(config),
     )
+
+
+def _json_line(**fields: object) -> str:
+    """A line of stdout in the form of the log's."""
+    from gateway.cli.json_logs import line, utc
+
+    now = utc(time.time())  # noqa: TID251 - what the log says comes from the same clock
+    return line({"time": now, "level": "INFO", "logger": __name__, **fields})
 
 
 def _place(config: "BrokerConfig") -> str:

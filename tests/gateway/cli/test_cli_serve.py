@@ -1,5 +1,6 @@
 """`odradek serve` as a process."""
 
+import json
 import os
 import re
 import signal
@@ -242,6 +243,27 @@ def test_a_second_ready_line_can_be_asked_for(tmp_path):
     with serving(*IN_MEMORY, "--ready-message", "[KafkaServer id=1] started", folder=tmp_path) as (process, _):
         assert process.stdout is not None
         assert process.stdout.readline() == "[KafkaServer id=1] started\n"
+
+
+def test_in_json_the_second_line_is_json_too(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "gateway",
+        "serve",
+        *IN_MEMORY,
+        "--log-format",
+        "json",
+        "--ready-message",
+        "started",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment()) as process:
+        try:
+            assert process.stdout is not None
+            messages = [json.loads(process.stdout.readline())["message"] for _ in range(2)]
+        finally:
+            process.kill()
+    assert messages == ["ready", "started"]
 
 
 def test_a_new_cluster_takes_the_id_that_is_set_and_no_other_afterwards(tmp_path):
