@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from gateway.cli.assignment import Assignment
-from gateway.cli.client import DEFAULT_BOOTSTRAP, Target, split_address
+from gateway.cli.client import DEFAULT_BOOTSTRAP, Target, library, open_admin, split_address
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,6 +24,7 @@ _DURATION = re.compile(
 
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 LONGEST_TOPIC_NAME = 249
+COMPLETION_TIMEOUT_MS = 1_000
 
 
 class Text(click.ParamType[str]):
@@ -52,6 +54,16 @@ class TopicName(click.ParamType[str]):
                 ctx,
             )
         return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The topics of a broker that answers at once; none where it does not."""
+        target = Target(ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP, COMPLETION_TIMEOUT_MS)
+        try:
+            with open_admin(target) as admin:
+                found = [topic["name"] for topic in admin.describe_topics()]
+        except (click.ClickException, OSError, library().errors.KafkaError):
+            return []
+        return [CompletionItem(name) for name in sorted(found) if name.startswith(incomplete)]
 
 
 def is_topic_name(text: str) -> bool:

@@ -146,6 +146,7 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("configs alter topic TOPIC -u ''", "configs alter --unset", 2, "empty"),
     ("configs alter topic TOPIC --append cleanup.policy=shrink", "configs alter --append", 1, "cleanup.policy"),
     ("configs alter topic TOPIC --subtract retention.ms=1", "configs alter --subtract", 1, "retention.ms"),
+    ("completion csh", "completion shell", 2, "'bash', 'zsh', 'fish'"),
     ("serve --listen 9092", "serve --listen", 2, "is not HOST:PORT"),
     ("serve --listen 127.0.0.1:70000", "serve --listen", 2, "is not HOST:PORT"),
     ("serve --advertise localhost:0", "serve --advertise", 2, "is not HOST:PORT"),

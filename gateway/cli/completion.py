@@ -1,0 +1,35 @@
+"""`odradek completion`: print the script by which a shell completes commands, options, their values, and topics."""
+
+from typing import Any
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_ODRADEK_COMPLETE"
+
+EPILOG = """\
+\b
+To install it for new shells, put one of these lines into the file named behind it:
+  eval "$(odradek completion bash)"         ~/.bashrc
+  eval "$(odradek completion zsh)"          ~/.zshrc
+  odradek completion fish | source          ~/.config/fish/config.fish
+
+\b
+Example:
+  odradek completion bash
+"""
+
+
+@click.command("completion", epilog=EPILOG)
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a script that makes a shell complete `odradek`.
+
+    Names of topics come from the broker at --bootstrap or ODRADEK_BOOTSTRAP, where one answers within a second.
+    """
+    from gateway.cli.main import cli
+
+    kind: Any = get_completion_class(shell)
+    # not the method of bash's own class, which starts a bash to see which version it is
+    click.echo(ShellComplete.source(kind(cli, {}, "odradek", VARIABLE)))
