@@ -32,6 +32,7 @@ from gateway.runtime.commit import Backlog
 from gateway.runtime.groups import GroupCoordinator
 from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
 from gateway.runtime.producer_ids import ProducerIds
+from gateway.runtime.recovery import Backoff
 from gateway.runtime.regexes import TopicRegexes
 from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, Shared
 from gateway.runtime.replicas import Replicas
@@ -195,7 +196,8 @@ async def _join(
     settings = LiveSettings(config)
     repeats = Repeats()
     backlog = Backlog(config.commit_max_pending_bytes)
-    shared = Shared(store, env, Ticker(nursery), backlog, config.commit_max_bytes, repeats)
+    backoff = Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms)
+    shared = Shared(store, env, Ticker(nursery), backlog, config.commit_max_bytes, repeats, backoff)
     replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))

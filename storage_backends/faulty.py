@@ -1,7 +1,8 @@
 """Seeded faults around any store: calls that fail, calls that are slow, and crashes.
 
 Everything is drawn from one `random.Random`, so a seed gives the same faults again. A fault never leaves half a call
-behind: an error comes before the wrapped call, so nothing of it is kept, as the interface promises.
+behind: an error comes before the wrapped call, and nothing of it is kept, or with `write_late` after it, and all of it
+is. Either way a log whose commit or truncation failed has to be closed and opened again, as the interface says.
 
 A crash is one of the process or of the power. Over a `MemoryMedium` with `power_cuts` it is a power cut: only synced
 commits are sure to stay; of the unsynced ones of each log a prefix survives. Over any other store it is the death of
@@ -42,6 +43,7 @@ class FaultMix:
 
     write_full: float = 0.0
     write_error: float = 0.0
+    write_late: float = 0.0
     read_error: float = 0.0
     slow: float = 0.0
     max_delay_seconds: float = 0.0
@@ -73,6 +75,11 @@ class FaultPlan:
         if self.happens(self.mix.write_error):
             raise StoreError(f"{what}: I/O error (injected fault)")
 
+    def after_write(self, what: str) -> None:
+        """Maybe raise StoreError for what has been done."""
+        if self.happens(self.mix.write_late):
+            raise StoreError(f"{what}: I/O error after the write (injected fault)")
+
     def before_read(self, what: str) -> None:
         """Maybe wait, maybe raise StoreError."""
         self.maybe_wait()
@@ -100,6 +107,12 @@ class FaultyPartition:
         self._inner = inner
         self._store = store
         self._plan = store.plan
+        self._failed = False
+
+    @property
+    def failed(self) -> bool:
+        """See `PartitionStore.failed`."""
+        return self._failed or self._inner.failed
 
     @property
     def key(self) -> PartitionKey:
@@ -112,15 +125,14 @@ class FaultyPartition:
 
     def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
         """See `PartitionStore.commit`. Raises StoreCrashedError when the crash comes during its delay."""
-        self._write(lambda: self._inner.commit(writes, sync=sync))
+        self._commit(lambda: self._inner.commit(writes, sync=sync))
 
     def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
         """See `PartitionStore.commit_at_once`: never where calls are slow."""
-        self._store.check_alive()
+        self._check_usable()
         if self._plan.mix.slow:
             return False
-        self._plan.before_write(f"writing {self.key}")
-        return self._inner.commit_at_once(writes)
+        return self._commit(lambda: self._inner.commit_at_once(writes))
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
         """See `PartitionStore.read`."""
@@ -140,7 +152,7 @@ class FaultyPartition:
 
     def truncate(self, end_offset: int) -> LogSnapshot:
         """See `PartitionStore.truncate`."""
-        return self._write(lambda: self._inner.truncate(end_offset))
+        return self._commit(lambda: self._inner.truncate(end_offset))
 
     def draft(self, base_offset: int, end_offset: int) -> "FaultyDraft":
         """See `PartitionStore.draft`."""
@@ -157,12 +169,12 @@ class FaultyPartition:
 
     def segments(self) -> Sequence[SegmentInfo]:
         """See `PartitionStore.segments`."""
-        self._store.check_alive()
+        self._check_usable()
         return self._inner.segments()
 
     def size_bytes(self) -> int:
         """See `PartitionStore.size_bytes`."""
-        self._store.check_alive()
+        self._check_usable()
         return self._inner.size_bytes()
 
     def close(self) -> None:
@@ -170,8 +182,22 @@ class FaultyPartition:
         if not self._store.has_crashed:
             self._inner.close()
 
-    def _write(self, call: Callable[[], _T]) -> _T:
+    def _check_usable(self) -> None:
         self._store.check_alive()
+        if self._failed:
+            raise StoreError(f"the log of {self.key} has to be closed and opened again (injected fault)")
+
+    def _commit(self, call: Callable[[], _T]) -> _T:
+        try:
+            result = self._write(call)
+            self._plan.after_write(f"writing {self.key}")
+        except StoreError:
+            self._failed = True
+            raise
+        return result
+
+    def _write(self, call: Callable[[], _T]) -> _T:
+        self._check_usable()
         self._plan.before_write(f"writing {self.key}")
         if self._plan.is_slow_first():
             self._plan.maybe_wait()
@@ -183,7 +209,7 @@ class FaultyPartition:
         return result
 
     def _read(self, call: Callable[[], _T]) -> _T:
-        self._store.check_alive()
+        self._check_usable()
         self._plan.before_read(f"reading {self.key}")
         self._store.check_alive()
         return call()

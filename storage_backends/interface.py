@@ -37,7 +37,10 @@ __all__ = [
 
 
 class StoreError(Exception):
-    """The store could not do what was asked; nothing of the failed call is kept unless the method says otherwise."""
+    """The store could not do what was asked; nothing of the failed call is kept unless the method says otherwise.
+
+    After a failed write to a log, `PartitionStore.failed` says whether the log has to be closed and opened again.
+    """
 
 
 class StoreFullError(StoreError):
@@ -138,6 +141,17 @@ class PartitionStore(Protocol):
         """The partition this log belongs to."""
         ...
 
+    @property
+    def failed(self) -> bool:
+        """Whether a write has failed in such a way that the log must be closed and opened again.
+
+        Always so after a `commit` or `truncate` that had begun to write and raised an exception. Every call but
+        `close` then raises StoreError; held leases stay valid. What the failed call left is decided by what is on the
+        medium when the log is opened: all of it, nothing, or where the method says so a part. The log that is opened
+        then is durable as a whole.
+        """
+        ...
+
     def load(self) -> LogSnapshot:
         """What the last commit left: cost independent of the amount of data.
 
@@ -160,7 +174,8 @@ class PartitionStore(Protocol):
         Rolls to a new segment before the first *write* that would break the policy, as Kafka does before a record
         set; then one call spans two transactions and segments, and the first is durable before the second is visible.
         A write is never split: it may be larger than `segment_bytes`, and is then a segment by itself.
-        Raises StoreFullError or StoreError; then nothing of `writes` (but for a roll between them, a prefix) is kept.
+        Raises StoreFullError or StoreError; then the log is `failed`, and opened again it has nothing of `writes`, all
+        of them, or where a roll came between them a prefix.
         """
         ...
 
@@ -210,7 +225,8 @@ class PartitionStore(Protocol):
         even when no batch does. A log start above the cut comes down to it; below the log start nothing is left, and
         the log goes on, empty, at `end_offset`. A producer's row goes when the write that last set it left the log end
         above the cut; the others are as they were then. The caller, who gets the snapshot that is left, rebuilds the
-        rows that went from the batches that stay. Held leases stay valid. Raises StoreError.
+        rows that went from the batches that stay. Held leases stay valid. Raises StoreError; then the log is `failed`,
+        and opened again it is as it was or truncated.
         """
         ...
 
@@ -227,7 +243,8 @@ class PartitionStore(Protocol):
 
         Of the aborted transactions that end in the run only those given to `seal` stay. Held leases stay valid. A
         writer's call. Returns False, and changes nothing, when the segments are not all there any more as they were.
-        Raises StoreError; then nothing has changed, unless the log says that it has to be reopened.
+        Raises StoreError; then nothing has changed, unless the log is `failed`: opened again it has the old ones or
+        the new one.
         """
         ...
 
@@ -246,7 +263,7 @@ class PartitionStore(Protocol):
     def close(self) -> None:
         """Release what is held open; everything committed is durable on return. Idempotent.
 
-        Outstanding leases must be released first. Raises StoreError when the last sync fails.
+        Outstanding leases must be released first. Raises StoreError when the last sync fails; it is closed then, too.
         """
         ...
 
@@ -261,7 +278,8 @@ class Store(Protocol):
     def open(self, key: PartitionKey, policy: LogPolicy) -> PartitionStore:
         """Open the partition's log, creating an empty one when there is none. At most one open handle per key.
 
-        Raises StoreError (also when it is open already), StoreFullError, StoreCorruptError, StoreFormatError.
+        An existing log is opened, loaded and read also when no space is left. Raises StoreError (also when it is open
+        already, and while leases of an earlier opening are held), StoreFullError, StoreCorruptError, StoreFormatError.
         """
         ...
 

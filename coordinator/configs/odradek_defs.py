@@ -54,6 +54,22 @@ ODRADEK_DEFINITIONS: Final = (
         doc="Bytes of batches that may wait for their commit; beyond it, producers wait at their socket.",
     ),
     Definition(
+        "odradek.log.retry.backoff.ms",
+        INT,
+        "100",
+        at_least(0),
+        mode=READ_ONLY,
+        doc="Pause after the second failed write or opening of a log; it doubles with each that follows.",
+    ),
+    Definition(
+        "odradek.log.retry.backoff.max.ms",
+        INT,
+        "10000",
+        at_least(0),
+        mode=READ_ONLY,
+        doc="Longest pause between two attempts to write to a log whose disk fails, or to open it.",
+    ),
+    Definition(
         "odradek.connection.max.in.flight.requests",
         INT,
         "64",

@@ -47,6 +47,8 @@ class BrokerConfig:
     commit_threads: int
     commit_max_bytes: int
     commit_max_pending_bytes: int
+    log_retry_backoff_ms: int
+    log_retry_backoff_max_ms: int
     connection_max_in_flight_requests: int
     connection_write_timeout_ms: int
     drain_timeout_ms: int
@@ -122,6 +124,8 @@ _SIMPLE: Final = {
     "commit_threads": "odradek.commit.threads",
     "commit_max_bytes": "odradek.commit.max.bytes",
     "commit_max_pending_bytes": "odradek.commit.max.pending.bytes",
+    "log_retry_backoff_ms": "odradek.log.retry.backoff.ms",
+    "log_retry_backoff_max_ms": "odradek.log.retry.backoff.max.ms",
     "connection_max_in_flight_requests": "odradek.connection.max.in.flight.requests",
     "connection_write_timeout_ms": "odradek.connection.write.timeout.ms",
     "drain_timeout_ms": "odradek.drain.timeout.ms",

@@ -28,6 +28,7 @@ async def _describe(ctx: RequestContext, group_id: str) -> DescribedGroup:
             group_id,
             lambda shard, token, now_ms: shard.describe_group(group_id, ctx.caller(), token, now_ms),
             DescribedGroup,
+            reads=True,
         )
     except CoordinatorError as error:
         return DescribedGroup(group_id=group_id, error_code=error.error)

@@ -26,6 +26,7 @@ async def _describe(ctx: RequestContext, transactional_id: str) -> TransactionSt
             transactional_id,
             lambda shard, token, now_ms: shard.describe_transaction(transactional_id, token, now_ms),
             TransactionState,
+            reads=True,
         )
     except CoordinatorError as error:
         return TransactionState(transactional_id=transactional_id, error_code=error.error)

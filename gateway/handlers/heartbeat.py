@@ -27,6 +27,7 @@ async def _ask(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatRespo
         request.group_id,
         lambda shard, token, now_ms: shard.heartbeat(request, ctx.caller(), token, now_ms),
         HeartbeatResponse,
+        reads=True,
     )
     if not response.error_code:
         ctx.again = groups.again(request.group_id, lambda shard, now_ms: shard.heartbeat_again(request, now_ms))

@@ -40,6 +40,7 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
             request.group_id,
             lambda shard, token, now_ms: shard.offset_fetch(request, ctx.caller(), token, now_ms),
             OffsetFetchResponse,
+            reads=True,
         )
     except CoordinatorError as error:
         told = _as_told(error.error)
@@ -62,6 +63,7 @@ async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_st
                 replace(group, topics=known), require_stable, token, now_ms
             ),
             OffsetFetchResponseGroup,
+            reads=True,
         )
     except CoordinatorError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_as_told(error.error))

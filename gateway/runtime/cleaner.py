@@ -89,6 +89,10 @@ class LogCleaner:
         except (ReplicaOfflineError, ReplicaGoneError, StoreError) as error:
             self._note(("clean", replica.key), error, "cleaning failed partition=%s cause=%s", replica.key, error)
             return False
+        except Exception:
+            log.exception("log cannot be compacted because of a defect partition=%s", replica.key)
+            self._uncleanable.add(replica)
+            return False
         finally:
             self._busy.discard(replica)
         return True

@@ -49,7 +49,7 @@ class Round:
         await self._index()
         clean_offset = self._offsets.latest_offset + 1
         before, after = await self._filter(clean_offset)
-        await replica.write(replica.log.compacted(clean_offset)).wait()
+        await replica.mark_clean(clean_offset).wait()
         log.info(
             "compacted partition=%s dirty_offsets=%d-%d keys=%d bytes=%d->%d",
             replica.key,

@@ -7,10 +7,10 @@ the commit on disk, or with the store's error: nothing is ever acknowledged befo
     submit ──► pending ──(next scheduler tick, or when the commit in flight ends)──► in flight ──► ticket settled
 
 A failed commit fails every write behind it too, for their offsets rest on the failed ones. The queue then refuses
-further writes until its owner has reloaded the log from the store and calls `reset`.
+further writes until its owner has opened the log again and calls `reset`. An exception that no store should raise fails
+the log in the same way, and not the process.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -24,12 +24,14 @@ from gateway.runtime.ticker import Ticker
 from storage_backends.interface import PartitionStore, StoreError
 from wire.log_values import LogWrite
 
-log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 INLINE_COMMIT_MAX_BYTES = 64 * 1024
 """Up to this much, a commit that waits for no disk is cheaper done at once than handed to a thread."""
+
+
+class UnexpectedError(StoreError):
+    """A store raised what it must not raise: a defect, which the cause tells."""
 
 
 class Backlog:
@@ -112,7 +114,8 @@ class CommitQueue:
     """The writes of one log on their way to the disk.
 
     `on_durable(end_offset)` is called on the Trio thread after each commit, before its ticket settles, with the end
-    offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, before its tickets.
+    offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, or when another call
+    has left the store's log `failed`, before the tickets settle.
     A commit takes writes until it has `max_bytes`; a larger single write is a commit of its own. Commits wait for the
     disk while the log is `synced`, which may change at any time.
     """
@@ -167,7 +170,8 @@ class CommitQueue:
     async def exclusively(self, call: Callable[[], T]) -> T:
         """Run `call`, which writes to the store in its own way, between commits, where blocking is allowed.
 
-        Raises what it raises, and StoreError when an earlier commit fails. Its own failure fails no commit.
+        Raises what it raises, and StoreError when an earlier commit fails. Its own failure fails the commits behind it
+        only if the store's log is `failed` then.
         Cancellation: waited for all the same.
         """
         if self._failure is not None:
@@ -177,7 +181,11 @@ class CommitQueue:
         self._pending.append(group)
         self._be_busy()
         with trio.CancelScope(shield=True):
-            await group.ticket.wait()
+            try:
+                await group.ticket.wait()
+            except StoreError:
+                if not results:
+                    raise
         return results[0].unwrap()
 
     def last_ticket(self) -> Ticket | None:
@@ -191,8 +199,9 @@ class CommitQueue:
         while self._busy:
             await self._idle.park()
 
-    def reset(self) -> None:
-        """Accept writes again after a failure; the owner has reloaded the log."""
+    def reset(self, store: PartitionStore) -> None:
+        """Accept writes again; the owner has opened the log anew, as `store`."""
+        self._store = store
         self._failure = None
 
     def _begin(self) -> None:
@@ -226,8 +235,15 @@ class CommitQueue:
             result.unwrap()
         except StoreError as error:
             self._fail(group, error)
+        except Exception as error:  # noqa: BLE001 - one log is in doubt, and the others serve on
+            unexpected = UnexpectedError(f"unexpected {type(error).__name__}: {error}")
+            unexpected.__cause__ = error
+            self._fail(group, unexpected)
         else:
-            self._succeed(group)
+            if group.errand is not None and self._store.failed:
+                self._fail(group, StoreError("the log has to be opened again after a failed write"))
+            else:
+                self._succeed(group)
 
     def _succeed(self, group: _Group) -> None:
         self._inflight = None
@@ -237,7 +253,6 @@ class CommitQueue:
         group.ticket.settle(None)
 
     def _fail(self, failed: _Group, error: StoreError) -> None:
-        log.error("commit failed partition=%s error=%s", self._store.key, error)
         self._failure, self._inflight = error, None
         void = [failed, *self._pending]
         self._pending.clear()

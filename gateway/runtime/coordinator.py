@@ -68,9 +68,14 @@ class Coordinator(Generic[S]):
                 log.error("cannot create topic=%s cause=%s", self.topic, refused)
                 raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    async def call(self, key: str, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> R:
-        """Run `operation` on the shard of `key`, and wait for its reply. Raises CoordinatorError."""
-        reply = await self._shard(self.partition(key)).call(operation)
+    async def call(
+        self, key: str, operation: Callable[[S, Token, int], Outcome], reply_type: type[R], *, reads: bool = False
+    ) -> R:
+        """Run `operation` on the shard of `key`, and wait for its reply. Raises CoordinatorError.
+
+        One that only `reads` is also run while the log of the shard takes no writes.
+        """
+        reply = await self._shard(self.partition(key)).call(operation, reads=reads)
         assert isinstance(reply, reply_type)
         return reply
 
@@ -99,7 +104,7 @@ class Coordinator(Generic[S]):
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         replies: list[R] = []
         for runtime in list(self._shards.values()):
-            reply = await runtime.call(operation)
+            reply = await runtime.call(operation, reads=True)
             assert isinstance(reply, reply_type)
             replies.append(reply)
         return replies
@@ -152,7 +157,7 @@ class Coordinator(Generic[S]):
                 await self._sleep_until_due()
                 await self._let_members_speak()
                 for runtime in list(self._shards.values()):
-                    if runtime.discarded:
+                    if runtime.discarded and not runtime.replica.write_wait_ms:
                         nursery.start_soon(self._load, runtime)
                     runtime.on_time()
 
@@ -178,8 +183,9 @@ class Coordinator(Generic[S]):
     async def _sleep_until_due(self) -> None:
         now_ms = self._clock.now_ms()
         due = [runtime.deadline_ms for runtime in self._shards.values() if runtime.deadline_ms is not None]
-        if any(runtime.discarded for runtime in self._shards.values()):
-            due.append(now_ms + RELOAD_RETRY_MS)
+        discarded = [runtime.replica.write_wait_ms for runtime in self._shards.values() if runtime.discarded]
+        if discarded:
+            due.append(now_ms + max(RELOAD_RETRY_MS, min(discarded)))
         self._wake_at_ms, self._earlier = min(due, default=math.inf), trio.Event()
         with trio.move_on_after(max(self._wake_at_ms - now_ms, 0) / 1000):
             await self._earlier.wait()

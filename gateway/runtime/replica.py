@@ -2,23 +2,27 @@
 
 Offsets are assigned on the Trio thread, the moment a batch is accepted; the batch is on disk when the ticket of its
 commit settles, and only then does the high watermark pass it. When a commit fails, everything assigned behind the last
-durable offset is void: the pure log is built again from the store and the partition serves on.
+durable offset is void: the store's log is closed and opened again, the pure log is built again from what is on disk,
+and the partition serves on. Reads go on from then; writes are tried again with pauses (`gateway/runtime/recovery.py`).
+The leader epoch is stored with the first write, since reading must need no space.
 
-    closed ──ensure_open──► open ──commit failed──► failed ──ensure_open──► open
+    closed ──ensure_open──► open ──write failed──► failed ──ensure_open──► open
        any ──close──► gone (the topic was deleted, or the broker stops)
 """
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, TypeVar
 
 import trio
 
 from gateway.environment import Environment
 from gateway.repeats import Repeats
-from gateway.runtime.commit import Backlog, CommitQueue, Ticket
+from gateway.runtime.commit import Backlog, CommitQueue, Ticket, UnexpectedError
+from gateway.runtime.recovery import Backoff, Recovery
 from gateway.runtime.ticker import Ticker
 from gateway.runtime.watch import Watchable
 from partitions.config import NO_LIMIT, LogConfig
@@ -48,6 +52,8 @@ MAX_POLICIES: Final = 1000
 """How many different policies are kept for logs to share."""
 MAX_REFUSED_PRODUCERS: Final = 10_000
 """How many producers a partition that does not serve remembers; see `Replica.note_refused`."""
+LEASES_WAIT_S: Final = 1.0
+"""How long opening a failed log again waits for its readers; a connection that reads slower has its own time-out."""
 
 
 class ReplicaState(Enum):
@@ -77,6 +83,7 @@ class Shared:
     backlog: Backlog
     commit_max_bytes: int
     repeats: Repeats
+    backoff: Backoff = Backoff()
 
 
 @immutable
@@ -128,6 +135,8 @@ class Replica(Watchable):
         self._queue: CommitQueue | None = None
         self._refused: dict[int, ProducerEntry] = {}
         self._idle_view: LogView | None = None
+        self._epoch_write: LogWrite | None = None
+        self._recovery = Recovery(key, shared.env, shared.backoff)
 
     @property
     def config(self) -> LogConfig:
@@ -155,13 +164,15 @@ class Replica(Watchable):
     async def ensure_open(self) -> None:
         """Open the log unless it is open; callers at once share one opening.
 
-        Raises ReplicaOfflineError when the store cannot open it (it is tried again at the next call) and
-        ReplicaGoneError when the partition was deleted. Cancellation leaves it as it was.
+        Raises ReplicaOfflineError when the store cannot open it (it is tried again at a later call, see `recovery`)
+        and ReplicaGoneError when the partition was deleted. Cancellation leaves it as it was.
         """
         if self.state is ReplicaState.OPEN:
             return
         async with self._opening:
             if self.state in (ReplicaState.CLOSED, ReplicaState.FAILED):
+                if not self._recovery.may_try(self._recovery.opening):
+                    raise ReplicaOfflineError(str(self.key))
                 await self._open_or_reload()
             elif self.state is ReplicaState.GONE:
                 raise ReplicaGoneError(str(self.key))
@@ -169,10 +180,18 @@ class Replica(Watchable):
     async def _open_or_reload(self) -> None:
         failed = self.state is ReplicaState.FAILED
         try:
+            if failed:
+                await self._close_failed()
             snapshot = await self._env.run_blocking(self._load)
             restored = PartitionLog.restore(snapshot, self._config)
         except (StoreError, ProducerRowError) as error:
-            self._note("open", error, "cannot open partition=%s error=%s", self.key, error)
+            if exhausted(error):  # nothing is wrong with this log, and it is tried at each use
+                self._note("open", error, "cannot open partition=%s error=%s", self.key, error)
+            else:
+                self._recovery.failed(self._recovery.opening, "cannot open", error)
+            raise ReplicaOfflineError(str(self.key)) from error
+        except Exception as error:
+            self._recovery.failed(self._recovery.opening, "cannot open", error, trace=True)
             raise ReplicaOfflineError(str(self.key)) from error
         if self.state is ReplicaState.GONE:  # its topic was deleted meanwhile
             raise ReplicaGoneError(str(self.key))
@@ -181,8 +200,20 @@ class Replica(Watchable):
         restored.expect_again(self._refused)
         self._refused.clear()
         self._lead(restored)
-        if failed:
-            log.info("partition loaded again partition=%s log_end_offset=%d", self.key, restored.log_end_offset)
+        self._recovery.succeeded(self._recovery.opening, restored.log_end_offset)
+
+    async def _close_failed(self) -> None:
+        """Close the store's log, which can only be opened again when no reader holds anything of it."""
+        if self._queue is not None:
+            await self._queue.drained()
+        with trio.move_on_after(LEASES_WAIT_S):
+            while self._leases:
+                await self._no_leases.wait()
+        if self._leases:
+            raise StoreError(f"{self._leases} readers still hold what they read of {self.key}")
+        part, self._part = self._part, None
+        if part is not None:
+            await self._env.run_blocking(partial(_close_quietly, part))
 
     def _note(self, doing: str, error: Exception, message: str, *args: object) -> None:
         """Log a failure once for as long as it repeats: for this log, or for all where the process lacks something."""
@@ -207,14 +238,12 @@ class Replica(Watchable):
                 on_durable=self._durable,
                 on_failure=self._failed,
             )
-        self._queue.reset()
+        self._queue.reset(self._part)
         self._queue.synced = _is_synced(self._config)
         self._part.configure(policy_of(self._config))  # which may have changed while it was being opened
         self._log = restored
         self.state, self._idle_view = ReplicaState.OPEN, None
-        write = self._log.become_leader(self._leader_epoch)
-        if write is not None:
-            self._queue.submit(write, self._log.log_end_offset)
+        self._epoch_write = self._log.become_leader(self._leader_epoch)
 
     async def view(self) -> LogView:
         """The log's extent, without keeping it open if nobody uses it; the log must exist in the store.
@@ -226,6 +255,8 @@ class Replica(Watchable):
                 if self.state is ReplicaState.CLOSED:
                     self._idle_view = self._idle_view or await self._env.run_blocking(self._look)
                     return self._idle_view
+        if self.state is ReplicaState.FAILED:
+            await self.ensure_open()
         log = self.log
         assert self._part is not None
         return LogView.of(self._part, log)
@@ -244,6 +275,7 @@ class Replica(Watchable):
 
         Returns the refusal of an offset outside the log. Raises ReplicaOfflineError, ReplicaGoneError, StoreError.
         """
+        self._check_writable()
         write = self.log.move_log_start(offset)
         if isinstance(write, Rejected):
             return write
@@ -268,6 +300,7 @@ class Replica(Watchable):
         ticket means that nothing needs waiting for. `judged` is what `judgement` said of the records, which must not be
         changed or reused before the ticket settles. Raises ReplicaOfflineError, ReplicaGoneError.
         """
+        self._check_writable()
         result = self.log.append(
             records,
             origin=origin,
@@ -294,9 +327,30 @@ class Replica(Watchable):
     def _submit(self, write: LogWrite, end_offset: int) -> Ticket:
         assert self._queue is not None
         try:
+            if self._epoch_write is not None:
+                self._queue.submit(self._epoch_write, self._epoch_write.epochs[0].start_offset)
+                self._epoch_write = None
             return self._queue.submit(write, end_offset)
         except StoreError as error:
             raise ReplicaOfflineError(str(self.key)) from error
+
+    @property
+    def write_wait_ms(self) -> int:
+        """How long no write is taken after one has failed, 0 when one may be tried."""
+        return self._recovery.writing.wait_ms
+
+    @property
+    def is_first_failure(self) -> bool:
+        """Whether the log has failed once and not been tried again since."""
+        return self._recovery.is_first
+
+    def takes_writes(self) -> bool:
+        """Whether a write may be tried now; one that may not is counted as refused."""
+        return self._recovery.may_try(self._recovery.writing)
+
+    def _check_writable(self) -> None:
+        if self._recovery.writing.is_failing and not self.takes_writes():
+            raise ReplicaOfflineError(str(self.key))
 
     def note_refused(self, records: memoryview) -> None:
         """Take note of a batch that was refused because the log does not serve.
@@ -313,12 +367,17 @@ class Replica(Watchable):
             )
 
     def write(self, write: LogWrite) -> Ticket:
-        """Queue a change that carries no batch (a moved log start, forgotten producers)."""
+        """Queue a change of the log that carries no batch (a moved log start, forgotten producers)."""
         return self._submit(write, self.log.log_end_offset)
+
+    def mark_clean(self, clean_offset: int) -> Ticket:
+        """Note that compaction has been everywhere below `clean_offset`. Raises as `append` does."""
+        self._check_writable()
+        return self.write(self.log.compacted(clean_offset))
 
     def expire_producers(self) -> None:
         """Forget producers that were silent for `producer.id.expiration.ms`."""
-        if self.state is ReplicaState.OPEN:
+        if self.state is ReplicaState.OPEN and not self.write_wait_ms:
             write = self.log.expire_producers(self._env.wall_ms())
             if write is not None:
                 self.write(write)
@@ -333,16 +392,18 @@ class Replica(Watchable):
         assert self._part is not None
         self._leases += 1
         try:
-            if self._part.is_hot(start_offset):
-                return self._part.read(start_offset, end_offset, max_bytes)
             part = self._part
-            return await self._env.run_blocking(lambda: part.read(start_offset, end_offset, max_bytes))
+            if part.is_hot(start_offset):
+                lease = part.read(start_offset, end_offset, max_bytes)
+            else:
+                lease = await self._env.run_blocking(lambda: part.read(start_offset, end_offset, max_bytes))
         except BaseException as error:
             self._lease_ended()
             if isinstance(error, StoreError):
                 self._note("read", error, "cannot read partition=%s offset=%d error=%s", self.key, start_offset, error)
                 raise ReplicaOfflineError(str(self.key)) from error
             raise
+        return lease
 
     def give_back(self, lease: ReadLease) -> None:
         """End a lease that `read` lent."""
@@ -357,11 +418,8 @@ class Replica(Watchable):
 
     async def look_up(self, ask: Callable[[PartitionStore], int | None]) -> int | None:
         """Ask the store where something is (timestamps), where blocking is allowed. Raises ReplicaOfflineError."""
-        self.log  # noqa: B018
-        part = self._part
-        assert part is not None
         try:
-            return await self._env.run_blocking(lambda: ask(part))
+            return await self.borrow(ask)
         except StoreError as error:
             raise ReplicaOfflineError(str(self.key)) from error
 
@@ -424,18 +482,28 @@ class Replica(Watchable):
             while self._leases:
                 await self._no_leases.wait()
             if self._part is not None:
-                await self._env.run_blocking(self._part.close)
+                try:
+                    await self._env.run_blocking(self._part.close)
+                except StoreError as error:
+                    log.warning("closing failed partition=%s cause=%s", self.key, error)
 
     def _durable(self, end_offset: int) -> None:
         assert self._log is not None
+        if self._recovery.writing.is_failing:
+            self._recovery.succeeded(self._recovery.writing, end_offset)
         if self._log.committed(end_offset):
             self.notify()
 
     def _failed(self, error: StoreError) -> None:
+        self._recovery.failed(self._recovery.writing, "commit failed", error, trace=isinstance(error, UnexpectedError))
         if self.state is ReplicaState.OPEN:
-            # Loaded again by whoever needs it next, not here: leading begins with a write, and on a full disk that
-            # would fail, and be tried again, for ever.
-            self.state = ReplicaState.FAILED
+            self.state = ReplicaState.FAILED  # opened again by the next call that needs it
+
+
+def _close_quietly(part: PartitionStore) -> None:
+    """Close a failed log: whatever can be said of it is said when it is opened again."""
+    with suppress(StoreError):
+        part.close()
 
 
 def exhausted(error: BaseException) -> str:

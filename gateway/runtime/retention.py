@@ -56,17 +56,19 @@ class RetentionJanitor:
     async def check(self, replica: Replica) -> None:
         """Delete the old segments of one log; failures are logged, and the next check tries again."""
         try:
-            if await self._start(replica) is None:
-                return
-            await replica.ensure_open()
-            start_offset = await self._start(replica)  # opening may have taken a while
-            if start_offset is not None:
-                await replica.move_log_start(start_offset)
-                log.info("deleted old segments partition=%s log_start_offset=%d", replica.key, start_offset)
+            if await self._start(replica) is not None:
+                await self._delete_old(replica)
         except (ReplicaOfflineError, StoreError) as error:
             self._note(replica.key, error, "retention failed partition=%s cause=%s", replica.key, error)
         except ReplicaGoneError:
             return  # deleted as a whole meanwhile
+
+    async def _delete_old(self, replica: Replica) -> None:
+        await replica.ensure_open()
+        start_offset = await self._start(replica)  # opening may have taken a while
+        if start_offset is not None:
+            await replica.move_log_start(start_offset)
+            log.info("deleted old segments partition=%s log_start_offset=%d", replica.key, start_offset)
 
     def _note(self, what: Hashable, error: Exception, message: str, *args: object) -> None:
         key = ("retention", exhausted(error) or what)

@@ -17,6 +17,7 @@ import trio
 from coordinator.shard import Outcome, Producer, Reply, Shard, ShardRecord, Token
 from gateway.environment import Environment
 from gateway.runtime.markers import Marker, append_marker
+from gateway.runtime.recovery import Episodes
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.waiter import CoordinatorError, Waiter
 from partitions.markers import read_end_txn_marker
@@ -91,11 +92,14 @@ class ShardRuntime(Generic[S]):
         self._shard: S = make()
         self._tokens = itertools.count(1)
         self._waiters: dict[Token, Waiter] = {}
+        self._undecodable = Episodes(log, logging.ERROR)
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the shard wants to be called next, on its clock."""
-        return self._shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
+        """When the shard wants to be called next, on its clock; while its log takes no writes, not before it does."""
+        due_ms = self._shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
+        wait_ms = self.replica.write_wait_ms
+        return due_ms if due_ms is None or not wait_ms else max(due_ms, self._clock.now_ms() + wait_ms)
 
     def change(self, change: Callable[[S], None]) -> None:
         """Give the shard something that is no record, such as other settings."""
@@ -110,9 +114,12 @@ class ShardRuntime(Generic[S]):
         except ReplicaGoneError as error:
             self.state = ShardState.STOPPED
             raise CoordinatorError(ErrorCode.NOT_COORDINATOR) from error
-        except (ReplicaOfflineError, ProtocolError, InvalidRecordBatch) as error:
+        except ReplicaOfflineError as error:  # the replica has said why
             self.state = ShardState.NEW
-            log.error("coordinator shard not loaded partition=%s error=%s", self.replica.key, error)  # noqa: TRY400
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except (ProtocolError, InvalidRecordBatch) as error:
+            self.state = ShardState.NEW
+            self._undecodable.failed(self.replica.key, "coordinator shard not loaded", error)
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         except BaseException:  # cancelled, most likely: the next call begins anew
             self.state = ShardState.NEW
@@ -122,6 +129,7 @@ class ShardRuntime(Generic[S]):
     def _activate(self, shard: S) -> None:
         if self.state is ShardState.STOPPED:
             raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        self._undecodable.succeeded(self.replica.key, "coordinator shard loaded")
         self._shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
         self._apply(shard.on_loaded)
         if self._publish is not None:
@@ -144,23 +152,26 @@ class ShardRuntime(Generic[S]):
             offset = next_offset
             await trio.lowlevel.checkpoint()
 
-    async def call(self, operation: Callable[[S, Token, int], Outcome]) -> object:
+    async def call(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False) -> object:
         """Run `operation(shard, token, now_ms)` and wait for its reply.
 
-        Raises CoordinatorError. A caller that is cancelled has not undone its operation.
+        Raises CoordinatorError. A caller that is cancelled has not undone its operation. `reads`: see `begin`.
         """
-        waiter = await self.begin(operation)
+        waiter = await self.begin(operation, reads=reads)
         try:
             return await waiter.wait()
         finally:
             self.abandon(waiter)
 
-    async def begin(self, operation: Callable[[S, Token, int], Outcome]) -> Waiter:
+    async def begin(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False) -> Waiter:
         """Run `operation(shard, token, now_ms)`; its reply comes to the waiter, which the caller must `abandon`.
 
-        Raises CoordinatorError.
+        Raises CoordinatorError, also while the log takes no writes after one has failed, unless the operation only
+        `reads`. The shard then knows nothing of the operation.
         """
         await self._ensure_active()
+        if not reads and not self.replica.takes_writes():
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         token = Token(next(self._tokens))
         waiter = self._waiters[token] = Waiter(token)
         shard = self._shard
@@ -333,7 +344,8 @@ class ShardRuntime(Generic[S]):
         """The log does not hold what `shard` believes: forget it; the next call loads a new one by replay."""
         if shard is not self._shard or self.state is not ShardState.ACTIVE:
             return
-        log.error("coordinator shard discarded partition=%s", self.replica.key)
+        if self.replica.is_first_failure:
+            log.error("coordinator shard discarded partition=%s", self.replica.key)
         self.state, self.discarded = ShardState.NEW, True
         self._shard = self._make()
         self._fail_waiters(ErrorCode.COORDINATOR_NOT_AVAILABLE)

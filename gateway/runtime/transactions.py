@@ -27,6 +27,7 @@ from gateway.runtime.groups import GroupCoordinator
 from gateway.runtime.markers import Marker, write_marker
 from gateway.runtime.metadata import MetadataService
 from gateway.runtime.producer_ids import ProducerIds
+from gateway.runtime.recovery import Episodes
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.waiter import CoordinatorError
@@ -75,6 +76,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._groups = groups
         self._producer_ids = producer_ids
         self._nursery = nursery
+        self._unmarked = Episodes(log)
         self._finishing: dict[str, trio.Event] = {}
         """Set when the markers of a transactional id are written."""
 
@@ -154,6 +156,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             claim.transactional_id,
             lambda shard, token, now_ms: shard.verify(claim, partitions, token, now_ms),
             Verdicts,
+            reads=True,
         )
         return verdicts.errors
 
@@ -212,8 +215,12 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 for topic, indexes in decided.partitions.items():
                     for index in sorted(indexes):
                         nursery.start_soon(self._mark, marker, topic, index)
+            # Tried also while the log takes no writes: the shard that then cannot write it is loaded again, and knows.
             await self.call(
-                transactional_id, lambda shard, token, now_ms: shard.complete(decided, token, now_ms), type(None)
+                transactional_id,
+                lambda shard, token, now_ms: shard.complete(decided, token, now_ms),
+                type(None),
+                reads=True,
             )
         except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError) as error:
             # The shard will be loaded again, and with it the decision; or the broker stops.
@@ -229,9 +236,10 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             try:
                 error = await self.write_marker(replica, marker)
             except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError, StoreError) as cause:
-                log.warning("marker not written partition=%s cause=%s, tried again", replica.key, cause)
+                self._unmarked.failed(replica.key, "marker not written, tried again", cause)
                 await trio.sleep(MARKER_RETRY_MS / 1000)
                 continue
+            self._unmarked.succeeded(replica.key, "markers are written")
             if error:
                 # The partition has seen a later epoch of the producer: nothing of this transaction is open there.
                 log.warning("marker refused partition=%s error=%s", replica.key, error.name)

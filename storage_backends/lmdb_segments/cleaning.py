@@ -6,9 +6,12 @@ transaction; readers are given it; the old files go; it is renamed into its plac
 a `.cleaned` file does all of that again.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+import lmdb
 
 from storage_backends.interface import SegmentInfo, StoreCorruptError, StoreError
 from storage_backends.lmdb_segments.advice import what_to_do
@@ -35,6 +38,8 @@ from storage_backends.lmdb_segments.segment import (
 from storage_backends.lmdb_segments.tables import LogRows, adopt_cleaned, append_writes, put_rows, read_rows
 from storage_backends.options import StoreOptions
 from wire.log_values import AbortedTransaction, LogWrite, StoredBatch
+
+_logger = logging.getLogger(__name__)
 
 
 class LmdbDraft:
@@ -119,14 +124,66 @@ def read_cleaned(path: Path) -> tuple[SegmentInfo, list[AbortedTransaction]]:
         close_env(handle.env)
 
 
+Change = Callable[[WriteTxn, LogDb], None]
+
+
+def tell_of_cleaned(
+    directory: Path,
+    info: SegmentInfo,
+    aborted: Sequence[AbortedTransaction],
+    rows: Callable[[], LogRows],
+    write: Callable[[Change], None],
+) -> None:
+    """Let the active segment tell of the `.cleaned` file instead of those of its range. Raises foreign errors.
+
+    `rows` reads the active segment's rows, and `write` runs a change of it in a transaction.
+
+    After an error the file is gone, so that nothing has changed, unless that is not certain or the file was told of
+    before: LMDB refuses all further transactions when it is unknown whether the last one counts. A full disk must not
+    keep a log from being read.
+    """
+    told_before = False
+    try:
+        sync_directory(directory)
+        told_before = info in rows().sealed
+        write(lambda txn, _: adopt_cleaned(txn, info, aborted))
+    except BaseException:
+        if not told_before and not _is_told(info, rows):
+            cleaned_path(directory, info.base_offset).unlink()
+            sync_directory(directory)
+        raise
+
+
+def _is_told(info: SegmentInfo, rows: Callable[[], LogRows]) -> bool:
+    """Whether the active segment tells of `info`, or nothing certain can be said. After a failed transaction."""
+    try:
+        return info in rows().sealed
+    except (lmdb.Error, OSError):
+        return True
+
+
 def finish_cleanings(directory: Path, active: Handle) -> None:
-    """Do what is left to do for every `.cleaned` file. Raises foreign errors."""
+    """Do what is left to do for every `.cleaned` file, or take it back. Raises foreign errors."""
+
+    def rows() -> LogRows:
+        with active.env.begin() as txn:
+            return read_rows(txn)
+
+    def write(change: Change) -> None:
+        with active.env.begin(write=True) as txn:
+            change(txn, active.log)
+
     for path in list(directory.glob(f"{'[0-9]' * 20}{CLEANED_SUFFIX}")):
         info, aborted = read_cleaned(path)
-        with active.env.begin(write=True) as txn:
-            adopt_cleaned(txn, info, aborted)
-        active.env.sync(True)  # noqa: FBT003 - the binding's own parameter
-        put_in_place(directory, info)
+        try:
+            tell_of_cleaned(directory, info, aborted, rows, write)
+            active.env.sync(True)  # noqa: FBT003 - the binding's own parameter
+        except (lmdb.Error, OSError) as error:
+            if path.exists():
+                raise
+            _logger.warning("%s was given up, the log stays as it was before compaction: %s", path, error)
+        else:
+            put_in_place(directory, info)
 
 
 def put_in_place(directory: Path, info: SegmentInfo) -> None:

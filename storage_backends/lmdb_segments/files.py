@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from storage_backends.interface import StoreLockedError
@@ -47,8 +48,9 @@ class DirectoryLock:
             raise StoreLockedError(
                 f"{path.parent} is in use by the process with id {owner}: stop it first, or use another directory"
             ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # the id serves a message only, and on a full disk the store must open
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Let another process have the directory."""

@@ -9,8 +9,8 @@ ourselves after a crash.
         00000000000000000000.unsynced     beside a segment that is written without syncs: the boot it belongs to
 
 Names that end in `.new` (half made), `.truncated` and `.cleaned` (a truncation, or a replacement of segments by a
-compacted one, that is decided but not finished, see `recovery` and `cleaning`) and `.deleted` are taken up or removed
-when the store or the partition is next opened.
+compacted one, that is decided but not finished, see `recovery` and `cleaning`), `.deleted` and `-lock` (LMDB's lock
+file, there only while a segment is being opened) are taken up or removed when the store or partition is next opened.
 
 The segment with the highest base offset is the active one. All others are sealed: synced, and never written again; a
 truncation into one, or compaction, replaces the file. Other processes may open them with `readonly=True, lock=False`.
@@ -54,6 +54,7 @@ NEW_SUFFIX = ".new"
 TRUNCATED_SUFFIX = ".truncated"
 CLEANED_SUFFIX = ".cleaned"
 DELETED_SUFFIX = ".deleted"
+LOCK_SUFFIX = "-lock"
 
 LOG_DB = b"log"
 META_KEY = b"m"

@@ -21,6 +21,7 @@ from storage_backends.lmdb_segments.cleaning import LmdbDraft
 from storage_backends.lmdb_segments.context import StoreContext
 from storage_backends.lmdb_segments.errors import ForeignError, mapped, mapped_commit, mapping_errors
 from storage_backends.lmdb_segments.hot import HotTail
+from storage_backends.lmdb_segments.layout import SegmentMeta
 from storage_backends.lmdb_segments.reads import (
     CopyLease,
     PageLease,
@@ -41,7 +42,8 @@ class SegmentGoneError(Exception):
     """A reader was on its way to a segment that is no more."""
 
 
-_OnClose = Callable[[PartitionKey], None]
+_OnClose = Callable[[PartitionKey, SegmentMeta | None], None]
+"""Told the partition, and of a failed log what its last good commit left."""
 
 
 class LmdbPartition:
@@ -62,13 +64,19 @@ class LmdbPartition:
         self._on_close = on_close
         self._log = SegmentLog(directory, policy, context, opened)
         self._hot = HotTail(context.options.hot_bytes, self._log.state.meta.log_end_offset)
-        self._unusable = ""
+        self._failure = ""
+        self._closed = False
         self._mode_changed = False
 
     @property
     def key(self) -> PartitionKey:
         """See `PartitionStore.key`."""
         return self._key
+
+    @property
+    def failed(self) -> bool:
+        """See `PartitionStore.failed`."""
+        return bool(self._failure)
 
     def load(self) -> LogSnapshot:
         """See `PartitionStore.load`."""
@@ -86,16 +94,18 @@ class LmdbPartition:
         """See `PartitionStore.commit`."""
         log, runs, size_bytes = self._plan(writes)
         first_offset, synced = log.state.meta.log_end_offset, sync or log.policy.durable
-        try:
+        with mapping_errors(self._directory, "writing"):
             log.check()
+        try:
             if log.synced is not synced:
                 self._change_mode(synced=synced)
             for run in runs:
                 log.run(run, size_bytes, synced=synced)
-        except ForeignError as error:
-            with log.writing():
-                failure = mapped_commit(error, log.state.segments[-1].path, size_bytes)
-            raise failure from error
+        except BaseException as error:
+            self._failure = "commit"
+            if isinstance(error, ForeignError):
+                raise self._commit_error(error, size_bytes) from error
+            raise
         if size_bytes:
             self._hot.add(first_offset, size_bytes)
 
@@ -107,11 +117,18 @@ class LmdbPartition:
         first_offset = log.state.meta.log_end_offset
         try:
             done = log.append_in_place(runs[0].writes, size_bytes)
-        except ForeignError as error:
-            raise mapped_commit(error, log.state.segments[-1].path, size_bytes) from error
+        except BaseException as error:
+            self._failure = "commit"
+            if isinstance(error, ForeignError):
+                raise self._commit_error(error, size_bytes) from error
+            raise
         if done and size_bytes:
             self._hot.add(first_offset, size_bytes)
         return done
+
+    def _commit_error(self, error: Exception, size_bytes: int) -> StoreError:
+        with self._log.writing():
+            return mapped_commit(error, self._log.state.segments[-1].path, size_bytes)
 
     def _plan(self, writes: Sequence[LogWrite]) -> tuple[SegmentLog, list[Run], int]:
         """The log, how the writes are divided between its segments, and the bytes of their batches."""
@@ -249,14 +266,15 @@ class LmdbPartition:
     def truncate(self, end_offset: int) -> LogSnapshot:
         """See `PartitionStore.truncate`."""
         self._check_usable()
-        try:
+        with mapping_errors(self._directory, "truncating"):
             self._log.check()
+        try:
             self._log.truncate(end_offset)
-        except (*ForeignError, StoreError) as error:
-            self._unusable = "is in doubt after a failed truncation; reopen it"
-            if isinstance(error, StoreError):
-                raise
-            raise mapped(error, self._directory, "truncating") from error
+        except BaseException as error:
+            self._failure = "truncation"
+            if isinstance(error, ForeignError):
+                raise mapped(error, self._directory, "truncating") from error
+            raise
         self._hot.reset(self._log.state.meta.log_end_offset)
         return self.load()
 
@@ -271,13 +289,14 @@ class LmdbPartition:
         self._check_usable()
         with mapping_errors(self._directory, "replacing segments of"):
             self._log.check()
-            segment = self._log.decide_replacement(draft)
+            segment = self._log.prepare_replacement(draft)
             if segment is None:
                 return False
             try:
-                self._log.finish_replacement(draft, segment)
+                self._log.replace(draft, segment)
             except BaseException:
-                self._unusable = "is in doubt after a failed replacement; reopen it"
+                if self._log.has_decided(draft):
+                    self._failure = "replacement of segments"
                 raise
         return True
 
@@ -299,18 +318,17 @@ class LmdbPartition:
 
     def close(self) -> None:
         """See `PartitionStore.close`."""
-        if self._unusable == _CLOSED:
+        if self._closed:
             return
-        self._unusable = _CLOSED
+        self._closed = True
         try:
             with mapping_errors(self._directory, "closing"):
                 self._log.close()
         finally:
-            self._on_close(self._key)
+            self._on_close(self._key, self._log.state.meta if self._failure else None)
 
     def _check_usable(self) -> None:
-        if self._unusable:
-            raise StoreError(f"the log of {self._key} {self._unusable}")
-
-
-_CLOSED = "is closed"
+        if self._closed:
+            raise StoreError(f"the log of {self._key} is closed")
+        if self._failure:
+            raise StoreError(f"the log of {self._key} has to be closed and opened again after a failed {self._failure}")

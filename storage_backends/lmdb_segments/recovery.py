@@ -1,6 +1,6 @@
 """Opening a partition's directory, whatever a crash has left in it, without reading data.
 
-- `*.new`, `*.deleted`: half made, or doomed. Removed.
+- `*.new`, `*.deleted`, `*-lock`: half made, doomed, or left by a kill while LMDB opened a segment. Removed.
 - `<base>.truncated`: a truncation that had been decided. The file is complete and synced; all segments from that base
   on give way to it. It is finished here.
 - `<base>.cleaned`: a replacement of segments that had been decided; see `cleaning`. It is finished here.
@@ -23,6 +23,7 @@ from storage_backends.lmdb_segments.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     FORMAT_VERSION,
+    LOCK_SUFFIX,
     META_KEY,
     NEW_SUFFIX,
     TRUNCATED_SUFFIX,
@@ -73,6 +74,24 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
     return OpenedLog(active, synced, meta, sealed)
 
 
+def make_durable(opened: OpenedLog, directory: Path) -> None:
+    """Make what was found when a log was opened durable, whose last commit was reported as failed.
+
+    The pages of a transaction are synced before its meta page is written, and every commit writes the other one of two
+    meta pages. So one more commit makes both durable, also where a failed sync has hidden the failure from later ones.
+    """
+    sync_directory(directory)
+    if opened.synced:
+        handle = opened.active.pin()
+        opened.active.begin_write()
+        try:
+            with handle.env.begin(write=True) as txn:
+                txn.put(META_KEY, opened.meta.pack())
+        finally:
+            opened.active.end_write()
+            opened.active.unpin()
+
+
 def read_segment(handle: Handle, path: Path) -> tuple[SegmentMeta, LogRows]:
     """Read all of a segment but its batches and time index. Raises StoreFormatError, StoreCorruptError."""
     with handle.env.begin() as txn:
@@ -90,7 +109,7 @@ def read_segment(handle: Handle, path: Path) -> tuple[SegmentMeta, LogRows]:
 
 def _tidy(directory: Path) -> None:
     for entry in list(directory.iterdir()):
-        if entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX):
+        if entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX) or entry.name.endswith(LOCK_SUFFIX):
             purge(entry)
     for entry in directory.glob(f"{'[0-9]' * 20}{TRUNCATED_SUFFIX}"):
         finish_truncation(directory, int(entry.stem))

@@ -4,9 +4,11 @@ LMDB allows one environment per file and process, so whoever needs it shares it:
 nothing that someone still reads is closed. An environment without users may be closed at any time, to save descriptors,
 memory and address space (`open_files`); the next `pin` opens it again. LMDB's own lock file is unlinked as soon as it
 is open: the store's lock keeps other writers away, and other readers open sealed segments without one. The reader table
-in it stays mapped, so pages under a lease are not reused. Its blocks are reserved beforehand: LMDB would leave holes in
-it, and touching one of those on a full disk kills the process (SIGBUS). The table cannot be left out (`lock=False`),
-although only this process writes: without it the writer reuses pages that the transactions of readers still need.
+in it stays mapped, so pages under a lease are not reused. It is kept in memory (memfd), for a log must open on a full
+disk; the file is a link to that. Where there is no memfd it is a file whose blocks are reserved beforehand: LMDB would
+leave holes in it, and touching one of those on a full disk kills the process (SIGBUS). The table cannot be left out
+(`lock=False`), although only this process writes: without it the writer reuses pages that the transactions of readers
+still need.
 
 The map of a segment that is written to starts small and grows, since it counts as address space of the process
 (`ulimit -v`). LMDB can only map a file anew while nothing uses the old map, so growing waits for the readers and keeps
@@ -18,6 +20,7 @@ instead (`SegmentLog`).
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Lock
 from typing import NamedTuple, TypeAlias
@@ -28,7 +31,7 @@ from lmdb import _Database  # pyright: ignore[reportPrivateUsage]
 from storage_backends.interface import LogPolicy
 from storage_backends.lmdb_segments.footprint import Footprint
 from storage_backends.lmdb_segments.inspection import check_file
-from storage_backends.lmdb_segments.layout import LOG_DB, NEW_SUFFIX
+from storage_backends.lmdb_segments.layout import LOCK_SUFFIX, LOG_DB, NEW_SUFFIX
 from storage_backends.lmdb_segments.open_files import OpenFiles
 from storage_backends.options import StoreOptions
 
@@ -48,6 +51,8 @@ _PAGE_BYTES = 4096
 
 WRITER_FILES = 3  # data, data again for synced writes, and the reader table
 READER_FILES = 1
+
+_HAS_MEMFD = hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir()
 
 _registry_lock = Lock()
 """The binding knows open environments by inode and forgets one after its files are closed: without this, a new file
@@ -109,9 +114,9 @@ def _whole_pages(size_bytes: int) -> int:
 
 
 def _open_env(path: Path, settings: EnvSettings) -> lmdb.Environment:
-    lock_path = path.with_name(path.name + "-lock")
+    lock_path = path.with_name(path.name + LOCK_SUFFIX)
+    lock_fd = _make_lock_file(lock_path, settings.max_readers)
     try:
-        _reserve_lock_file(lock_path, settings.max_readers)
         with _registry_lock:
             return lmdb.open(
                 str(path),
@@ -123,15 +128,34 @@ def _open_env(path: Path, settings: EnvSettings) -> lmdb.Environment:
                 max_spare_txns=_SPARE_READ_TXNS,
             )
     finally:
-        lock_path.unlink(missing_ok=True)
+        os.close(lock_fd)
+        with suppress(OSError):  # the next open of the partition removes it
+            lock_path.unlink()
 
 
-def _reserve_lock_file(path: Path, max_readers: int) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+def _make_lock_file(path: Path, max_readers: int) -> int:
+    """Put LMDB's lock file at `path`; return a descriptor of it, to be closed once LMDB has opened it."""
+    path.unlink(missing_ok=True)  # left by a process that was killed
+    size_bytes = (max_readers + 4) * _READER_SLOT_BYTES
+    if not _HAS_MEMFD:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        return _reserved(fd, size_bytes)
+    fd = _reserved(os.memfd_create("odradek-readers"), size_bytes)
     try:
-        os.posix_fallocate(fd, 0, (max_readers + 4) * _READER_SLOT_BYTES)
-    finally:
+        path.symlink_to(f"/proc/self/fd/{fd}")
+    except BaseException:
         os.close(fd)
+        raise
+    return fd
+
+
+def _reserved(fd: int, size_bytes: int) -> int:
+    try:
+        os.posix_fallocate(fd, 0, size_bytes)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 import lmdb
 
 from storage_backends.interface import LogPolicy, SegmentInfo
-from storage_backends.lmdb_segments.cleaning import LmdbDraft, cleaned_path
+from storage_backends.lmdb_segments.cleaning import LmdbDraft, cleaned_path, tell_of_cleaned
 from storage_backends.lmdb_segments.context import StoreContext
 from storage_backends.lmdb_segments.files import sync_directory, write_durably
 from storage_backends.lmdb_segments.layout import (
@@ -47,7 +47,6 @@ from storage_backends.lmdb_segments.segment import (
 )
 from storage_backends.lmdb_segments.tables import (
     LogRows,
-    adopt_cleaned,
     alive,
     append_writes,
     below,
@@ -254,28 +253,33 @@ class SegmentLog:
         settings = env_settings(self.policy, self._context.options, synced=False, need_bytes=need_bytes)
         return LmdbDraft(self._path(base_offset), run, settings, self._context.options)
 
-    def decide_replacement(self, draft: LmdbDraft) -> Segment | None:
-        """Make a draft the segment of its range; None when the range has changed. After an error nothing has."""
+    def prepare_replacement(self, draft: LmdbDraft) -> Segment | None:
+        """Open a draft as the segment of its range; None when the range has changed. Changes nothing."""
         info = draft.info
         if sealed_run(self.state.sealed, info.base_offset, info.end_offset) != draft.sources:
             return None
         handle = self._context.open_files.with_room(lambda: open_sealed_env(draft.path))
         segment = Segment(self._path(info.base_offset), info.base_offset, self._context.open_files, handle)
         segment.pin()  # while its file has another name it must not be opened again
-        decided = cleaned_path(self._directory, info.base_offset)
+        return segment
+
+    def replace(self, draft: LmdbDraft, segment: Segment) -> None:
+        """Put a draft, open and pinned as `segment`, in its place. After an error see `has_decided`."""
         try:
-            draft.path.replace(decided)
-            sync_directory(self._directory)
-            self._write(lambda txn, _: adopt_cleaned(txn, info, draft.aborted))
+            draft.path.replace(cleaned_path(self._directory, draft.info.base_offset))
+            tell_of_cleaned(self._directory, draft.info, draft.aborted, self.rows, self._write)
         except BaseException:
             segment.unpin()
             segment.retire()
-            decided.unlink(missing_ok=True)
             raise
-        return segment
+        self._show_replacement(draft, segment)
 
-    def finish_replacement(self, draft: LmdbDraft, segment: Segment) -> None:
-        """Show readers the new segment, and let go of the old ones. After an error the log must be opened anew."""
+    def has_decided(self, draft: LmdbDraft) -> bool:
+        """Whether opening the log anew finishes a replacement that failed; otherwise nothing has changed."""
+        return cleaned_path(self._directory, draft.info.base_offset).exists()
+
+    def _show_replacement(self, draft: LmdbDraft, segment: Segment) -> None:
+        """Show readers the new segment, and let go of the old ones."""
         state, info = self.state, draft.info
         first = state.bases.index(info.base_offset)
         past = first + len(draft.sources)

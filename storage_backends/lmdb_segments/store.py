@@ -31,7 +31,7 @@ from storage_backends.lmdb_segments.layout import (
 from storage_backends.lmdb_segments.malloc import keep_environments_small
 from storage_backends.lmdb_segments.open_files import OpenFiles, allowed_files
 from storage_backends.lmdb_segments.partition import LmdbPartition
-from storage_backends.lmdb_segments.recovery import OpenedLog, open_log
+from storage_backends.lmdb_segments.recovery import OpenedLog, make_durable, open_log
 from storage_backends.lmdb_segments.segment import Segment, close_env, env_settings, growing
 from storage_backends.lmdb_segments.segment_log import make_segment
 from storage_backends.lmdb_segments.tables import LogRows
@@ -71,6 +71,7 @@ class LmdbStore:
         self._context = StoreContext(options, boot_id(), Janitor(), open_files)
         self._mutex = Lock()
         self._open: dict[PartitionKey, LmdbPartition | None] = {}
+        self._in_doubt: dict[PartitionKey, SegmentMeta] = {}
         self._listed: tuple[PartitionKey, ...] | None = None
         self._closed = False
 
@@ -95,7 +96,7 @@ class LmdbStore:
             directory = self._root / partition_dir_name(key)
             with mapping_errors(directory, "opening"):
                 opened = self._context.open_files.with_room(lambda: self._find_or_create(key, directory, policy))
-            partition = LmdbPartition(key, directory, policy, self._context, opened, self._forget)
+            partition = LmdbPartition(key, directory, policy, self._context, opened, self._closed_one)
         except BaseException:
             self._forget(key)
             raise
@@ -105,7 +106,7 @@ class LmdbStore:
 
     def _find_or_create(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> OpenedLog:
         if directory.exists():
-            return open_log(directory, policy, self._context)
+            return self._open_again(key, directory, policy)
         return self._create(key, directory, policy)
 
     def _reserve(self, key: PartitionKey) -> None:
@@ -114,6 +115,24 @@ class LmdbStore:
             if key in self._open:
                 raise StoreError(f"the log of {key} is open already")
             self._open[key] = None
+
+    def _open_again(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> OpenedLog:
+        """Open a log; when its last writer failed, and more than it knew to be there is, make that durable first."""
+        opened = open_log(directory, policy, self._context)
+        known = self._in_doubt.get(key)
+        if known not in (None, opened.meta):
+            try:
+                make_durable(opened, directory)
+            except BaseException:
+                opened.active.retire()
+                raise
+        self._in_doubt.pop(key, None)
+        return opened
+
+    def _closed_one(self, key: PartitionKey, in_doubt: SegmentMeta | None) -> None:
+        if in_doubt is not None:
+            self._in_doubt[key] = in_doubt
+        self._forget(key)
 
     def _forget(self, key: PartitionKey) -> None:
         with self._mutex:
@@ -158,6 +177,7 @@ class LmdbStore:
                 if directory.exists():
                     self._context.janitor.remove(directory)
                     sync_directory(self._root)
+                self._in_doubt.pop(key, None)
         finally:
             self._list_again()
             self._forget(key)

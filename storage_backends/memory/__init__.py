@@ -49,6 +49,11 @@ class MemoryPartition:
         """See `PartitionStore.key`."""
         return self._key
 
+    @property
+    def failed(self) -> bool:
+        """See `PartitionStore.failed`: memory does not fail."""
+        return False
+
     def load(self) -> LogSnapshot:
         """See `PartitionStore.load`."""
         with self._lock:

@@ -14,6 +14,7 @@ small file, so faults change while the process runs, and the test sees how many 
 import atexit
 import errno
 import mmap
+import os
 import shutil
 import struct
 import subprocess
@@ -21,7 +22,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import pytest
 
@@ -52,6 +53,8 @@ SHORT: Final = 1
 """A write writes half and says so; calls that write nothing do not fail."""
 LATE: Final = 2
 """The call is made, and fails all the same: the caller cannot know what is on disk."""
+LATE_ONCE: Final = 3
+"""The first of the failing calls is made and fails all the same; those after it are not made."""
 FOREVER: Final = 2**62
 
 _HEAD: Final = struct.Struct("<IIiIQQQQ16x448s")
@@ -79,12 +82,26 @@ def _shim() -> Path:
 
 
 class Faults:
-    """What fails in the processes that were started with `environment`. `directory` gets one small file."""
+    """What fails in the processes that were started with `environment`. `directory` gets one small file.
+
+    A process under test may also say itself what is to fail: `Faults.of_this_process()`.
+    """
 
     def __init__(self, directory: Path) -> None:
         path = directory / "faults.control"
         path.write_bytes(bytes(_TRACE_AT + _TRACE_BYTES))
         self.environment = {"LD_PRELOAD": str(_shim()), "FAULTS_FILE": str(path)}
+        self._share(path)
+
+    @classmethod
+    def of_this_process(cls) -> Self:
+        """The faults of the process that asks, which was started with the `environment` of others."""
+        faults = cls.__new__(cls)
+        faults.environment = {name: os.environ[name] for name in ("LD_PRELOAD", "FAULTS_FILE")}
+        faults._share(Path(os.environ["FAULTS_FILE"]))
+        return faults
+
+    def _share(self, path: Path) -> None:
         with path.open("r+b") as file:
             self._shared = mmap.mmap(file.fileno(), 0)
 

@@ -21,7 +21,7 @@
 
 enum call { WRITE, PWRITE, WRITEV, PWRITEV, FSYNC, FDATASYNC, MSYNC, FTRUNCATE, FALLOCATE, OPEN, RENAME, UNLINK, MKDIR,
             SYMLINK, COPY };
-enum mode { ERROR, SHORT, LATE };
+enum mode { ERROR, SHORT, LATE, LATE_ONCE };
 
 #define PATH_SIZE 448
 #define TRACE_SIZE 8192
@@ -98,10 +98,15 @@ static int hit_fd(enum call call, int fd)
     if (!real) \
         real = dlsym(RTLD_NEXT, #name)
 
+static int is_late(void)
+{
+    return control->mode == LATE || (control->mode == LATE_ONCE && control->failed == 1);
+}
+
 /* After a hit: what the caller gets; `done` does the real call. */
 #define FAIL(done) \
     do { \
-        if (control->mode == LATE) \
+        if (is_late()) \
             (void)!(done); \
         errno = control->error; \
         return -1; \
@@ -187,7 +192,7 @@ DEFINE_FTRUNCATE(ftruncate64, off64_t)
     { \
         REAL(int, name, int, offset_type, offset_type); \
         if (hit_fd(FALLOCATE, fd)) { \
-            if (control->mode == LATE) \
+            if (is_late()) \
                 (void)!real(fd, at, size); \
             return control->error; \
         } \

@@ -113,6 +113,7 @@ class ThreadBroker:
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "odradek.storage": self._storage,
             "group.initial.rebalance.delay.ms": "0",
+            "odradek.log.retry.backoff.ms": "0",  # tests of the pauses set their own
             **self._config,
         }
         async with open_broker(load_config(overrides=settings, environ={}), self.env) as broker:

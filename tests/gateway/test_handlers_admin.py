@@ -142,11 +142,11 @@ def test_a_log_that_cannot_be_read_is_left_out(broker_log):
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         client.produce("t", batch_of(b"x"))
-        broker.env.faults.write_full = 1.0
+        broker.env.faults.write_full = broker.env.faults.read_error = 1.0
         assert client.produce("t", batch_of(b"lost")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert ("t", 0) not in log_dir(client)[1]
         assert logged(broker_log, 30, "cannot describe a log", "t-0")
-        broker.env.faults.write_full = 0
+        broker.env.faults.write_full = broker.env.faults.read_error = 0.0
         assert client.produce("t", batch_of(b"y")).error_code == 0
         assert log_dir(client)[1]["t", 0] > 0
 

@@ -67,7 +67,7 @@ def failed_commit_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
 
 def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
     """After a failed commit the log in memory stays as it was, ahead of the store."""
-    patch.setattr(Replica, "_failed", lambda self, _error: self._queue.reset())
+    patch.setattr(Replica, "_failed", lambda self, _error: self._queue.reset(self._part))
 
 
 def producers_forgotten_at_start(patch: pytest.MonkeyPatch) -> None:

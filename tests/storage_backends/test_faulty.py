@@ -26,9 +26,9 @@ def one_run(seed):
     """Try 60 commits and reads; return what happened, and whether the log agrees with it."""
     store = FaultyStore(MemoryStore(MemoryMedium()), FaultPlan(Random(seed)))
     log = store.open(KEY, POLICY)
-    store.plan.mix = BROKEN
     events, end_offset = [], 0
     for _ in range(60):
+        store.plan.mix = BROKEN
         try:
             log.commit([LogWrite([make_batch(end_offset)])], sync=True)
             end_offset += 1
@@ -39,9 +39,45 @@ def one_run(seed):
             events.append(len(read_all(log, 0)))
         except StoreError as error:
             events.append(str(error))
-    store.plan.mix = FaultMix()
+        store.plan.mix = FaultMix()
+        log = again(store, log)
     assert log.load().log_end_offset == end_offset
     return events
+
+
+def again(store, log):
+    """The log, closed and opened again if it has to be."""
+    if not log.failed:
+        return log
+    with pytest.raises(StoreError, match="closed and opened again"):
+        log.load()
+    log.close()
+    return store.open(KEY, POLICY)
+
+
+@pytest.mark.parametrize("in_directory", [False, True], ids=["memory", "lmdb"])
+@pytest.mark.parametrize(("fault", "kept"), [("write_full", 0), ("write_error", 0), ("write_late", 2)])
+def test_after_a_failed_write_the_log_that_is_opened_again_says_what_is_kept(tmp_path, in_directory, fault, kept):
+    medium = InDirectory(tmp_path) if in_directory else MemoryMedium()
+    inner = medium.open() if in_directory else MemoryStore(medium)
+    store = FaultyStore(inner, FaultPlan(Random(1)))
+    log, sibling = store.open(KEY, POLICY), store.open(SIBLING, POLICY)
+    fill(log, 3)
+    setattr(store.plan.mix, fault, 1.0)
+    with pytest.raises(StoreError, match="injected"):
+        log.commit([LogWrite([make_batch(3)]), LogWrite([make_batch(4)])], sync=True)
+    store.plan.mix = FaultMix()
+    assert log.failed
+    for call in (log.load, log.segments, lambda: log.read(0, 3, 9), lambda: log.truncate(1), lambda: fill(log, 1)):
+        with pytest.raises(StoreError, match="closed and opened again"):
+            call()
+    log.close()
+    log = store.open(KEY, POLICY)
+    assert not log.failed
+    assert log.load().log_end_offset == 3 + kept
+    fill(log, 2, start=3 + kept)
+    fill(sibling, 2)
+    store.close()
 
 
 def test_a_seed_gives_the_same_faults_again():

@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 
 from storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreFullError
-from storage_backends.lmdb_segments import segment_log
+from storage_backends.lmdb_segments import cleaning, segment_log
 from storage_backends.lmdb_segments.layout import META_KEY
 from storage_backends.lmdb_segments.segment import EnvSettings, open_env
 from storage_backends.lmdb_segments.store import LmdbStore
@@ -205,7 +205,8 @@ class TestReplacement:
             (Path, "rename"),
             (Path, "replace"),
             (segment_log, "sync_directory"),
-            (segment_log, "adopt_cleaned"),
+            (cleaning, "sync_directory"),
+            (cleaning, "adopt_cleaned"),
         ):
             original = getattr(owner, name)
 
@@ -264,11 +265,12 @@ class TestReplacement:
         def full(*_):
             raise OSError(errno.ENOSPC, "full")
 
-        monkeypatch.setattr(segment_log, "adopt_cleaned", full)
+        monkeypatch.setattr(cleaning, "adopt_cleaned", full)
         with pytest.raises(StoreFullError):
             log.replace(draft)
         draft.discard()
         monkeypatch.undo()
+        assert not log.failed
         assert len(contents(log)) == 12
         fill(log, 2, start=12)
         store.close()

@@ -50,6 +50,32 @@ class TestLock:
         LmdbStore(tmp_path, OPTIONS).close()
 
 
+class TestLockFilesOfSegments:
+    @pytest.mark.parametrize("name", ["00000000000000000000.lmdb-lock", "00000000000000000007.lmdb.new-lock"])
+    @pytest.mark.parametrize("is_link", [False, True], ids=["file", "link"])
+    def test_one_left_by_a_kill_goes_when_the_partition_is_opened(self, tmp_path, name, is_link):
+        """LMDB's lock file stands in the directory only while a segment is being opened; a kill then leaves it."""
+        store = LmdbStore(tmp_path, OPTIONS)
+        fill(store.open(KEY, LogPolicy()), 3)
+        store.close()
+        left = tmp_path / partition_dir_name(KEY) / name
+        if is_link:
+            left.symlink_to("/proc/self/fd")  # what a process of another life had there may be anything now
+        else:
+            left.write_bytes(bytes(100))
+        store = LmdbStore(tmp_path, OPTIONS)
+        assert store.open(KEY, LogPolicy()).load().log_end_offset == 3
+        store.close()
+        assert not left.is_symlink()
+        assert not left.exists()
+
+    def test_none_stays_while_a_log_is_open(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        fill(store.open(KEY, LogPolicy(segment_bytes=500)), 20)
+        assert not [path.name for path in tmp_path.rglob("*-lock")]
+        store.close()
+
+
 class TestFormat:
     def test_another_version_s_store_is_refused_by_both_names(self, tmp_path):
         LmdbStore(tmp_path, OPTIONS).close()

@@ -38,6 +38,12 @@ def check(log):
     for offset in range(snapshot.log_start_offset, len(batches)):
         assert read_all(log, offset).startswith(batches[offset].data), offset
 
+def open_again():
+    log.close()
+    return store.open(KEY, LogPolicy(segment_bytes={segment_bytes}))
+
+assert log.failed
+log = open_again()
 check(log)
 try:
     for n in range(40):

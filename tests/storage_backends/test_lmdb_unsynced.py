@@ -9,6 +9,7 @@ import pytest
 from faults import Faults
 
 from storage_backends.interface import LogPolicy
+from storage_backends.lmdb_segments.cleaning import cleaned_path, tell_of_cleaned
 from storage_backends.lmdb_segments.layout import partition_dir_name, segment_name
 from storage_backends.lmdb_segments.store import LmdbStore
 from storage_backends.options import StoreOptions
@@ -177,7 +178,8 @@ class TestCleaned:
             draft = log.draft(0, 3)
             draft.add([make_batch(2)])
             draft.seal([])
-            log._log.decide_replacement(draft).retire()
+            draft.path.replace(cleaned_path(directory(root), 0))
+            tell_of_cleaned(directory(root), draft.info, draft.aborted, log._log.rows, log._log._write)
             for base in range(moved):
                 (directory(root) / segment_name(base)).unlink()
 

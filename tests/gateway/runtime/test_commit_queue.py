@@ -25,7 +25,8 @@ class GatedStore:
     def __init__(self) -> None:
         self.key = KEY
         self.commits: list[list[LogWrite]] = []
-        self.failure: StoreError | None = None
+        self.failure: Exception | None = None
+        self.failed = False
         self.waits = False
 
     def commit(self, writes: list[LogWrite], *, sync: bool) -> None:
@@ -140,7 +141,7 @@ async def test_after_a_reset_it_accepts_again(nursery: trio.Nursery) -> None:
     with pytest.raises(StoreFullError):
         await ticket.wait()
     bench.store.failure = None
-    bench.queue.reset()
+    bench.queue.reset(bench.store)
     again = bench.queue.submit(write(0), 1)
     bench.env.permits.release()
     await again.wait()
