@@ -1,4 +1,8 @@
-"""Odradek's own broker configs, all under `odradek.` so that they can never meet one of Kafka's: a pure table."""
+"""Odradek's own broker configs, all under `odradek.` so that they can never meet one of Kafka's: a pure table.
+
+A new one gets a field in `gateway/config/broker_config.py` that code reads, and its line in docs/settings.md by
+`odradek configs list --markdown > docs/settings.md`; tests/coordinator/configs/test_effects.py checks both.
+"""
 
 from typing import Final
 

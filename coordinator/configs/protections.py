@@ -19,6 +19,16 @@ QUOTA: Final = "that a class of yours limits clients"
 PROVIDERS: Final = "that placeholders in values are replaced"
 
 
+IMAGE_ONLY: Final = (
+    "ssl.key.credentials",
+    "ssl.keystore.credentials",
+    "ssl.keystore.filename",
+    "ssl.truststore.credentials",
+    "ssl.truststore.filename",
+)
+"""What variables such as KAFKA_SSL_KEYSTORE_FILENAME name, from which Kafka's image makes ssl.keystore.location."""
+
+
 def _each(promise: str, names: Iterable[str]) -> dict[str, str]:
     return dict.fromkeys(names, promise)
 
@@ -36,6 +46,7 @@ PROTECTIONS: Final = {
             "ssl.client.auth",
             "ssl.engine.factory.class",
             "ssl.key.password",
+            *IMAGE_ONLY,
             *(name for name in BROKER_CONFIGS if name.startswith(("ssl.keystore.", "ssl.truststore."))),
         ),
     ),
@@ -65,8 +76,8 @@ PROTECTIONS: Final = {
 }
 """What each setting promises."""
 
-_HARMLESS: Final = {"super.users": (), "allow.everyone.if.no.acl.found": ("true",)}
-"""The values that promise nothing, for settings of plug-ins, which have no definition."""
+_HARMLESS: Final = {"allow.everyone.if.no.acl.found": ("true",)}
+"""The values that promise nothing, where that is not the default."""
 
 ADVICE: Final = (
     "this version has no TLS, no authentication, no access control and no plug-ins, and everybody who reaches a "
@@ -90,4 +101,5 @@ def promise_of(name: str, text: str) -> str | None:
 def _harmless(name: str) -> Iterable[str]:
     if name in _HARMLESS:
         return _HARMLESS[name]
-    return ((BROKER_CONFIGS[name].default or "").lower(),)
+    definition = BROKER_CONFIGS.get(name)
+    return () if definition is None else ((definition.default or "").lower(),)

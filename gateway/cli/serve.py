@@ -32,6 +32,7 @@ EPILOG = """\
 Settings come from, the first that has one wins: the options here, ODRADEK_* variables, KAFKA_* variables as
 Kafka's official image takes them, the file, defaults. The names are Kafka's; a server.properties will do.
 A variable is a setting's name in capitals with _ for a dot: ODRADEK_LOG_RETENTION_HOURS or KAFKA_LOG_RETENTION_HOURS.
+`odradek configs list` shows every setting, its default, and whether it acts here.
 
 \b
 Examples:
