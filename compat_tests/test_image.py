@@ -139,6 +139,13 @@ def test_a_round_trip_a_drain_and_a_restart(image):
         assert read(broker.bootstrap, "trip", 100) == records
 
 
+def test_any_user_of_the_root_group_on_a_read_only_file_system(image):
+    """As clusters that choose the user run it."""
+    with started(image, "--user", "4711:0", "--read-only", "--cap-drop", "ALL") as broker:
+        written(broker.bootstrap, "trip", 10)
+        assert broker.exec("stat", "-c", "%u", f"{DATA}/format") == "4711"
+
+
 def settings(bootstrap: str) -> dict[str, str]:
     from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
