@@ -1,0 +1,118 @@
+"""`odradek serve` over a disk that fails below LMDB, or is full: it serves on without a restart."""
+
+import errno
+from itertools import count
+
+import pytest
+from faults import Faults
+from gateway_brokers import ProcessBroker
+from gateway_client import RawClient, batch_of
+from gateway_groups import commit_error, committed, find
+
+from wire.errors import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+RETRIABLE = {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_CONTROLLER}
+FAST = ("--set", "odradek.log.retry.backoff.max.ms=50")
+
+
+@pytest.fixture
+def faults(tmp_path, monkeypatch):
+    faults = Faults(tmp_path)
+    for name, value in faults.environment.items():
+        monkeypatch.setenv(name, value)
+    return faults
+
+
+@pytest.fixture
+def broker(tmp_path, faults):
+    broker = ProcessBroker(tmp_path / "data", *FAST)
+    broker.start()
+    yield broker
+    if broker.process is not None:
+        assert broker.terminate() == 0
+
+
+def until_taken(attempt):
+    """Try as a client does until it is no retriable error; return how often that was refused."""
+    for refused in count():
+        error = attempt()
+        if not error:
+            return refused
+        assert error in RETRIABLE, ErrorCode(error)
+    raise AssertionError
+
+
+def lines(broker, *words):
+    return [line for line in broker.log().splitlines() if all(word in line for word in words)]
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync", "writev"])
+def test_one_failed_write_does_not_outlive_its_cause(broker, faults, call):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.create_topic("other")
+        assert client.produce("t", batch_of(b"before")).error_code == 0
+        faults.fail("/t-0.", calls=[call], error=errno.EIO, times=1)
+        assert client.produce("t", batch_of(b"lost")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert faults.failed == 1
+        assert client.produce("other", batch_of(b"served")).error_code == 0
+        until_taken(lambda: client.produce("t", batch_of(b"after")).error_code)
+        assert client.values("t") == [b"before", b"after"]
+    assert len(lines(broker, "commit failed", "t-0")) == 1
+    assert len(lines(broker, "loaded again", "t-0")) == 1
+
+
+def test_a_disk_that_fails_for_long_is_tried_with_pauses_and_told_of_twice(broker, faults):
+    """Reads and other partitions go on; nothing is asked of the disk for most requests."""
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.create_topic("other")
+        client.produce("t", batch_of(b"before"))
+        faults.fail("/t-0.", calls=["pwrite"], error=errno.EIO)
+        for _ in range(300):
+            assert client.produce("t", batch_of(b"lost")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert client.values("t") == [b"before"]
+        assert client.produce("other", batch_of(b"served")).error_code == 0
+        assert faults.failed < 300, "each commit that fails counts twice, and most must not come to that"
+        faults.lift()
+        until_taken(lambda: client.produce("t", batch_of(b"after")).error_code)
+        assert client.values("t") == [b"before", b"after"]
+    told = lines(broker, "t-0")
+    assert len([line for line in told if "commit failed" in line]) == 1
+    ended = [line for line in told if "loaded again" in line]
+    assert len(ended) == 1
+    assert "refused_attempts=" in ended[0]
+    assert len(told) <= 4, told
+
+
+def test_the_metadata_log_recovers(broker, faults):
+    def create(name):
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=-1)
+        return client.call(CreateTopicsRequest(topics=(topic,))).topics[0].error_code
+
+    with RawClient(broker.address) as client:
+        client.create_topic("before")
+        client.produce("before", batch_of(b"x"))
+        faults.fail("__cluster_metadata", calls=["pwrite"], error=errno.EIO, times=2)
+        assert create("t") in RETRIABLE
+        assert client.produce("before", batch_of(b"y")).error_code == 0
+        until_taken(lambda: create("t"))
+        assert client.produce("t", batch_of(b"z")).error_code == 0
+    assert len(lines(broker, "commit failed", "__cluster_metadata")) == 1
+    assert len(lines(broker, "loaded again", "__cluster_metadata")) == 1
+
+
+def test_the_offsets_log_recovers_and_is_read_meanwhile(broker, faults):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        find(client, "g")
+        until_taken(lambda: commit_error(client, "g", 1))
+        faults.fail("__consumer_offsets", calls=["pwrite"], error=errno.EIO)
+        assert commit_error(client, "g", 2) in RETRIABLE
+        assert commit_error(client, "g", 3) in RETRIABLE
+        assert committed(client, "g") == {("t", 0): 1}
+        faults.lift()
+        until_taken(lambda: commit_error(client, "g", 4))
+        assert committed(client, "g") == {("t", 0): 4}
+    assert len(lines(broker, "commit failed", "__consumer_offsets")) == 1
