@@ -10,10 +10,10 @@ VARIABLE = "_ODRADEK_COMPLETE"
 
 EPILOG = """\
 \b
-To install it for new shells, put one of these lines into the file named behind it:
-  eval "$(odradek completion bash)"         ~/.bashrc
-  eval "$(odradek completion zsh)"          ~/.zshrc
-  odradek completion fish | source          ~/.config/fish/config.fish
+To install it for new shells, add the line to the file:
+  bash, ~/.bashrc:                    eval "$(odradek completion bash)"
+  zsh, ~/.zshrc, after compinit:      eval "$(odradek completion zsh)"
+  fish, ~/.config/fish/config.fish:   odradek completion fish | source
 
 \b
 Example:

@@ -21,7 +21,7 @@ def topics() -> None:
     """List, create, describe, alter and delete topics."""
 
 
-@topics.command("list", epilog="\b\nExample:\n  odradek topics list --long -b broker:9092")
+@topics.command("list", epilog="\b\nExample:\n  odradek topics list --long --internal")
 @click.option("-l", "--long", is_flag=True, help="Show partitions and replicas too.")
 @click.option("--internal", is_flag=True, help="Include Kafka's internal topics.")
 @json_option

@@ -1,0 +1,149 @@
+"""Every example of every `--help` runs as it stands, and every command that a message names exists."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gateway.cli.main import cli
+
+ROOT = Path(__file__).parents[3]
+SOURCES = [path for folder in ("gateway", "storage_backends", "coordinator") for path in (ROOT / folder).rglob("*.py")]
+
+TOPICS = {"hello": 3, "world": 1, "greetings": 1, "users": 1, "logs": 1, "jobs": 1, "a": 1, "b": 1, "payments": 4}
+SIGNS = ("|", "<", ">")
+WITHOUT_END = ("serve", "--follow")
+"""Examples of which these are words run until they are stopped: they are only parsed."""
+REFUSED = {
+    "odradek transactions abort payments:3 --start-offset 1200": "no transaction is open in payments-3",
+    "odradek transactions describe payments-1 --json": "TRANSACTIONAL_ID_NOT_FOUND",
+}
+"""Examples about a state that a healthy broker does not come into: run, and refused for just that."""
+
+
+def pages(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    context = click.Context(command)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from pages(child, (*path, name))
+
+
+PAGES = list(pages(cli))
+
+
+def examples(path: tuple[str, ...]) -> list[str]:
+    text = CliRunner().invoke(cli, [*path, "--help"], prog_name="odradek", terminal_width=200).output
+    return [line.strip() for line in text.splitlines() if re.match(r"  +(echo .* \| )?odradek ", line)]
+
+
+@pytest.fixture
+def place(odradek, tmp_path, monkeypatch):
+    """A directory with the files that examples read, and a broker with the topics and the group that they name."""
+    for partitions in sorted(set(TOPICS.values())):
+        names = [name for name, number in TOPICS.items() if number == partitions]
+        odradek("topics", "create", *names, "-p", str(partitions), "--if-not-exists")
+    places = ("--topic", "hello", "--topic", "world")
+    odradek("groups", "reset-offsets", "readers", *places, "--to-earliest", "--execute")
+    (tmp_path / "users.txt").write_text("ann:1\nbob:\n")
+    (tmp_path / "access.log").write_text("GET /\n")
+    (tmp_path / "offsets.csv").write_text("hello,0,1\n")
+    (tmp_path / "server.properties").write_text("num.partitions=2\n")
+    monkeypatch.chdir(tmp_path)
+
+
+def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that words name, and what is left of them."""
+    command: click.Command = cli
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        child = command.get_command(click.Context(command), words[0])
+        assert child is not None, f"{command.name} has no command {words[0]}"
+        command, words = child, words[1:]
+    return command, words
+
+
+def stages(example: str) -> list[list[str]]:
+    """The words of each command of a pipeline."""
+    lexer = shlex.shlex(example, posix=True, punctuation_chars="|<>")
+    lexer.whitespace_split = True
+    words = [word if word in SIGNS else shlex.quote(word) for word in lexer]
+    return [shlex.split(stage) for stage in " ".join(words).split(" | ")]
+
+
+def run(odradek, example: str) -> None:
+    """Run a pipeline as a shell would; the last command may be one that a healthy broker refuses."""
+    piped = ""
+    for program, *words in stages(example):
+        if program == "echo":
+            piped = " ".join(words) + "\n"
+            continue
+        if "<" in words:
+            piped = Path(words[words.index("<") + 1]).read_text()
+        arguments = [
+            word for index, word in enumerate(words) if not {"<", ">"} & set(words[max(index - 1, 0) : index + 1])
+        ]
+        done = odradek(*arguments, stdin=piped, code=1 if example in REFUSED else 0)
+        assert REFUSED.get(example, "") in done.stderr
+        piped = done.stdout
+
+
+@pytest.mark.parametrize("path", PAGES, ids=" ".join)
+def test_every_page_has_an_example_of_its_own(path):
+    found = examples(path)
+    assert any(f"odradek {' '.join(path)}".strip() in each for each in found), found
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path], ids=" ".join)
+def test_examples_run_as_they_stand(odradek, place, path):
+    if path in {("topics",), ("topics", "create")}:  # whose examples create it
+        odradek("topics", "delete", "hello")
+    for example in examples(path):
+        if any(word in example.split() for word in WITHOUT_END):
+            command, words = resolve(shlex.split(example)[1:])
+            command.make_context("odradek", words)
+        else:
+            run(odradek, example)
+
+
+NOT_YET = ("recover",)
+
+
+def named_commands() -> list[tuple[str, str]]:
+    """(file, words) of every command between backquotes in our sources, which is how messages name one."""
+    found = [(path, re.findall(r"`odradek ([a-z][^`{}]*)", path.read_text())) for path in SOURCES]
+    return [
+        (str(path.relative_to(ROOT)), words) for path, many in found for words in many if not words.startswith(NOT_YET)
+    ]
+
+
+@pytest.mark.parametrize(("file", "words"), named_commands())
+def test_commands_that_messages_name_exist(file, words):
+    command, rest = resolve(words.partition(" > ")[0].replace("|", " ").split())
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in rest if word.startswith("-")} <= known
+
+
+def test_options_that_messages_name_exist():
+    """An option between words of a message belongs to some command of ours."""
+    known = {option for path in PAGES for parameter in resolve(list(path))[0].params for option in parameter.opts}
+    texts = "\n".join(path.read_text() for path in (ROOT / "gateway" / "cli").rglob("*.py"))
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", texts)) - known - {"--help", "--version", "--verbose"} == set()
+
+
+def test_what_a_broker_prints_when_it_is_ready_runs(odradek, bootstrap):
+    from gateway.cli.serve import _ready_line
+
+    class Config:
+        storage_url = "memory://"
+
+    class Running:
+        pass
+
+    Running.bootstrap = bootstrap
+    run(odradek, _ready_line(Config, Running).partition("try: ")[2])
