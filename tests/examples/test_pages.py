@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.configs.tables import BROKER_CONFIGS
 from gateway.testing import broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,3 +114,19 @@ def test_the_page_on_spark_names_the_versions_that_are_tested():
     for artifact, version in tested:
         resolved = properties.get(version.strip("${}"), version)
         assert re.search(rf":{re.escape(artifact)}` \| {re.escape(resolved)}\b", page), artifact
+
+
+@pytest.mark.parametrize("page", ["operating.md", "testing.md", "spark.md", "tools.md"])
+def test_the_settings_of_a_page_exist(page):
+    named = set(re.findall(r"`(odradek\.[a-z.]+)`", (ROOT / "docs" / page).read_text()))
+    assert named - set(BROKER_CONFIGS) == set()
+
+
+def test_the_limits_in_the_page_on_operating_have_these_defaults():
+    page = (ROOT / "docs" / "operating.md").read_text()
+    table = page[page.index("## Limits") : page.index("**File descriptors.**")]
+    rows = re.findall(r"^\| (`[^|]*`) \| ([\d, ]+) \|", table, re.MULTILINE)
+    told = [pair for names, values in rows for pair in zip(names.split(", "), values.split(", "), strict=True)]
+    assert len(told) >= 9
+    for name, default in told:
+        assert BROKER_CONFIGS[name.strip("`")].default == default
