@@ -6,6 +6,7 @@ from uuid import UUID
 from coordinator.configs.errors import RefusedError
 from coordinator.metadata.image import ListenerImage, MetadataImage
 from coordinator.metadata.records import cluster_id_record
+from coordinator.metadata.replay import ImageBuilder
 from wire.errors import ErrorCode
 from wire.schema import Message
 from wire.stored.metadata_records import (
@@ -70,3 +71,13 @@ def register_broker(image: MetadataImage, registration: BrokerRegistration, brok
         rack=registration.rack,
         fenced=False,
     )
+
+
+def with_broker(image: MetadataImage, registration: BrokerRegistration) -> MetadataImage:
+    """The image with a broker as it is now, where its registration is not in the metadata log yet."""
+    known = image.brokers.get(registration.node_id)
+    if known is not None and known.incarnation_id == registration.incarnation_id:
+        return image
+    builder = ImageBuilder(image)
+    builder.apply(register_broker(image, registration, image.record_count))
+    return builder.image

@@ -6,13 +6,14 @@ what could still be lost. Publishing comes before the reply, so whoever created 
 
 import base64
 import itertools
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 from coordinator.configs.errors import RefusedError
-from coordinator.metadata.brokers import BrokerRegistration, Registered
+from coordinator.metadata.brokers import BrokerRegistration, Registered, with_broker
 from coordinator.metadata.image import ListenerImage, MetadataImage
 from coordinator.metadata.names import reason_invalid
 from coordinator.metadata.settings import MetadataConfig
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
     from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
     from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 Operation = Callable[[MetadataShard, Token, int], Outcome]
@@ -89,6 +92,8 @@ class MetadataService:
         self.on_published: Callable[[MetadataImage, MetadataImage], None] = lambda _before, _after: None
         self._env = env
         self._config = config
+        self._registration: BrokerRegistration | None = None
+        self._is_registered = False
         self._runtime = ShardRuntime(replica, SteadyClock(env), lambda: MetadataShard(config), publish=self._to_publish)
         self._image = MetadataImage()
 
@@ -116,18 +121,33 @@ class MetadataService:
         await self._runtime.replica.close()
 
     async def register(self, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:
-        """Tell the cluster that this broker has started; the first broker founds the cluster. Raises StartError."""
-        registration = BrokerRegistration(
+        """Tell the cluster that this broker has started; the first broker founds the cluster.
+
+        While the metadata log takes no writes (a full disk), a broker of a known cluster serves all the same: the image
+        shows it as it is now, and the next change of metadata writes its registration first. Raises StartError, and
+        CoordinatorError where there is no cluster yet.
+        """
+        self._registration = BrokerRegistration(
             node_id=self._config.node_id,
             incarnation_id=self._env.uuid(),
             listeners=[ListenerImage(name, host, port) for name, (host, port) in listeners.items()],
             rack=rack,
         )
+        try:
+            await self._write_registration(self._registration)
+        except CoordinatorError:
+            if not self._image.cluster_id:
+                raise
+            log.warning("the metadata log takes no writes: this broker serves, and is registered with the next change")
+            self._publish(self._image)
+
+    async def _write_registration(self, registration: BrokerRegistration) -> None:
         cluster_id = self._config.static.get(CLUSTER_ID) or self._image.cluster_id or _text_of(self._env.uuid())
         reply = await self._runtime.call(partial(_register, registration=registration, cluster_id=cluster_id))
         if isinstance(reply, RefusedError):
             raise StartError(f"{reply} ({CLUSTER_ID}; CLUSTER_ID in a container)") from reply
         assert isinstance(reply, Registered)
+        self._is_registered = True
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         """Make topics; they can be used when this returns."""
@@ -138,7 +158,7 @@ class MetadataService:
 
     async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
         """Make topics that someone asked for; None for a name whose topic is there now."""
-        reply = await self._runtime.call(
+        reply = await self._change(
             lambda shard, token, now_ms: shard.auto_create_topics(names, self._uuids(), token, now_ms)
         )
         assert isinstance(reply, dict)
@@ -230,9 +250,14 @@ class MetadataService:
         return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     async def _call(self, operation: Operation, reply_type: type[R]) -> R:
-        reply = await self._runtime.call(operation)
+        reply = await self._change(operation)
         assert isinstance(reply, reply_type)
         return reply
+
+    async def _change(self, operation: Operation) -> object:
+        if self._registration is not None and not self._is_registered:
+            await self._write_registration(self._registration)
+        return await self._runtime.call(operation)
 
     def _uuids(self) -> Iterator[UUID]:
         """Random topic ids. Kafka never gives one whose text begins with a hyphen, for it looks like an option."""
@@ -243,6 +268,8 @@ class MetadataService:
         return partial(self._publish, shard.image)
 
     def _publish(self, image: MetadataImage) -> None:
+        if self._registration is not None:
+            image = with_broker(image, self._registration)
         before, self._image = self._image, image
         self.on_published(before, image)
 

@@ -1,12 +1,16 @@
 """`odradek serve` over a disk that fails below LMDB, or is full: it serves on without a restart."""
 
 import errno
+import shutil
+import subprocess
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 
 import pytest
 from faults import Faults
 from gateway_brokers import ProcessBroker
-from gateway_client import RawClient, batch_of
+from gateway_client import RawClient, assert_serves, batch_of
 from gateway_groups import commit_error, committed, find
 
 from wire.errors import ErrorCode
@@ -87,17 +91,13 @@ def test_a_disk_that_fails_for_long_is_tried_with_pauses_and_told_of_twice(broke
 
 
 def test_the_metadata_log_recovers(broker, faults):
-    def create(name):
-        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=-1)
-        return client.call(CreateTopicsRequest(topics=(topic,))).topics[0].error_code
-
     with RawClient(broker.address) as client:
         client.create_topic("before")
         client.produce("before", batch_of(b"x"))
         faults.fail("__cluster_metadata", calls=["pwrite"], error=errno.EIO, times=2)
-        assert create("t") in RETRIABLE
+        assert create(client, "t") in RETRIABLE
         assert client.produce("before", batch_of(b"y")).error_code == 0
-        until_taken(lambda: create("t"))
+        until_taken(lambda: create(client, "t"))
         assert client.produce("t", batch_of(b"z")).error_code == 0
     assert len(lines(broker, "commit failed", "__cluster_metadata")) == 1
     assert len(lines(broker, "loaded again", "__cluster_metadata")) == 1
@@ -116,3 +116,106 @@ def test_the_offsets_log_recovers_and_is_read_meanwhile(broker, faults):
         until_taken(lambda: commit_error(client, "g", 4))
         assert committed(client, "g") == {("t", 0): 4}
     assert len(lines(broker, "commit failed", "__consumer_offsets")) == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 8 MB; where mounting is not allowed, the test with the shim has to do."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", directory]
+    mounted = subprocess.run(command, check=False, capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system may be mounted here: {mounted.stderr.decode().strip()}")
+    yield directory
+    subprocess.run(["umount", directory], check=True)
+
+
+def fill_up(path):
+    with path.open("wb", buffering=0) as filler, suppress(OSError):
+        while filler.write(bytes(4096)):
+            pass
+    assert not shutil.disk_usage(path).free
+
+
+VALUES = [b"%d" % number * 100 for number in range(20)]
+
+
+def store_some(broker):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        find(client, "g")
+        for value in VALUES:
+            assert client.produce("t", batch_of(value, timestamp_ms=1000)).error_code == 0
+        until_taken(lambda: commit_error(client, "g", 7))
+
+
+def check_reads(broker):
+    with RawClient(broker.address) as client:
+        assert client.values("t") == VALUES
+        assert client.end_offset("t") == len(VALUES)
+        assert client.end_offset("t", timestamp=1000) == 0
+        assert committed(client, "g") == {("t", 0): 7}
+
+
+def check_writes(broker):
+    with RawClient(broker.address) as client:
+        until_taken(lambda: client.produce("t", batch_of(b"after")).error_code)
+        until_taken(lambda: commit_error(client, "g", 8))
+        until_taken(lambda: create(client, "new"))
+        assert client.values("t") == [*VALUES, b"after"]
+
+
+def create(client, name):
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=-1)
+    return client.call(CreateTopicsRequest(topics=(topic,))).topics[0].error_code
+
+
+@contextmanager
+def running(directory):
+    broker = ProcessBroker(directory / "data", *FAST, "--set", "offsets.topic.num.partitions=1")
+    broker.start()
+    try:
+        yield broker
+    finally:
+        if broker.process is not None:
+            broker.kill()
+
+
+def restarted_without_space(broker, take_space, give_space, told):
+    store_some(broker)
+    assert broker.terminate() == 0
+    take_space()
+    broker.start()
+    check_reads(broker)
+    with RawClient(broker.address) as client:
+        assert client.produce("t", batch_of(b"x" * 10_000)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert create(client, "small") in told
+    check_reads(broker)
+    give_space()
+    check_writes(broker)
+    assert broker.terminate() == 0
+    broker.start()
+    check_writes_are_there(broker)
+    assert_serves(broker.address)
+    assert broker.terminate() == 0
+
+
+def check_writes_are_there(broker):
+    with RawClient(broker.address) as client:
+        assert client.values("t") == [*VALUES, b"after"]
+        assert committed(client, "g") == {("t", 0): 8}
+
+
+def test_after_a_restart_without_space_everything_is_read(small_disk):
+    filler = small_disk / "filler"
+    told = {0, ErrorCode.KAFKA_STORAGE_ERROR}  # a small change may find room in the file
+    with running(small_disk) as broker:
+        restarted_without_space(broker, lambda: fill_up(filler), filler.unlink, told)
+
+
+def test_after_a_restart_with_every_write_refused_everything_is_read(tmp_path, faults):
+    refused = ["write", "pwrite", "writev", "pwritev", "fallocate", "mkdir", "copy"]
+    take = partial(faults.fail, f"{tmp_path}/data", calls=refused, error=errno.ENOSPC)
+    with running(tmp_path) as broker:
+        restarted_without_space(broker, take, faults.lift, {ErrorCode.KAFKA_STORAGE_ERROR})
