@@ -1,10 +1,12 @@
 """`odradek produce` and `odradek consume` against a broker."""
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer
 
 from gateway.cli.main import cli
 
@@ -152,3 +154,43 @@ def test_a_client_setting_that_there_is_not(bootstrap, topic):
     assert (refused().exit_code, refused("--client", "confluent-kafka").exit_code) == (1, 2)
     assert "Unrecognized configs" in refused().stderr
     assert "confluent-kafka has no setting 'no_such'" in refused("--client", "confluent-kafka").stderr
+
+
+def test_the_end_of_a_partition_is_found_behind_markers_and_aborted_records(bootstrap, odradek, topic):
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(30)
+    for value, end in ((b"kept", producer.commit_transaction), (b"aborted", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        assert producer.flush(30) == 0
+        end(30)
+    assert lines(odradek("consume", topic, "--isolation", "read_committed")) == ["kept"]
+    assert lines(odradek("consume", topic)) == ["kept", "aborted"]
+    assert lines(odradek("consume", topic, "-g", "behind-markers", "--isolation", "read_committed")) == ["kept"]
+
+
+def test_a_key_goes_to_the_same_partition_over_either_client(odradek, topic):
+    records = "".join(f"{number}:{number}\n" for number in range(50))
+    odradek("produce", topic, "-K", ":", stdin=records)
+    found = [json.loads(line) for line in lines(odradek("consume", topic, "-o", "json"))]
+    with_murmur2 = {int(each["key"]) for each in found if each["partition"] == 0}
+    assert with_murmur2 == IN_PARTITION_0
+
+
+IN_PARTITION_0 = {
+    0, 2, 5, 6, 10, 11, 12, 15, 17, 18, 20, 21, 23, 26, 27, 34, 36, 37, 38, 41, 42, 43, 45, 47, 48, 49,
+}  # fmt: skip
+"""Of the keys "0" to "49" those that Kafka's own partitioner puts into the first of two partitions."""
+
+
+def test_without_confluent_kafka_records_still_move(bootstrap, topic, monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)  # as if it were not installed
+
+    def run(*arguments, stdin=None):
+        return CliRunner().invoke(cli, [*arguments, "-b", bootstrap], input=stdin)
+
+    assert run("produce", topic, stdin="a\n").exit_code == 0
+    assert run("consume", topic).stdout == "a\n"
+    refused = run("produce", topic, "--client", "confluent-kafka", stdin="a\n")
+    assert refused.exit_code == 2
+    assert "pip install 'odradek[fast]'" in refused.stderr
