@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import trio
 
@@ -22,7 +23,7 @@ from coordinator.metadata.settings import MetadataConfig
 from gateway.config import BrokerConfig
 from gateway.descriptors import shortcomings
 from gateway.environment import Environment, ProductionEnvironment
-from gateway.errors import StartError, first_error
+from gateway.errors import first_error
 from gateway.loop_watch import LoopRecord
 from gateway.network import Listener
 from gateway.notify import READY, STOPPING, notify
@@ -38,6 +39,7 @@ from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, Share
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.retention import RetentionJanitor
 from gateway.runtime.settings import LiveSettings
+from gateway.runtime.starting import start_metadata
 from gateway.runtime.ticker import Ticker
 from gateway.runtime.transactions import TransactionCoordinator
 from gateway.runtime.waiter import CoordinatorError
@@ -198,7 +200,11 @@ async def _join(
     backlog = Backlog(config.commit_max_pending_bytes)
     backoff = Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms)
     shared = Shared(store, env, Ticker(nursery), backlog, config.commit_max_bytes, repeats, backoff)
-    replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
+
+    def was_deleted(topic_id: UUID) -> bool:
+        return metadata.was_deleted(topic_id)
+
+    replicas = Replicas(shared, settings.log_config, was_deleted, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
@@ -224,7 +230,7 @@ async def _join(
             transactions.topics_deleted(deleted)
 
     metadata.on_published = published
-    await _start(metadata, advertised, config.rack)
+    await start_metadata(metadata, store, env, advertised, config.rack)
     return Services(env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, advertised, loop)
 
 
@@ -232,16 +238,6 @@ def _is_gone(topic: TopicImage, after: MetadataImage) -> bool:
     """Whether a topic was deleted, though one of its name may have been created since."""
     same_name = after.topic(topic.name)
     return same_name is None or (same_name is not topic and same_name.topic_id != topic.topic_id)
-
-
-async def _start(metadata: MetadataService, advertised: dict[str, tuple[str, int]], rack: str | None) -> None:
-    doing = "read"
-    try:
-        await metadata.load()
-        doing = "written"
-        await metadata.register(advertised, rack)
-    except CoordinatorError as error:
-        raise StartError(f"the metadata log cannot be {doing}: see the error above") from error
 
 
 class Running:

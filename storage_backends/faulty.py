@@ -25,6 +25,7 @@ from storage_backends.interface import (
     StoreError,
     StoreFullError,
     StoreSpace,
+    StrayLog,
 )
 from storage_backends.memory import MemoryMedium, MemoryStore
 from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
@@ -248,6 +249,11 @@ class FaultyStore:
         self.check_alive()
         return self._inner.partitions()
 
+    def holds(self, key: PartitionKey) -> bool:
+        """See `Store.holds`."""
+        self.check_alive()
+        return self._inner.holds(key)
+
     def open(self, key: PartitionKey, policy: LogPolicy) -> FaultyPartition:
         """See `Store.open`."""
         self.check_alive()
@@ -259,6 +265,29 @@ class FaultyStore:
         self.check_alive()
         self.plan.before_write(f"deleting {key}")
         self._inner.delete(key)
+
+    def set_aside(self, key: PartitionKey) -> str:
+        """See `Store.set_aside`."""
+        self.check_alive()
+        self.plan.before_write(f"setting aside {key}")
+        return self._inner.set_aside(key)
+
+    def strays(self) -> Sequence[StrayLog]:
+        """See `Store.strays`."""
+        self.check_alive()
+        return self._inner.strays()
+
+    def take_back(self, name: str) -> None:
+        """See `Store.take_back`."""
+        self.check_alive()
+        self.plan.before_write(f"taking back {name}")
+        self._inner.take_back(name)
+
+    def delete_stray(self, name: str) -> None:
+        """See `Store.delete_stray`."""
+        self.check_alive()
+        self.plan.before_write(f"deleting {name}")
+        self._inner.delete_stray(name)
 
     def space(self) -> StoreSpace:
         """See `Store.space`."""

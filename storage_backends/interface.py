@@ -33,6 +33,7 @@ __all__ = [
     "StoreFullError",
     "StoreLockedError",
     "StoreSpace",
+    "StrayLog",
 ]
 
 
@@ -88,6 +89,14 @@ class StoreSpace:
     location: str
     total_bytes: int | None = None
     usable_bytes: int | None = None
+
+
+@immutable
+class StrayLog:
+    """A log that was set aside: under which name, and whose it is."""
+
+    name: str
+    key: PartitionKey
 
 
 class ReadLease(Protocol):
@@ -275,6 +284,10 @@ class Store(Protocol):
         """Every partition the store holds, sorted."""
         ...
 
+    def holds(self, key: PartitionKey) -> bool:
+        """Whether the store holds a log of the partition, whole or damaged. Raises StoreError."""
+        ...
+
     def open(self, key: PartitionKey, policy: LogPolicy) -> PartitionStore:
         """Open the partition's log, creating an empty one when there is none. At most one open handle per key.
 
@@ -288,6 +301,25 @@ class Store(Protocol):
 
         No error when there is none. Raises StoreError, also while a handle is open.
         """
+        ...
+
+    def set_aside(self, key: PartitionKey) -> str:
+        """Keep the partition's log, whole or damaged, but out of `partitions`; return the name it has from now on.
+
+        The handle must be closed. Raises StoreError, also when there is no such log.
+        """
+        ...
+
+    def strays(self) -> Sequence[StrayLog]:
+        """Every log that was set aside, by key; several may be the same partition's. Raises StoreError."""
+        ...
+
+    def take_back(self, name: str) -> None:
+        """Make the stray log of that name its partition's log again. Raises StoreError, also where there is one."""
+        ...
+
+    def delete_stray(self, name: str) -> None:
+        """Remove the stray log of that name for good. No error when there is none. Raises StoreError."""
         ...
 
     def space(self) -> StoreSpace:

@@ -22,13 +22,13 @@ def auto_create_topics(
 
 def _ensure(creation: Creation, name: str) -> RefusedError | None:
     try:
-        create_topic(creation, _wanted(creation.basis, name))
+        create_topic(creation, wanted_topic(creation.basis, name))
     except RefusedError as refused:
         return None if refused.code is ErrorCode.TOPIC_ALREADY_EXISTS else refused
     return None
 
 
-def _wanted(basis: Basis, name: str) -> CreatableTopic:
+def wanted_topic(basis: Basis, name: str) -> CreatableTopic:
     """What the topic should be like: internal ones as their coordinators need them, others by the defaults."""
     if name == CONSUMER_OFFSETS:
         return _internal(basis, name, "offsets.topic", _offsets_configs(basis))

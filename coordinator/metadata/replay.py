@@ -47,6 +47,9 @@ CLUSTER_RESOURCE: Final = 127
 CLUSTER_ID: Final = "cluster.id"
 """Kafka keeps the cluster's id in a file beside each log; here it is a ConfigRecord, for a store need have no files."""
 
+MAX_REMOVED: Final = 100_000
+"""How many ids of removed topics are remembered, the newest ones; a log that is left of an older one is kept aside."""
+
 _LEADER_UNCHANGED: Final = -2
 _STATE_UNCHANGED: Final = -1
 
@@ -66,6 +69,11 @@ class ImageBuilder:
         self._open: dict[UUID, dict[int, PartitionImage]] = {}
         self._record_count = self._image.record_count
         self._dirty = False
+        self._removed: dict[UUID, None] = {}
+
+    def was_removed(self, topic_id: UUID) -> bool:
+        """Whether a record said that the topic was deleted; for the last MAX_REMOVED of them."""
+        return topic_id in self._removed
 
     @property
     def image(self) -> MetadataImage:
@@ -198,6 +206,9 @@ class ImageBuilder:
 
     def remove_topic(self, record: RemoveTopicRecord) -> None:
         """A topic goes, and its configs with it."""
+        self._removed[record.topic_id] = None
+        if len(self._removed) > MAX_REMOVED:
+            del self._removed[next(iter(self._removed))]
         topic = self._topics().pop(record.topic_id)
         del self._by_name[topic.name]
         self._open.pop(record.topic_id, None)

@@ -62,6 +62,10 @@ class MetadataShard:
         """The image after all records replayed so far, durable or not: publish it when its records are."""
         return self._builder.image
 
+    def was_removed(self, topic_id: UUID) -> bool:
+        """Whether the log says that the topic was deleted, durably or not."""
+        return self._builder.was_removed(topic_id)
+
     def replay(self, record: ShardRecord, now_ms: int) -> None:
         """Apply one record. Raises ProtocolError for one that a newer version wrote: this one must not go on then."""
         message = from_shard_record(record)

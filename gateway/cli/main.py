@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "configs": ("gateway.cli.configs", "List, describe and alter settings."),
     "groups": ("gateway.cli.groups", "List, describe and delete consumer groups, reset their offsets."),
     "transactions": ("gateway.cli.transactions", "List and describe transactions, find and end those that hang."),
+    "recover": ("gateway.cli.recover", "Make a lost metadata log again; adopt or delete stray logs."),
     "features": ("gateway.cli.features", "Show the levels of the cluster's features, raise and lower them."),
     "completion": ("gateway.cli.completion", "Print the script that makes a shell complete all this."),
 }

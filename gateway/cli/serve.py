@@ -173,10 +173,15 @@ def _overrides(
     if advertise is not None:
         overrides["advertised.listeners"] = f"PLAINTEXT://{advertise[0]}:{advertise[1]}"
     if data is not None:
-        overrides["odradek.storage"] = f"lmdb://{quote(str(data.absolute()))}"
+        overrides["odradek.storage"] = storage_url(data)
     if storage is not None:
         overrides["odradek.storage"] = storage
     return overrides
+
+
+def storage_url(data: Path) -> str:
+    """The storage URL of a data directory."""
+    return f"lmdb://{quote(str(data.absolute()))}"
 
 
 def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":

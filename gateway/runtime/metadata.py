@@ -96,6 +96,7 @@ class MetadataService:
         self._is_registered = False
         self._runtime = ShardRuntime(replica, SteadyClock(env), lambda: MetadataShard(config), publish=self._to_publish)
         self._image = MetadataImage()
+        self._was_removed: Callable[[UUID], bool] = lambda _: False
 
     @property
     def image(self) -> MetadataImage:
@@ -106,6 +107,10 @@ class MetadataService:
         """The name of the topic that has this id now, None when there is none."""
         topic = self._image.topic_by_id(topic_id)
         return None if topic is None else topic.name
+
+    def was_deleted(self, topic_id: UUID) -> bool:
+        """Whether the metadata log tells of the deletion of a topic that is not in the image."""
+        return self._was_removed(topic_id)
 
     async def load(self) -> None:
         """Replay the metadata log. Raises CoordinatorError."""
@@ -139,10 +144,10 @@ class MetadataService:
             if not self._image.cluster_id:
                 raise
             log.warning("the metadata log takes no writes: this broker serves, and is registered with the next change")
-            self._publish(self._image)
+            self._publish(self._image, self._was_removed)
 
     async def _write_registration(self, registration: BrokerRegistration) -> None:
-        cluster_id = self._config.static.get(CLUSTER_ID) or self._image.cluster_id or _text_of(self._env.uuid())
+        cluster_id = self._config.static.get(CLUSTER_ID) or self._image.cluster_id or text_of(self._env.uuid())
         reply = await self._runtime.call(partial(_register, registration=registration, cluster_id=cluster_id))
         if isinstance(reply, RefusedError):
             raise StartError(f"{reply} ({CLUSTER_ID}; CLUSTER_ID in a container)") from reply
@@ -262,15 +267,15 @@ class MetadataService:
     def _uuids(self) -> Iterator[UUID]:
         """Random topic ids. Kafka never gives one whose text begins with a hyphen, for it looks like an option."""
         fresh = (self._env.uuid() for _ in itertools.count())
-        return (each for each in fresh if not _text_of(each).startswith("-"))
+        return (each for each in fresh if not text_of(each).startswith("-"))
 
     def _to_publish(self, shard: MetadataShard) -> Callable[[], None]:
-        return partial(self._publish, shard.image)
+        return partial(self._publish, shard.image, shard.was_removed)
 
-    def _publish(self, image: MetadataImage) -> None:
+    def _publish(self, image: MetadataImage, was_removed: Callable[[UUID], bool]) -> None:
         if self._registration is not None:
             image = with_broker(image, self._registration)
-        before, self._image = self._image, image
+        before, self._image, self._was_removed = self._image, image, was_removed
         self.on_published(before, image)
 
 
@@ -280,6 +285,6 @@ def _register(
     return shard.register(registration, token, now_ms, cluster_id=cluster_id)
 
 
-def _text_of(value: UUID) -> str:
+def text_of(value: UUID) -> str:
     """A UUID as Kafka writes it."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

@@ -4,12 +4,15 @@ A topic's logs are opened at first use, so that starting costs the same with ten
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from uuid import UUID
 
 import trio
 
 from coordinator.metadata.image import MetadataImage, TopicImage
 from gateway.runtime.replica import Replica, Shared
+from gateway.runtime.strays import few, knows
 from partitions.config import LogConfig
 from storage_backends.interface import StoreError, StoreSpace
 from wire.log_values import PartitionKey
@@ -20,14 +23,16 @@ log = logging.getLogger(__name__)
 class Replicas:
     """The replicas of one broker.
 
-    `log_config(image, topic)` gives a topic's settings. Logs in the store that no image knows are deleted, but for
-    those of the topics in `kept`.
+    `log_config(image, topic)` gives a topic's settings. A log in the store that the image does not know is deleted when
+    `was_deleted(topic id)` says that the metadata log tells of the deletion, and else set aside, but for those of the
+    topics in `kept`.
     """
 
     def __init__(
         self,
         shared: Shared,
         log_config: Callable[[MetadataImage, str], LogConfig],
+        was_deleted: Callable[[UUID], bool],
         *,
         kept: frozenset[str] = frozenset(),
     ) -> None:
@@ -35,6 +40,7 @@ class Replicas:
         self.repeats = shared.repeats
         self._shared = shared
         self._log_config = log_config
+        self._was_deleted = was_deleted
         self._kept = kept
         self._image: MetadataImage | None = None
         self._replicas: dict[tuple[str, int], Replica] = {}
@@ -75,7 +81,7 @@ class Replicas:
             self._shared.ticker.nursery.start_soon(self._sweep)
 
     async def _sweep(self) -> None:
-        """Delete every log whose topic is no more."""
+        """Delete every log whose topic was deleted, and set aside those of which nothing is known."""
         async with self._sweeping:
             try:
                 keys = await self._shared.env.run_blocking(self._shared.store.partitions)
@@ -83,12 +89,26 @@ class Replicas:
                 log.exception("cannot look for the logs of deleted topics, tried again at the next start")
                 return
             # A retired log may be missing there, for it is only now being opened.
-            for key in dict.fromkeys((*keys, *self._retired)):
-                if self._is_stray(key):
+            unknown = [key for key in dict.fromkeys((*keys, *self._retired)) if self._is_unknown(key)]
+            for key in unknown:
+                if self._was_deleted(key.topic_id):
                     await self._delete(key)
+            await self._set_aside([key for key in unknown if not self._was_deleted(key.topic_id)])
 
-    def _is_stray(self, key: PartitionKey) -> bool:
-        return self._image is not None and key.topic not in self._kept and self._image.topic_by_id(key.topic_id) is None
+    def _is_unknown(self, key: PartitionKey) -> bool:
+        return self._image is not None and key.topic not in self._kept and not knows(self._image, key)
+
+    async def _set_aside(self, keys: Sequence[PartitionKey]) -> None:
+        names: list[str] = []
+        for key in keys:
+            try:
+                names.append(await self._shared.env.run_blocking(partial(self._shared.store.set_aside, key)))
+            except StoreError:
+                log.exception("cannot set aside the log of an unknown topic partition=%s", key)
+        if names:
+            log.warning(
+                "the metadata log does not know these logs, they were set aside count=%d names=%s%s", *few(names)
+            )
 
     async def _delete(self, key: PartitionKey) -> None:
         try:
@@ -109,7 +129,7 @@ class Replicas:
         """The replicas of all logs in the store, opened or not, but for the one outside the image."""
         keys = await self._shared.env.run_blocking(self._shared.store.partitions)
         found = [
-            self.get(key.topic, key.index) for key in keys if not self._is_stray(key) and key.topic not in self._kept
+            self.get(key.topic, key.index) for key in keys if not self._is_unknown(key) and key.topic not in self._kept
         ]
         return [replica for replica in found if replica is not None]
 

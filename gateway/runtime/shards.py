@@ -24,7 +24,7 @@ from partitions.markers import read_end_txn_marker
 from partitions.results import AppendOrigin, Rejected
 from storage_backends.interface import StoreError
 from wire.errors import ErrorCode, ProtocolError
-from wire.records.batch import NO_PRODUCER_ID, iter_headers
+from wire.records.batch import NO_PRODUCER_ID, check_crc, iter_headers
 from wire.records.builder import SimpleRecord, build_batch
 from wire.records.errors import InvalidRecordBatch
 from wire.records.reader import read_records
@@ -384,10 +384,14 @@ def _batch_of(records: Sequence[ShardRecord], producer: Producer | None, now_ms:
 
 
 def _replay_chunk(shard: Shard, chunk: memoryview, now_ms: int) -> int:
-    """Replay every record of the batches in `chunk`; return the offset after the last."""
+    """Replay every record of the batches in `chunk`; return the offset after the last.
+
+    Raises InvalidRecordBatch for what is not what was written.
+    """
     next_offset = 0
     for header in iter_headers(chunk):
         next_offset = header.next_offset
+        check_crc(chunk, header)
         if header.is_control:
             marker = read_end_txn_marker(chunk, header)
             if marker is not None:

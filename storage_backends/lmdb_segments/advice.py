@@ -20,11 +20,15 @@ def what_to_do(path: Path) -> str:
     topic = directory.name.rpartition(".")[0].rpartition("-")[0]
     if topic == METADATA_TOPIC:
         return recover_advice(directory.parent)
-    lost = _LOST.get(topic, _LOST_RECORDS)
     return (
         f"restore it from a backup; or stop the broker and move the directory {directory} out of the data directory: "
-        f"the partition then begins empty at offset 0, {lost}"
+        f"the partition then begins empty at offset 0, {what_is_lost(topic)}"
     )
+
+
+def what_is_lost(topic: str) -> str:
+    """Return what it means when a partition of `topic` begins anew."""
+    return _LOST.get(topic, _LOST_RECORDS)
 
 
 def recover_advice(root: Path) -> str:

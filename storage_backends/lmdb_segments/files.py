@@ -36,22 +36,41 @@ def boot_id() -> str:
 
 
 class DirectoryLock:
-    """A lock on a directory that goes with the process, however it ends (flock on a file in it)."""
+    """A lock on a directory that goes with the process, however it ends.
+
+    It is a flock on a file in it, which holds the process id, and one on the directory itself: should the file be
+    removed while the process runs, a second process is kept away all the same.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fds = [os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)]
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._fds.append(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            self._lock()
         except BlockingIOError:
-            owner = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._fd)
+            owner = os.pread(self._fds[0], 32, 0).decode("ascii", "replace").strip() or "unknown"
+            self.release()
             raise StoreLockedError(
                 f"{path.parent} is in use by the process with id {owner}: stop it first, or use another directory"
             ) from None
+        except BaseException:
+            self.release()
+            raise
         with suppress(OSError):  # the id serves a message only, and on a full disk the store must open
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+            os.ftruncate(self._fds[0], 0)
+            os.pwrite(self._fds[0], f"{os.getpid()}\n".encode(), 0)
+
+    def _lock(self) -> None:
+        fcntl.flock(self._fds[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(self._fds[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            return  # a file system that locks no directories, such as NFS
 
     def release(self) -> None:
         """Let another process have the directory."""
-        os.close(self._fd)
+        for fd in self._fds:
+            os.close(fd)
+        self._fds.clear()

@@ -12,6 +12,9 @@ Names that end in `.new` (half made), `.truncated` and `.cleaned` (a truncation,
 compacted one, that is decided but not finished, see `recovery` and `cleaning`), `.deleted` and `-lock` (LMDB's lock
 file, there only while a segment is being opened) are taken up or removed when the store or partition is next opened.
 
+A partition's directory whose name ends in `-stray` (`-stray2`, … where there is one already) was set aside because the
+metadata does not know its topic, or because it was damaged. It stays until the user takes it back or deletes it.
+
 The segment with the highest base offset is the active one. All others are sealed: synced, and never written again; a
 truncation into one, or compaction, replaces the file. Other processes may open them with `readonly=True, lock=False`.
 
@@ -55,6 +58,7 @@ TRUNCATED_SUFFIX = ".truncated"
 CLEANED_SUFFIX = ".cleaned"
 DELETED_SUFFIX = ".deleted"
 LOCK_SUFFIX = "-lock"
+STRAY_SUFFIX = "-stray"
 
 LOG_DB = b"log"
 META_KEY = b"m"
@@ -68,6 +72,8 @@ ROW_KEY = Struct(">cQ")
 ABORTED, CLEAN, EPOCH, PRODUCER, SEALED, TIME = b"a", b"c", b"e", b"p", b"s", b"t"
 
 _META = Struct(">HHqqqqqqq")
+_PARTITION_NAME = re.compile(r".+-\d+\.[\w-]{22}(-stray\d*)?", re.ASCII)
+_STRAY_NAME = re.compile(r"(?P<name>.+\.[\w-]{22})-stray\d*", re.ASCII)
 _SEGMENT_NAME = re.compile(r"\d{20}\.lmdb", re.ASCII)
 _MAX_TOPIC_IN_NAME = 180
 _SHORTENED = "~"
@@ -136,17 +142,31 @@ def parse_partition_dir(directory: Path) -> PartitionKey:
 
     Raises ValueError when the name is none of ours, OSError when the file `topic` cannot be read.
     """
-    name, _, topic_id = directory.name.rpartition(".")
+    stray = _STRAY_NAME.fullmatch(directory.name)
+    name, _, topic_id = (stray["name"] if stray else directory.name).rpartition(".")
     topic, _, index = name.rpartition("-")
     if not topic:
         raise ValueError(f"{directory.name} is not <topic>-<index>.<topic id>")
     if topic.endswith(_SHORTENED):
-        topic = (directory / TOPIC_FILE).read_text(encoding="utf-8")
+        short, topic = topic, (directory / TOPIC_FILE).read_text(encoding="ascii")
+        if topic[:_MAX_TOPIC_IN_NAME] + _SHORTENED != short or len(topic) <= _MAX_TOPIC_IN_NAME:
+            raise ValueError(f"its file {TOPIC_FILE!r} does not hold the topic's name")
     return PartitionKey(topic, UUID(bytes=urlsafe_b64decode(topic_id + "==")), int(index))
 
 
+def is_partition_name(name: str) -> bool:
+    """Whether a directory is called as those of partitions are, stray ones too."""
+    return _PARTITION_NAME.fullmatch(name) is not None
+
+
+def is_stray(directory: Path) -> bool:
+    """Whether a directory was set aside."""
+    return _STRAY_NAME.fullmatch(directory.name) is not None
+
+
 def partition_dirs(store: Path) -> Iterator[Path]:
-    """Walk the partitions' directories of a store, without those half made or deleted. Raises OSError."""
+    """Walk the partitions' directories of a store, without those half made, deleted or set aside. Raises OSError."""
     for entry in store.iterdir():
-        if entry.is_dir() and entry.suffix not in (NEW_SUFFIX, DELETED_SUFFIX) and entry.name != "lost+found":
+        passed_over = entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX) or entry.name == "lost+found" or is_stray(entry)
+        if not passed_over and entry.is_dir():
             yield entry

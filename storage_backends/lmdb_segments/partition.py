@@ -116,6 +116,7 @@ class LmdbPartition:
             return False
         first_offset = log.state.meta.log_end_offset
         try:
+            log.check()
             done = log.append_in_place(runs[0].writes, size_bytes)
         except BaseException as error:
             self._failure = "commit"

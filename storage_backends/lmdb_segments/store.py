@@ -1,13 +1,24 @@
 """A directory of partitions (see `layout`), locked for one process."""
 
 import json
+import logging
+import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import cast
 
-from storage_backends.interface import LogPolicy, StoreCorruptError, StoreError, StoreFormatError, StoreSpace
+from storage_backends.interface import (
+    LogPolicy,
+    StoreCorruptError,
+    StoreError,
+    StoreFormatError,
+    StoreSpace,
+    StrayLog,
+)
+from storage_backends.lmdb_segments.advice import what_is_lost
 from storage_backends.lmdb_segments.context import Janitor, StoreContext, purge
 from storage_backends.lmdb_segments.errors import mapping_errors
 from storage_backends.lmdb_segments.files import DirectoryLock, boot_id, sync_directory, write_durably
@@ -19,9 +30,12 @@ from storage_backends.lmdb_segments.layout import (
     LOCK_FILE,
     NEW_SUFFIX,
     PROPERTIES_FILE,
+    STRAY_SUFFIX,
     TOPIC_FILE,
     SegmentMeta,
+    is_partition_name,
     is_shortened,
+    is_stray,
     parse_partition_dir,
     partition_dir_name,
     partition_dirs,
@@ -37,6 +51,11 @@ from storage_backends.lmdb_segments.segment_log import make_segment
 from storage_backends.lmdb_segments.tables import LogRows
 from storage_backends.options import StoreOptions
 from wire.log_values import PartitionKey
+
+_logger = logging.getLogger(__name__)
+
+_MAX_FOREIGN = 1000
+"""How many directories of others are remembered, so that each is warned of once."""
 
 
 def open_lmdb_store(path: str, options: StoreOptions) -> "LmdbStore":
@@ -73,6 +92,8 @@ class LmdbStore:
         self._open: dict[PartitionKey, LmdbPartition | None] = {}
         self._in_doubt: dict[PartitionKey, SegmentMeta] = {}
         self._listed: tuple[PartitionKey, ...] | None = None
+        self._seen: set[PartitionKey] = set()
+        self._foreign: set[str] = set()
         self._closed = False
 
     def partitions(self) -> Sequence[PartitionKey]:
@@ -81,13 +102,35 @@ class LmdbStore:
             self._check_open()
             if self._listed is None:
                 with mapping_errors(self._root, "listing"):
-                    self._listed = tuple(sorted(_parse(directory) for directory in partition_dirs(self._root)))
+                    found = [self._parse(each) for each in partition_dirs(self._root)]
+                self._listed = tuple(sorted([key for key in found if key is not None]))
             return self._listed
+
+    def _parse(self, directory: Path) -> PartitionKey | None:
+        """Return whose directory it is. One that cannot be told is left alone, and the log says so once."""
+        try:
+            return parse_partition_dir(directory)
+        except (ValueError, OSError) as error:
+            if directory.name not in self._foreign and len(self._foreign) < _MAX_FOREIGN:
+                self._foreign.add(directory.name)
+                _logger.warning(
+                    "%s is left alone, for it cannot be told which partition it belongs to (%s): if it is not one of "
+                    "Odradek's, move it elsewhere",
+                    directory,
+                    error,
+                )
+            return None
 
     def _list_again(self) -> None:
         """To be called after a partition came or went: retention and the cleaner ask often, and little changes."""
         with self._mutex:
             self._listed = None
+
+    def holds(self, key: PartitionKey) -> bool:
+        """See `Store.holds`."""
+        directory = self._root / partition_dir_name(key)
+        with mapping_errors(directory, "looking at"):
+            return directory.exists()
 
     def open(self, key: PartitionKey, policy: LogPolicy) -> LmdbPartition:
         """See `Store.open`."""
@@ -102,12 +145,34 @@ class LmdbStore:
             raise
         with self._mutex:
             self._open[key] = partition
+            self._seen.add(key)
         return partition
 
     def _find_or_create(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> OpenedLog:
         if directory.exists():
+            self._write_name_again(key, directory)
             return self._open_again(key, directory, policy)
+        self._check_unseen(key, directory)
         return self._create(key, directory, policy)
+
+    def _check_unseen(self, key: PartitionKey, directory: Path) -> None:
+        """Refuse to begin an empty log where this process has had one open: its loss would go unnoticed."""
+        if key in self._seen:
+            raise StoreCorruptError(
+                f"{directory} was removed while the broker ran; restore it from a backup, or start the broker again: "
+                f"the partition then begins empty at offset 0, {what_is_lost(key.topic)}"
+            )
+
+    def _write_name_again(self, key: PartitionKey, directory: Path) -> None:
+        """Mend the file that holds a long topic name: here it is known."""
+        if is_shortened(key):
+            try:
+                if parse_partition_dir(directory) == key:
+                    return
+            except (ValueError, OSError) as error:
+                _logger.warning("writing the file %r in %s again: %s", TOPIC_FILE, directory, error)
+            write_durably(directory / TOPIC_FILE, key.topic.encode())
+            self._list_again()
 
     def _reserve(self, key: PartitionKey) -> None:
         with self._mutex:
@@ -178,9 +243,64 @@ class LmdbStore:
                     self._context.janitor.remove(directory)
                     sync_directory(self._root)
                 self._in_doubt.pop(key, None)
+            self._seen.discard(key)
         finally:
             self._list_again()
             self._forget(key)
+
+    def set_aside(self, key: PartitionKey) -> str:
+        """See `Store.set_aside`: the directory's name then ends in `-stray`, as in Kafka."""
+        self._reserve(key)
+        directory = self._root / partition_dir_name(key)
+        try:
+            with mapping_errors(directory, "setting aside"):
+                aside = next(each for each in _stray_names(directory) if not each.exists())
+                directory.rename(aside)
+                sync_directory(self._root)
+            self._seen.discard(key)
+        finally:
+            self._list_again()
+            self._forget(key)
+        return aside.name
+
+    def strays(self) -> Sequence[StrayLog]:
+        """See `Store.strays`."""
+        with mapping_errors(self._root, "listing"):
+            found = [(each.name, self._parse(each)) for each in self._root.iterdir() if is_stray(each)]
+        return sorted([StrayLog(name, key) for name, key in found if key is not None], key=lambda each: each.key)
+
+    def take_back(self, name: str) -> None:
+        """See `Store.take_back`."""
+        aside = self._stray_path(name)
+        with mapping_errors(aside, "taking back"):
+            try:
+                key = parse_partition_dir(aside)
+            except ValueError as error:
+                raise StoreError(f"{aside}: {error}") from error
+            self._reserve(key)
+            try:
+                directory = self._root / partition_dir_name(key)
+                if directory.exists():
+                    raise StoreError(f"{aside} cannot be taken back: {directory} exists")
+                aside.rename(directory)
+                sync_directory(self._root)
+            finally:
+                self._list_again()
+                self._forget(key)
+
+    def delete_stray(self, name: str) -> None:
+        """See `Store.delete_stray`."""
+        aside = self._stray_path(name)
+        with mapping_errors(aside, "deleting"):
+            if aside.exists():
+                self._context.janitor.remove(aside)
+                sync_directory(self._root)
+
+    def _stray_path(self, name: str) -> Path:
+        path = self._root / name
+        if path.parent != self._root or not is_stray(path):
+            raise StoreError(f"{path} is not the directory of a log that was set aside")
+        return path
 
     def space(self) -> StoreSpace:
         """See `Store.space`: of the file system under the directory."""
@@ -235,11 +355,11 @@ def _close_all(partitions: Sequence[LmdbPartition]) -> None:
         raise failures[0]
 
 
-def _parse(directory: Path) -> PartitionKey:
-    try:
-        return parse_partition_dir(directory)
-    except ValueError as error:
-        raise StoreCorruptError(f"{directory} is no partition's directory ({error}): move it elsewhere") from error
+def _stray_names(directory: Path) -> Iterator[Path]:
+    """Walk the names that a directory may have once it is set aside."""
+    yield directory.with_name(directory.name + STRAY_SUFFIX)
+    for number in count(2):
+        yield directory.with_name(f"{directory.name}{STRAY_SUFFIX}{number}")
 
 
 def _check_format(root: Path) -> None:
@@ -252,7 +372,7 @@ def _check_format(root: Path) -> None:
     if (name, version) != (FORMAT_NAME, str(FORMAT_VERSION)):
         raise StoreFormatError(
             f"{root} has store format {f'{name} {version}'[:60]!r}; this version knows {FORMAT_NAME} {FORMAT_VERSION}: "
-            "use the version that wrote it, or another directory"
+            f"use the version that wrote it, or another directory; {_format_again(path)}"
         )
 
 
@@ -264,11 +384,27 @@ def _mark_format(root: Path) -> None:
 def _check_fresh(root: Path) -> None:
     ours = (LOCK_FILE, FORMAT_FILE + NEW_SUFFIX, "lost+found")
     foreign = sorted(entry.name for entry in root.iterdir() if entry.name not in ours)
+    if any(_is_partition(root / name) for name in foreign):
+        path = root / FORMAT_FILE
+        raise StoreFormatError(
+            f"{root} holds partitions and has no file {FORMAT_FILE!r}: restore it; {_format_again(path)}"
+        )
     if foreign:
         raise StoreFormatError(
             f"{root} is not empty and has no file {FORMAT_FILE!r} (this version would write {FORMAT_NAME} "
             f"{FORMAT_VERSION}), so it is no store: it holds {', '.join(foreign[:3])}; use another directory"
         )
+
+
+def _is_partition(directory: Path) -> bool:
+    return is_partition_name(directory.name) and directory.is_dir()
+
+
+def _format_again(path: Path) -> str:
+    return (
+        "if only that file was damaged or lost, and this version wrote the directory, write it again: "
+        f"echo '{FORMAT_NAME} {FORMAT_VERSION}' > {shlex.quote(str(path))}"
+    )
 
 
 def _tidy(root: Path) -> None:
@@ -281,6 +417,11 @@ def _read_properties(path: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        return cast("dict[str, str]", json.loads(path.read_bytes()))
+        found: object = json.loads(path.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("it holds no JSON object")  # noqa: TRY004, TRY301 - as json.loads raises for no JSON at all
     except ValueError as error:
-        raise StoreCorruptError(f"{path} is not what was written ({error}): restore it") from error
+        raise StoreCorruptError(
+            f"{path} is not what was written ({error}): delete it; the broker keeps nothing in it that it needs"
+        ) from error
+    return cast("dict[str, str]", found)

@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from storage_backends.interface import LogPolicy, SegmentDraft, SegmentInfo, StoreError, StoreLockedError, StoreSpace
+from storage_backends.interface import (
+    LogPolicy,
+    SegmentDraft,
+    SegmentInfo,
+    StoreError,
+    StoreLockedError,
+    StoreSpace,
+    StrayLog,
+)
 from storage_backends.memory.log import MemoryDraft, own_batches
 from storage_backends.memory.medium import MediumLog, MemoryMedium
 from storage_backends.options import StoreOptions
@@ -158,6 +166,10 @@ class MemoryStore:
         with self._lock:
             return sorted(self.medium.logs)
 
+    def holds(self, key: PartitionKey) -> bool:
+        """See `Store.holds`."""
+        return key in self.medium.logs
+
     def open(self, key: PartitionKey, policy: LogPolicy) -> MemoryPartition:
         """See `Store.open`."""
         with self._lock:
@@ -175,6 +187,39 @@ class MemoryStore:
             if key in self._open:
                 raise StoreError(f"the log of {key} is open; close it before deleting it")
             self.medium.logs.pop(key, None)
+
+    def set_aside(self, key: PartitionKey) -> str:
+        """See `Store.set_aside`."""
+        with self._lock:
+            self._check_open()
+            if key in self._open or key not in self.medium.logs:
+                raise StoreError(f"the log of {key} is open, or there is none")
+            name = f"{key}.{key.topic_id}-{len(self.medium.strays)}"
+            while name in self.medium.strays:
+                name += "+"
+            self.medium.strays[name] = key, self.medium.logs.pop(key)
+            return name
+
+    def strays(self) -> Sequence[StrayLog]:
+        """See `Store.strays`."""
+        with self._lock:
+            found = [StrayLog(name, key) for name, (key, _) in self.medium.strays.items()]
+        return sorted(found, key=lambda each: each.key)
+
+    def take_back(self, name: str) -> None:
+        """See `Store.take_back`."""
+        with self._lock:
+            self._check_open()
+            if name not in self.medium.strays or self.medium.strays[name][0] in self.medium.logs:
+                raise StoreError(f"there is no stray log {name}, or its partition has a log")
+            key, log = self.medium.strays.pop(name)
+            self.medium.logs[key] = log
+
+    def delete_stray(self, name: str) -> None:
+        """See `Store.delete_stray`."""
+        with self._lock:
+            self._check_open()
+            self.medium.strays.pop(name, None)
 
     def space(self) -> StoreSpace:
         """See `Store.space`: nobody can say how much."""

@@ -69,6 +69,7 @@ class MemoryMedium:
 
     power_cuts: bool = False
     logs: dict[PartitionKey, MediumLog] = field(default_factory=dict[PartitionKey, MediumLog])
+    strays: dict[str, tuple[PartitionKey, MediumLog]] = field(default_factory=dict[str, tuple[PartitionKey, MediumLog]])
     properties: dict[str, str] = field(default_factory=dict[str, str])
     in_use: bool = False
 

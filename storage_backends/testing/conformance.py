@@ -19,8 +19,9 @@ from storage_backends.testing.batches import make_batch
 from storage_backends.testing.concurrency import check_partitions_in_parallel, check_readers_beside_writer
 from storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, SIBLING
 from storage_backends.testing.medium import StoreFactory, StoreMedium
+from storage_backends.testing.setting_aside import SettingAside
 from storage_backends.testing.state_machine import check_against_model
-from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, PartitionKey, StoredBatch
+from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 
 POLICY = LogPolicy()
 _BIG = 2**31 - 1
@@ -471,7 +472,7 @@ class _Replacing(_Fixtures):
         reopened.close()
 
 
-class _Keeping(_Fixtures):
+class _Keeping(SettingAside, _Fixtures):
     def test_everything_is_there_after_reopening(self, medium: StoreMedium, store: Store) -> None:
         log = store.open(KEY, LogPolicy(segment_bytes=700))
         batches = fill(log, 30)
@@ -514,16 +515,6 @@ class _Keeping(_Fixtures):
         assert list(reopened.partitions()) == keys
         assert [reopened.open(key, POLICY).load().log_end_offset for key in keys] == [1, 2, 3, 4, 5]
         reopened.close()
-
-    def test_partitions_are_listed_as_they_come_and_go(self, store: Store) -> None:
-        listed: list[PartitionKey] = []
-        for key in (SIBLING, KEY, REINCARNATION):
-            assert list(store.partitions()) == sorted(listed)
-            store.open(key, POLICY).close()
-            listed.append(key)
-        assert list(store.partitions()) == sorted(listed)
-        store.delete(listed.pop())
-        assert list(store.partitions()) == sorted(listed)
 
     def test_a_deleted_partition_is_gone_and_may_come_again(self, medium: StoreMedium, store: Store) -> None:
         log = store.open(KEY, POLICY)

@@ -11,7 +11,22 @@ import trio
 from storage_backends.interface import LogPolicy, Store
 from wire.log_values import PartitionKey
 
-STORE_MAY_WAIT: Final = frozenset({"partitions", "open", "delete", "space", "properties", "set_properties", "close"})
+STORE_MAY_WAIT: Final = frozenset(
+    {
+        "partitions",
+        "holds",
+        "open",
+        "delete",
+        "set_aside",
+        "strays",
+        "take_back",
+        "delete_stray",
+        "space",
+        "properties",
+        "set_properties",
+        "close",
+    }
+)
 PARTITION_MAY_WAIT: Final = frozenset(
     {
         "load",

@@ -1,6 +1,7 @@
 """The store's directory: its lock, its format, and who else may come near."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -12,8 +13,8 @@ from storage_backends.lmdb_segments.layout import LOG_DB, partition_dir_name
 from storage_backends.lmdb_segments.store import LmdbStore
 from storage_backends.opener import StoreUrlError, open_store
 from storage_backends.options import StoreOptions
-from storage_backends.testing.access import fill, joined
-from storage_backends.testing.keys import DOTTED, KEY, LONGEST
+from storage_backends.testing.access import fill, joined, read_all
+from storage_backends.testing.keys import DOTTED, KEY, LONGEST, SIBLING
 
 OPTIONS = StoreOptions(map_slack_bytes=4 << 20)
 
@@ -37,6 +38,15 @@ class TestLock:
     def test_so_is_a_second_store_in_the_same_process(self, tmp_path):
         store = LmdbStore(tmp_path, OPTIONS)
         with pytest.raises(StoreLockedError, match=f"process with id {os.getpid()}"):
+            LmdbStore(tmp_path, OPTIONS)
+        store.close()
+        LmdbStore(tmp_path, OPTIONS).close()
+
+    @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"\xff" * 99)])
+    def test_the_directory_stays_locked_when_its_lock_file_is_damaged(self, tmp_path, damage):
+        store = LmdbStore(tmp_path, OPTIONS)
+        damage(tmp_path / "lock")
+        with pytest.raises(StoreLockedError, match="is in use by the process with id"):
             LmdbStore(tmp_path, OPTIONS)
         store.close()
         LmdbStore(tmp_path, OPTIONS).close()
@@ -91,20 +101,75 @@ class TestFormat:
             LmdbStore(tmp_path, OPTIONS)
         assert not (tmp_path / "format").exists()
 
-    def test_a_directory_that_is_no_partition_s(self, tmp_path):
+    def test_directories_that_are_no_partition_s_are_left_alone_and_warned_of_once(self, tmp_path, caplog):
         store = LmdbStore(tmp_path, OPTIONS)
         (tmp_path / "photos").mkdir()
-        with pytest.raises(StoreCorruptError, match="photos is no partition's directory"):
-            store.partitions()
+        (tmp_path / "photos-x.W5-7jm1LT9qaO457W098EQ").mkdir()
+        for key in (KEY, SIBLING):
+            store.open(key, LogPolicy()).close()
+            assert key in store.partitions()
+        assert list(store.partitions()) == [KEY, SIBLING]
+        warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        assert len(warnings) == 2
+        assert all("move it elsewhere" in each for each in warnings)
+        store.close()
+
+    @pytest.mark.parametrize("content", [b"", b"y" * 249, b"\xff\xfe", None])
+    def test_a_long_topic_name_that_was_damaged_is_written_again_at_the_next_use(self, tmp_path, content):
+        store = LmdbStore(tmp_path, OPTIONS)
+        batches = fill(store.open(LONGEST, LogPolicy()), 3)
+        store.close()
+        path = tmp_path / partition_dir_name(LONGEST) / "topic"
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        store = LmdbStore(tmp_path, OPTIONS)
+        assert list(store.partitions()) == []
+        assert read_all(store.open(LONGEST, LogPolicy()), 0) == joined(batches)
+        assert list(store.partitions()) == [LONGEST]
+        store.close()
+
+    def test_a_directory_removed_while_in_use_is_not_begun_anew_before_the_next_start(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        log = store.open(KEY, LogPolicy())
+        fill(log, 3)
+        shutil.rmtree(tmp_path / partition_dir_name(KEY))
+        with pytest.raises(StoreCorruptError, match="was removed while the broker used it"):
+            log.load()
+        log.close()
+        with pytest.raises(StoreCorruptError, match=r"or start the broker again: .* begins empty at offset 0"):
+            store.open(KEY, LogPolicy())
+        store.close()
+        store = LmdbStore(tmp_path, OPTIONS)
+        assert store.open(KEY, LogPolicy()).load().log_end_offset == 0
+        store.close()
+
+    @pytest.mark.parametrize("content", ["", "junk", None])
+    def test_a_damaged_or_lost_format_file_is_written_again_as_the_message_says(self, tmp_path, content):
+        store = LmdbStore(tmp_path / "my data", OPTIONS)
+        batches = fill(store.open(KEY, LogPolicy()), 3)
+        store.close()
+        path = tmp_path / "my data" / "format"
+        path.unlink()
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(StoreFormatError, match="write it again: echo 'odradek-lmdb 1' > ") as refused:
+            LmdbStore(tmp_path / "my data", OPTIONS)
+        subprocess.run(str(refused.value).rpartition("write it again: ")[2], shell=True, check=True)
+        store = LmdbStore(tmp_path / "my data", OPTIONS)
+        assert read_all(store.open(KEY, LogPolicy()), 0) == joined(batches)
         store.close()
 
     def test_damaged_properties(self, tmp_path):
         store = LmdbStore(tmp_path, OPTIONS)
         store.set_properties({"a": "b"})
         store.close()
-        (tmp_path / "properties.json").write_text("{")
-        with pytest.raises(StoreCorruptError, match=r"properties\.json"):
-            LmdbStore(tmp_path, OPTIONS)
+        for text in ("{", "", "[]", "\0\0"):
+            (tmp_path / "properties.json").write_text(text)
+            with pytest.raises(StoreCorruptError, match=r"properties\.json is not what was written .*: delete it"):
+                LmdbStore(tmp_path, OPTIONS)
+        (tmp_path / "properties.json").unlink()
+        LmdbStore(tmp_path, OPTIONS).close()
 
     def test_directory_names(self, tmp_path):
         assert partition_dir_name(KEY) == "orders-0.W5-7jm1LT9qaO457W098EQ"

@@ -1,0 +1,223 @@
+"""`odradek recover`: works on a data directory that no broker uses."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli.assignment import Assignment
+from gateway.cli.errors import CliError
+from gateway.cli.output import counted, note, table
+from gateway.cli.serve import load, storage_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.config import BrokerConfig
+    from gateway.recovery import Adoption, Found
+    from storage_backends.interface import Store
+
+EPILOG = """\
+\b
+The metadata log (the directory __cluster_metadata-0.…) is damaged or lost, and the broker does not start. This shows
+what can be made again, and with --yes does it; a damaged metadata log is set aside, not deleted:
+  odradek recover --data ./odradek-data
+  odradek recover --data ./odradek-data --yes
+
+\b
+Topic names, topic ids and partition counts come from the partitions' directories. What they do not tell (settings,
+quotas, users, partitions that were never used) is taken from what can still be read of the old metadata log. A topic
+whose settings are lost gets retention.ms=-1 and retention.bytes=-1, so that none of its records is deleted: set its own
+again with `odradek topics alter`. Committed offsets and transactions are kept, for they lie in topics.
+
+\b
+The broker sets logs aside whose topics the metadata log does not know (directories that end in -stray). The first
+command lists them; these make one a topic again, or delete them all for good:
+  odradek recover --adopt orders --yes
+  odradek recover --delete-strays --yes
+
+\b
+Example of a topic of which only some partitions were ever used:
+  odradek recover --partitions orders=12 --yes
+
+\b
+Exit codes: 0 done, or shown what would be done; 1 not possible (one line on stderr says why); 2 wrong usage.
+"""
+
+
+@click.command("recover", epilog=EPILOG)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="ODRADEK_DATA",
+    default=Path("odradek-data"),
+    show_default=True,
+    show_envvar=True,
+    help="Directory of the data; no broker may be running on it.",
+)
+@click.option("--adopt", metavar="TOPIC|DIRECTORY", help="Make a topic that was set aside one of the cluster's again.")
+@click.option("--delete-strays", is_flag=True, help="Delete every log that was set aside, for good.")
+@click.option(
+    "--partitions",
+    "counts",
+    metavar="TOPIC=COUNT",
+    type=Assignment(),
+    multiple=True,
+    help="How many partitions a topic has, where its directories do not tell, for some were never used. Repeatable.",
+)
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The broker's own file, for node.id and the settings of internal topics.",
+)
+@click.option("--set", "settings", type=Assignment(), multiple=True, help="One setting by Kafka's name. Repeatable.")
+@click.option("--yes", is_flag=True, help="Do it. Without this it is only shown.")
+def recover(
+    *,
+    data: Path,
+    adopt: str | None,
+    delete_strays: bool,
+    counts: Sequence[tuple[str, str]],
+    file: Path | None,
+    settings: Sequence[tuple[str, str]],
+    yes: bool,
+) -> None:
+    """Make a lost metadata log again from the partitions' directories; adopt or delete logs that were set aside."""
+    if adopt is not None and delete_strays:
+        raise click.UsageError("--adopt and --delete-strays exclude each other")
+    if not data.is_dir():
+        raise CliError(f"there is no directory {data}")
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    config = load(file, dict(settings) | {"odradek.storage": storage_url(data)})
+    _Recovery(config, data, _numbers(counts), yes=yes).run(adopt, delete_strays=delete_strays)
+
+
+def _numbers(counts: Sequence[tuple[str, str]]) -> "Mapping[str, int]":
+    wrong = [f"{name}={text}" for name, text in counts if not text.isdecimal() or not int(text)]
+    if wrong:
+        raise click.UsageError(f"--partitions takes TOPIC=COUNT, not {wrong[0]}")
+    return {name: int(text) for name, text in counts}
+
+
+class _Recovery:
+    """One run of the command."""
+
+    def __init__(self, config: "BrokerConfig", data: Path, counts: "Mapping[str, int]", *, yes: bool) -> None:
+        from coordinator.metadata.settings import MetadataConfig
+        from gateway.environment import ProductionEnvironment
+
+        self._config = config
+        self._metadata_config: MetadataConfig = MetadataConfig(config.node_id, config.layers.static)
+        self._env = ProductionEnvironment(threads=1)
+        self._data = data
+        self._counts = counts
+        self._yes = yes
+
+    def run(self, adopt: str | None, *, delete_strays: bool) -> None:
+        """Do what the options say. Raises CliError."""
+        from gateway.recovery import RecoveryError, look
+        from storage_backends.interface import StoreError
+
+        try:
+            store = self._env.open_store(self._config.storage_url)
+            try:
+                found = look(store)
+                if delete_strays:
+                    self._delete_strays(store, found)
+                elif adopt is not None:
+                    self._adopt(store, found, adopt)
+                elif found.damage:
+                    self._rebuild(store, found)
+                else:
+                    self._report(found)
+            finally:
+                store.close()
+        except (StoreError, RecoveryError) as error:
+            raise CliError(str(error)) from error
+
+    def _report(self, found: "Found") -> None:
+        topics = counted(len(found.image.topics_by_id), "topic")
+        click.echo(f"The metadata log in {self._data} is whole and knows {topics}: nothing has to be recovered.")
+        if found.strays:
+            _show_strays(found)
+            note("Adopt a topic with --adopt TOPIC, or delete all with --delete-strays.")
+
+    def _rebuild(self, store: "Store", found: "Found") -> None:
+        from gateway.recovery import plan, rebuild
+        from gateway.runtime.metadata import CLUSTER_ID, text_of
+
+        planned = plan(found, self._metadata_config, self._counts)
+        click.echo(f"The metadata log in {self._data} cannot be used: {found.damage}")
+        click.echo(f"It can be made again with {counted(len(_topics(found, planned.adoptions)), 'topic')}:")
+        _show_adoptions(found, planned.adoptions)
+        for key in planned.left:
+            note(f"{key} with topic id {key.topic_id} is not adopted: its topic was deleted, or another has its name")
+        if self._is_wanted():
+            cluster_id = self._config.layers.static.get(CLUSTER_ID) or text_of(self._env.uuid())
+            aside = rebuild(store, found, planned, self._metadata_config, cluster_id, self._env.wall_ms())
+            if aside:
+                note(f"The damaged metadata log is kept as {self._data / aside}.")
+            click.echo("The metadata log is made again: start the broker, then see to the settings named above.")
+
+    def _adopt(self, store: "Store", found: "Found", name: str) -> None:
+        from gateway.recovery import adopt, adoption_of
+
+        if found.damage:
+            raise CliError(
+                f"the metadata log cannot be used ({found.damage}): run `odradek recover` without --adopt first"
+            )
+        adoption = adoption_of(found, name, self._metadata_config, self._counts)
+        click.echo("One topic can be adopted:")
+        _show_adoptions(found, [adoption])
+        if self._is_wanted():
+            adopt(store, found, adoption, self._metadata_config, self._env.wall_ms())
+            click.echo(f"{adoption.name} is one of the cluster's topics again.")
+
+    def _delete_strays(self, store: "Store", found: "Found") -> None:
+        if not found.strays:
+            click.echo("No log was set aside: nothing has to be deleted.")
+            return
+        _show_strays(found)
+        if self._is_wanted():
+            for stray in found.strays:
+                store.delete_stray(stray.name)
+            click.echo(f"Deleted {counted(len(found.strays), 'log')}.")
+
+    def _is_wanted(self) -> bool:
+        if not self._yes:
+            note("Nothing was changed: add --yes to do it.")
+        return self._yes
+
+
+def _topics(found: "Found", adoptions: "Sequence[Adoption]") -> set[str]:
+    return {*found.image.topics_by_name, *(each.name for each in adoptions)}
+
+
+def _show_adoptions(found: "Found", adoptions: "Sequence[Adoption]") -> None:
+    by_name = {each.name: each for each in adoptions}
+    rows: list[tuple[str, int, int, str]] = []
+    for name in sorted(_topics(found, adoptions) if found.damage else by_name):
+        adoption = by_name.get(name)
+        known = found.image.topic(name)
+        if adoption is None:
+            rows.append((name, len(known.partitions) if known is not None else 0, 0, "as they were"))
+        else:
+            settings = ",".join(f"{key}={value}" for key, value in adoption.configs.items())
+            rows.append(
+                (name, adoption.partitions, len(adoption.present), settings if adoption.is_new else "as they were")
+            )
+    table(("TOPIC", "PARTITIONS", "WITH A LOG", "SETTINGS"), rows)
+    if any(each.is_new and len(each.present) < each.partitions for each in adoptions):
+        note("Partitions without a log begin empty.")
+    if any(each.is_new for each in adoptions):
+        note(
+            "Directories tell of partitions that were used: should a topic have more, name their number with "
+            "--partitions TOPIC=COUNT."
+        )
+
+
+def _show_strays(found: "Found") -> None:
+    table(("TOPIC", "PARTITION", "DIRECTORY"), [(each.key.topic, each.key.index, each.name) for each in found.strays])
