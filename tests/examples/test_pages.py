@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from coordinator.configs.tables import BROKER_CONFIGS
+from gateway.cli.main import cli
 from gateway.testing import broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,3 +132,15 @@ def test_the_limits_in_the_page_on_operating_have_these_defaults():
     assert len(told) >= 9
     for name, default in told:
         assert BROKER_CONFIGS[name.strip("`")].default == default
+
+
+@pytest.mark.parametrize("page", ["operating.md", "testing.md", "tools.md"])
+def test_the_commands_and_options_of_a_page_exist(page):
+    """Of `odradek COMMAND …`, in a line of a console block or in backquotes, every command and `--option`."""
+    text = (ROOT / "docs" / page).read_text()
+    for command in re.findall(r"(?:`|\$ )odradek ([a-z]+)([^`\n#]*)", text):
+        name, rest = command
+        shown = CliRunner().invoke(cli, [name, "--help"])
+        assert shown.exit_code == 0, f"{page}: odradek {name}"
+        for option in re.findall(r"--[a-z-]+", rest):
+            assert option in shown.output, f"{page}: odradek {name} {option}"
