@@ -2,7 +2,7 @@
 
 import trio
 from sim_client import SimClient, UnreachableError
-from sim_oracle import Violation, check
+from sim_oracle import Invariant, Violation, check
 
 from gateway.testing.simulation import World
 from wire.errors import ErrorCode
@@ -61,7 +61,7 @@ class SimAdmin:
                 self.topics.append(name)
                 return
             if error is not None and error not in AGAIN:
-                raise Violation(f"creating {name}: {error.name}")
+                raise Violation(Invariant.ADMIN_ACCEPTED, f"creating {name}: {error.name}")
             unsure = True
             await trio.sleep(RETRY_S)
 
@@ -81,7 +81,7 @@ class SimAdmin:
                 self.topics.remove(name)
                 return
             if error is not None and error not in AGAIN:
-                raise Violation(f"deleting {name}: {error.name}")
+                raise Violation(Invariant.ADMIN_ACCEPTED, f"deleting {name}: {error.name}")
             unsure = True
             await trio.sleep(RETRY_S)
 
@@ -101,4 +101,8 @@ class SimAdmin:
             return
         assert isinstance(answer, MetadataResponse)
         found = sorted(topic.name or "" for topic in answer.topics if (topic.name or "").startswith("temporary-"))
-        check(found == sorted(self.topics), f"metadata lists {found}, acknowledged were {sorted(self.topics)}")
+        check(
+            found == sorted(self.topics),
+            Invariant.TOPICS_KEPT,
+            f"metadata lists {found}, acknowledged were {sorted(self.topics)}",
+        )

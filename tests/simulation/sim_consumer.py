@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import trio
 from sim_client import SimClient, UnreachableError
-from sim_oracle import Oracle, Violation
+from sim_oracle import Invariant, Oracle, Violation
 
 from gateway.testing.simulation import World
 from wire.codec import decode_exact, encode
@@ -34,6 +34,7 @@ from wire.messages.offset_fetch import (
 )
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from wire.records.batch import check_crc, iter_headers
+from wire.records.errors import InvalidRecordBatch
 from wire.records.reader import read_records
 from wire.schema import Message
 
@@ -82,12 +83,19 @@ def raise_for(code: int) -> None:
     if code:
         error = GroupError(code)
         if error.error not in EXPECTED:
-            raise Violation(f"a member was told {error.error.name}")
+            raise Violation(Invariant.MEMBERS_KEPT, f"a member was told {error.error.name}")
         raise error
 
 
 def values_of(part: PartitionData, position: int) -> list[tuple[int, str]]:
-    """Offsets and values from `position` on; raises for a bad CRC."""
+    """Offsets and values from `position` on. Raises Violation for batches that no producer has written."""
+    try:
+        return _values_of(part, position)
+    except InvalidRecordBatch as error:
+        raise Violation(Invariant.BYTES_KEPT, f"a fetch from {position}: {error}") from error
+
+
+def _values_of(part: PartitionData, position: int) -> list[tuple[int, str]]:
     chunk = memoryview(b"".join(part.records or ()) if isinstance(part.records, tuple) else part.records or b"")
     found: list[tuple[int, str]] = []
     for header in iter_headers(chunk, allow_partial_tail=True):

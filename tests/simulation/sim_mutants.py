@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sim_oracle import Invariant
 
 from coordinator.groups import offset_commit
 from gateway.handlers.produce import PendingProduce
@@ -150,22 +151,23 @@ def log_lost_at_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MediumLog, "cut_power", cut)
 
 
-MUTANTS: dict[str, Mutant] = {
-    mutant.__name__: mutant
-    for mutant in (
-        reply_before_commit,
-        commit_without_sync,
-        read_before_commit,
-        coordinator_replies_before_commit,
-        failed_commit_is_acknowledged,
-        failed_commit_is_kept_in_mind,
-        producers_forgotten_at_start,
-        producers_not_stored,
-        duplicates_appended,
-        zombies_may_commit,
-        lost_first_batches_forgotten,
-        images_published_before_commit,
-        receive_buffer_reused,
-        log_lost_at_start,
+MUTANTS: dict[str, tuple[Mutant, Invariant]] = {
+    mutant.__name__: (mutant, broken)
+    for mutant, broken in (
+        (reply_before_commit, Invariant.ACKNOWLEDGED_ONCE),
+        (commit_without_sync, Invariant.ACKNOWLEDGED_ONCE),
+        (read_before_commit, Invariant.READS_REPEAT),
+        (coordinator_replies_before_commit, Invariant.COMMITS_KEPT),
+        (failed_commit_is_acknowledged, Invariant.ACKNOWLEDGED_ONCE),
+        (failed_commit_is_kept_in_mind, Invariant.NO_INTERNAL_ERRORS),
+        (producers_forgotten_at_start, Invariant.EXACTLY_ONCE),
+        (producers_not_stored, Invariant.EXACTLY_ONCE),
+        (duplicates_appended, Invariant.EXACTLY_ONCE),
+        (zombies_may_commit, Invariant.FENCED_COMMITS_REFUSED),
+        (lost_first_batches_forgotten, Invariant.PRODUCE_ACCEPTED),
+        (images_published_before_commit, Invariant.TOPICS_KEPT),
+        (receive_buffer_reused, Invariant.BYTES_KEPT),
+        (log_lost_at_start, Invariant.ACKNOWLEDGED_ONCE),
     )
 }
+"""Each bug with the invariant that it breaks first of all: by that one it must be found."""

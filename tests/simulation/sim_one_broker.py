@@ -16,7 +16,7 @@ from sim_admin import SimAdmin
 from sim_client import SimClient, UnreachableError
 from sim_consumer import SimMember, raise_for, values_of
 from sim_nemesis import Nemesis
-from sim_oracle import Oracle, Violation, check
+from sim_oracle import Invariant, Oracle, Violation, check
 from sim_producer import SimProducer
 
 from gateway.testing.simulation import World, run_virtually
@@ -60,7 +60,10 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 @dataclass(frozen=True)
 class Result:
-    """How a simulation went; `failure` is empty when it went well."""
+    """How a simulation went.
+
+    `failure` is empty when it went well; `invariant` is None then, and when what failed is no promise of the broker.
+    """
 
     seed: int
     digest: str
@@ -68,6 +71,7 @@ class Result:
     records: int
     faults: Mapping[str, int]
     failure: str
+    invariant: Invariant | None
     trace: tuple[str, ...]
 
     def explain(self) -> str:
@@ -82,23 +86,25 @@ def simulate(seed: int, medium: Callable[[], Medium] = VolatileMedium, *, syncs:
     """
     world = World(seed, medium)
     oracle = Oracle()
-    failure = ""
+    failure, invariant = "", None
     simulation = _Simulation(world, oracle, syncs=syncs)
     try:
         run_virtually(seed, simulation.run)
     except Exception as error:  # noqa: BLE001 - told with its seed by whoever asked
-        failure = _first_cause(error)
+        cause = _first_cause(error)
+        failure = f"{type(cause).__name__}: {cause}"
+        invariant = cause.invariant if isinstance(cause, Violation) else None
     finally:
         world.close()
     trace = tuple(map(str, world.trace.newest()))
     faults = simulation.nemesis.done
-    return Result(seed, world.trace.digest, world.trace.count, len(oracle.read), faults, failure, trace)
+    return Result(seed, world.trace.digest, world.trace.count, len(oracle.read), faults, failure, invariant, trace)
 
 
-def _first_cause(error: BaseException) -> str:
+def _first_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = next((each for each in error.exceptions if isinstance(each, Violation)), error.exceptions[0])
-    return f"{type(error).__name__}: {error}"
+    return error
 
 
 class _Simulation:
@@ -125,7 +131,7 @@ class _Simulation:
                 await self._create_topic()
                 await self._under_faults(nursery)
                 await self._at_rest(nursery)
-            check(not internal, "\n".join(internal))
+            check(not internal, Invariant.NO_INTERNAL_ERRORS, "\n".join(internal))
 
     async def _under_faults(self, nursery: trio.Nursery) -> None:
         async with trio.open_nursery() as clients:
@@ -138,10 +144,10 @@ class _Simulation:
                 await self.nemesis.run(nursery, FAULTS_UNTIL_S)
                 self._operator.finish()
                 harm.cancel_scope.deadline = trio.current_time() + PATIENCE_S
-            check(not harm.cancel_scope.cancelled_caught, "the clients did not come to an end")
+            check(not harm.cancel_scope.cancelled_caught, Invariant.LIVENESS, "the clients did not come to an end")
             with trio.move_on_after(PATIENCE_S) as waiting:
                 await self._all_read()
-            check(not waiting.cancelled_caught, "the group did not read everything")
+            check(not waiting.cancelled_caught, Invariant.LIVENESS, "the group did not read everything")
             for member in self._members:
                 member.stop()
 
@@ -157,9 +163,17 @@ class _Simulation:
         self._broker.start(nursery)
         after = await self._state()
         for name, was in before.items():
-            check(after[name] == was, f"a restart changed {name} from\n{was}\nto\n{after[name]}")
+            check(
+                after[name] == was,
+                Invariant.STATE_IS_REPLAY,
+                f"a restart changed {name} from\n{was}\nto\n{after[name]}",
+            )
         expected = sorted([TOPIC, OFFSETS_TOPIC, *self._operator.topics])
-        check(sorted(before["topics"]) == expected, f"there are the topics {before['topics']}, not {expected}")
+        check(
+            sorted(before["topics"]) == expected,
+            Invariant.TOPICS_KEPT,
+            f"there are the topics {before['topics']}, not {expected}",
+        )
         self._oracle.judge({index: before[f"partition {index}"] for index in range(PARTITIONS)})
         await self._broker.stop()
 
@@ -192,7 +206,11 @@ class _Simulation:
         topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)
         answer = await self._ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000))
         assert isinstance(answer, CreateTopicsResponse)
-        check(not answer.topics[0].error_code, f"cannot create the topic: {answer.topics[0].error_message}")
+        check(
+            not answer.topics[0].error_code,
+            Invariant.ADMIN_ACCEPTED,
+            f"cannot create the topic: {answer.topics[0].error_message}",
+        )
 
     async def _topics(self) -> dict[str, tuple[str, int]]:
         """Ids and numbers of partitions by name."""
@@ -206,7 +224,7 @@ class _Simulation:
         answer = await self._ask(ListOffsetsRequest(replica_id=-1, topics=(topic,)))
         assert isinstance(answer, ListOffsetsResponse)
         for part in answer.topics[0].partitions:
-            check(not part.error_code, f"ListOffsets: {part.error_code}")
+            check(not part.error_code, Invariant.SERVES, f"ListOffsets: {part.error_code}")
         return {part.partition_index: part.offset for part in answer.topics[0].partitions}
 
     async def _committed(self) -> dict[int, int]:
@@ -234,7 +252,7 @@ class _Simulation:
             answer = await self._ask(FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1_000_000, topics=(topic,)))
             assert isinstance(answer, FetchResponse)
             data = answer.responses[0].partitions[0]
-            check(not data.error_code, f"Fetch: {data.error_code}")
+            check(not data.error_code, Invariant.SERVES, f"Fetch: {data.error_code}")
             values = values_of(data, len(found))
             self._oracle.was_read("final reader", partition, len(found), data.high_watermark, values)
             if not values:

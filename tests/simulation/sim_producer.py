@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import trio
 from sim_client import SimClient, UnreachableError
-from sim_oracle import Oracle, Violation
+from sim_oracle import Invariant, Oracle, Violation
 
 from gateway.testing.simulation import World
 from wire.errors import ErrorCode
@@ -137,6 +137,7 @@ class SimProducer:
         error = ErrorCode(part.error_code)
         if error not in RETRIABLE and (first or error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
             raise Violation(
-                f"{self.name} was told {error.name} for {batch.values} in {batch.partition}: {part.error_message}"
+                Invariant.PRODUCE_ACCEPTED,
+                f"{self.name} was told {error.name} for {batch.values} in {batch.partition}: {part.error_message}",
             )
         return False

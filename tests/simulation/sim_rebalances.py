@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import trio
 from sim_client import SimClient
-from sim_oracle import Violation, check
+from sim_oracle import Invariant, Violation, check
 from trio.testing import MockClock
 
 from gateway.testing.simulation import World, run_virtually
@@ -46,7 +46,11 @@ class Book:
 
     def joined(self, name: str, before: int, generation: int) -> None:
         """A member has entered a generation."""
-        check(generation >= before, f"{name} went from generation {before} back to {generation}")
+        check(
+            generation >= before,
+            Invariant.GENERATIONS_GROW,
+            f"{name} went from generation {before} back to {generation}",
+        )
         self.generations = max(self.generations, generation)
 
     def assigned(self, generation: int, name: str, partitions: bytes) -> None:
@@ -54,7 +58,11 @@ class Book:
         owners = self.owners.setdefault(generation, {})
         for partition in partitions:
             owner = owners.setdefault(partition, name)
-            check(owner == name, f"partition {partition} belongs to {owner} and {name} in generation {generation}")
+            check(
+                owner == name,
+                Invariant.ONE_OWNER,
+                f"partition {partition} belongs to {owner} and {name} in generation {generation}",
+            )
 
 
 async def await_coordinator(client: SimClient, group: str = GROUP) -> None:
@@ -97,7 +105,7 @@ class Member:
     def _may_go_on(self, code: int) -> bool:
         error = ErrorCode(code)
         if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}:
-            raise Violation(f"{self.name} lives, and was told {error.name}")
+            raise Violation(Invariant.MEMBERS_KEPT, f"{self.name} lives, and was told {error.name}")
         return error is ErrorCode.NONE
 
     async def join(self) -> JoinGroupResponse | None:
@@ -194,7 +202,7 @@ def simulate(seed: int) -> tuple[Book, str]:
                 await _members_come_and_go()
                 await _all_are_gone()
                 await host.stop()
-        check(not internal, "\n".join(internal))
+        check(not internal, Invariant.NO_INTERNAL_ERRORS, "\n".join(internal))
 
     async def _members_come_and_go() -> None:
         with trio.fail_after(PATIENCE_S):
@@ -211,7 +219,7 @@ def simulate(seed: int) -> tuple[Book, str]:
         client = SimClient(world, "admin", BROKER)
         state = await described(client)
         client.close()
-        check(state == ("Empty", 0), f"after everybody has left: {state}")
+        check(state == ("Empty", 0), Invariant.LIVENESS, f"after everybody has left: {state}")
 
     run_virtually(seed, main)
     return book, world.trace.digest

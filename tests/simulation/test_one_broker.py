@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from sim_mutants import MUTANTS
 from sim_one_broker import Result, simulate
+from sim_oracle import Invariant
+
+from partitions.log import PartitionLog
 
 SHORT = tuple(range(12))
 MUTANT_SEEDS = 80
@@ -70,14 +74,31 @@ def test_a_seed_gives_its_trace_in_every_process(hash_seed):
     assert in_another_process(5, hash_seed) == simulated(5).digest
 
 
+def broken_invariants() -> Iterator[Invariant]:
+    """What the seeds find, one after the other; a failure that is no broken promise is the mutant's own defect."""
+    for seed in range(MUTANT_SEEDS):
+        result = simulate(seed)
+        if result.failure:
+            assert result.invariant is not None, result.explain()
+            yield result.invariant
+
+
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_planted_bug_is_found(name, monkeypatch):
-    MUTANTS[name](monkeypatch)
-    assert any(simulate(seed).failure for seed in range(MUTANT_SEEDS)), MUTANTS[name].__doc__
+def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name, monkeypatch):
+    plant, broken = MUTANTS[name]
+    plant(monkeypatch)
+    assert broken in broken_invariants(), plant.__doc__
+
+
+def test_a_mutant_that_fails_by_itself_finds_nothing(monkeypatch):
+    monkeypatch.setattr(PartitionLog, "become_leader", lambda self, _epoch: self.misspelt)
+    with pytest.raises(AssertionError, match="misspelt"):
+        list(broken_invariants())
 
 
 def test_a_failure_says_how_to_see_it_again(monkeypatch):
-    MUTANTS["receive_buffer_reused"](monkeypatch)
+    plant, _ = MUTANTS["receive_buffer_reused"]
+    plant(monkeypatch)
     told = simulate(4).explain()
     assert "seed 4" in told
     assert "sim_one_broker.py 4" in told
