@@ -64,13 +64,14 @@ TIMESTAMP_MS = 1_700_000_000_000
 
 DIFFERS_BY_NATURE = frozenset(
     {
-        "throttle_time_ms", "cluster_id", "controller_id", "node_id", "broker_id", "host", "port", "rack", "topic_id",
-        "leader_id", "leader_epoch", "committed_leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas",
-        "last_known_elr", "member_id", "leader", "producer_id", "session_id", "finalized_features_epoch",
-        "finalized_features", "supported_features", "api_keys", "client_host", "cluster_authorized_operations",
+        "cluster_id", "host", "port", "topic_id", "member_id", "producer_id", "session_id", "finalized_features_epoch",
+        "finalized_features", "supported_features", "api_keys", "client_host", "leader",
     }
 )  # fmt: skip
-"""Fields whose values belong to the broker, not to the protocol: only whether they are set is compared."""
+"""Fields whose values belong to the broker, not to the protocol: only whether they are set is compared.
+
+`leader` is the member id of a JoinGroup answer. Node ids, replicas, leaders and their epochs are compared as they are.
+"""
 
 OURS = frozenset({"flush.messages", "log.flush.interval.messages"})
 """Settings with a default of our own (docs/differences.md)."""
