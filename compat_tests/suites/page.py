@@ -17,9 +17,9 @@ both with the settings of `compat_tests`. Written by `python -m compat_tests.sui
 `compat_tests/test_client_suites.py` runs them, with fewer records, in `make test`, and fails when a test passes on
 Kafka and not here.
 
-*same*: the same end on both. *skips itself*: the test asks what the broker offers, and leaves; *listed*: it does not
-ask, and fails for the reason given. Once Odradek advertises what such a test needs, it must pass. *better*: it fails on
-this Kafka and passes here.
+*same*: the same end on both, and where that is a failure, for the same cause. *skips itself*: the test asks what the
+broker offers, and leaves; *listed*: it does not ask, and fails for the reason given. Once Odradek advertises what such
+a test needs, it must pass. *better*: it fails on this Kafka and passes here.
 """
 
 

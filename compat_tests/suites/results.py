@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """False for a test that passes on Kafka and not here, without a listed reason."""
+        """False for a test that ends worse than on Kafka, or fails for another cause, without a listed reason."""
         return self.word != "WORSE"
 
 
@@ -85,8 +85,12 @@ def _judged(
     skips: Sequence[Skip],
     advertised: Mapping[ApiKey, tuple[int, int]],
 ) -> Verdict:
-    if kafka.status is odradek.status:
-        return Verdict(test, kafka, odradek, "same", odradek.said if kafka.status is not Status.PASSED else "")
+    if kafka.status is odradek.status is Status.PASSED:
+        return Verdict(test, kafka, odradek, "same")
+    if kafka.status is odradek.status and cause(kafka.said) == cause(odradek.said):
+        return Verdict(test, kafka, odradek, "same", odradek.said)
+    if kafka.status is odradek.status is Status.FAILED:
+        return Verdict(test, kafka, odradek, "WORSE", f"on Kafka: {kafka.said}; on Odradek: {odradek.said}")
     if odradek.status is Status.PASSED:
         return Verdict(test, kafka, odradek, "better", kafka.said)
     listed = next((skip for skip in skips if skip.covers(test, advertised)), None)
@@ -97,6 +101,22 @@ def _judged(
     if kafka.status is not Status.PASSED and odradek.status is not Status.FAILED:
         return Verdict(test, kafka, odradek, "not on Kafka either", kafka.said)
     return Verdict(test, kafka, odradek, "WORSE", odradek.said)
+
+
+_RAISED = re.compile(r"(?P<type>[\w.]+(?:Error|Exception))\b(?:: \[Error (?P<code>\d+)\])?")
+_VARYING = re.compile(r"[0-9a-f-]{6,}|\d+")
+
+
+def cause(said: str) -> tuple[str, ...]:
+    """What two failures must share to be the same one.
+
+    That is the exception and Kafka's error code, for their messages are each broker's own; where no exception is named,
+    the text without numbers and ids.
+    """
+    raised = _RAISED.match(said)
+    if raised is not None:
+        return raised["type"], raised["code"] or ""
+    return (_VARYING.sub("#", said),)
 
 
 def table(verdicts: Sequence[Verdict]) -> list[str]:

@@ -30,6 +30,24 @@ def test_a_test_must_do_as_well_as_on_kafka(kafka, odradek, word):
     assert verdict.is_good is (word != "WORSE")
 
 
+@pytest.mark.parametrize(
+    ("kafka", "odradek", "word"),
+    [
+        ("a.SomeError: [Error 54] no ACLs", "a.SomeError: [Error 54] without an authorizer", "same"),
+        ("a.SomeError: [Error 54] no ACLs", "a.SomeError: [Error 39] no ACLs", "WORSE"),
+        ("a.SomeError: [Error 54] no ACLs", "a.OtherError: [Error 54] no ACLs", "WORSE"),
+        ("AssertionError: 3 != 4", "KeyError: 'x'", "WORSE"),
+        ("got 17 of 20 records of 0aff3e7", "got 3 of 20 records of 77dd0aa1", "same"),
+        ("got 17 of 20 records", "unable to join", "WORSE"),
+    ],
+)
+def test_two_failures_are_the_same_only_for_the_same_cause(kafka, odradek, word):
+    sides = ({"TestX": Result(Status.FAILED, said=said)} for said in (kafka, odradek))
+    (verdict,) = judge(*sides, [], {})
+    assert verdict.word == word
+    assert verdict.is_good is (word == "same")
+
+
 def test_a_test_that_never_ran_here_is_worse():
     assert [v.word for v in judge({"TestX": PASSED}, {}, [], {})] == ["WORSE"]
 
