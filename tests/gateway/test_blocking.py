@@ -32,29 +32,24 @@ async def test_an_error_is_raised_where_the_call_was_made() -> None:
     assert await pool.run(lambda: "still there") == "still there"
 
 
-async def test_no_more_calls_at_once_than_threads(nursery: trio.Nursery) -> None:
+async def test_as_many_calls_run_at_once_as_there_are_threads_and_no_more() -> None:
     pool = BlockingPool(3)
-    running, most, gate = 0, 0, threading.Semaphore(0)
-    mutex = threading.Lock()
+    running, most, mutex = 0, 0, threading.Lock()
+    together = threading.Barrier(3)  # opens only when three calls run at once
 
     def call() -> None:
         nonlocal running, most
         with mutex:
             running += 1
             most = max(most, running)
-        gate.acquire()
+        together.wait(timeout=60)
         with mutex:
             running -= 1
 
-    for _ in range(10):
-        nursery.start_soon(pool.run, call)
-    await wait_all_tasks_blocked()
-    for _ in range(10):
-        gate.release()
-    await wait_all_tasks_blocked()
-    while running:
-        await pool.run(lambda: None)
-    assert most <= 3
+    async with trio.open_nursery() as nursery:
+        for _ in range(9):
+            nursery.start_soon(pool.run, call)
+    assert most == 3
 
 
 async def test_a_started_call_is_waited_for_though_cancelled() -> None:
