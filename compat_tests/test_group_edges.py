@@ -176,6 +176,18 @@ def classic_members_after_an_eviction(scene: Scene) -> Iterator[Any]:
 
 
 @scenario
+def static_member_changes_while_a_target_is_due(scene: Scene) -> Iterator[Any]:
+    """The group becomes a classic one, which rebalances if the consumer group was about to."""
+    for others in ((), ("j",)):
+        group = scene.group(f"changes-{len(others)}")
+        scene.enter(group, "n", "i")
+        for instance in others:
+            yield name_of(scene.join(group, group_instance_id=instance).error_code)
+        answer = scene.join(group, group_instance_id="i")
+        yield name_of(answer.error_code), answer.generation_id, scene.listed(group)
+
+
+@scenario
 def commits_of_a_stale_epoch(scene: Scene) -> Iterator[Any]:
     """Plain commits and fetches say STALE_MEMBER_EPOCH, transactions ILLEGAL_GENERATION, which is abortable."""
     group = scene.group("stale")

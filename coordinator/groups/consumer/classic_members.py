@@ -75,11 +75,12 @@ def _join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, attempt: Deci
     changed = regex_changed or before.topics != member.topics
     owned = _owned(subscription, table.consumer.image())
     after = member
-    if not (downgrades and changed):
+    behind = changed or draft.group.epoch > draft.group.target_epoch
+    if not (downgrades and behind):
         after = progress(table.consumer, draft, member.member_id, owned, SubscriptionChange(changed, changed))
     if downgrades:
         classic = to_classic(table, draft.group, (), attempt)
-        if changed:
+        if behind:
             prepare_rebalance(table, classic, attempt)
     else:
         _watch(table, draft, joiner, after)
