@@ -192,7 +192,7 @@ class FaultyPartition:
         try:
             result = self._write(call)
             self._plan.after_write(f"writing {self.key}")
-        except StoreError:
+        except Exception:
             self._failed = True
             raise
         return result

@@ -29,12 +29,12 @@ START_TIMEOUT_S = 60
 
 
 class _Plan(FaultPlan):
-    fail_next_write = False
+    next_failure: Exception | None = None
 
     def before_write(self, what: str) -> None:
-        if self.fail_next_write:
-            self.fail_next_write = False
-            raise StoreError(f"{what}: I/O error (injected fault)")
+        if self.next_failure is not None:
+            failure, self.next_failure = self.next_failure, None
+            raise failure
         super().before_write(what)
 
 
@@ -58,9 +58,9 @@ class FaultyEnvironment(ProductionEnvironment):
         self.waiting.release()
         assert self.gate.wait(START_TIMEOUT_S), "nobody opened the gate"
 
-    def fail_next_write(self) -> None:
-        """Let one write fail, and those after it succeed."""
-        self._plan.fail_next_write = True
+    def fail_next_write(self, failure: Exception | None = None) -> None:
+        """Let one write fail, with an I/O error or `failure`, and those after it succeed."""
+        self._plan.next_failure = failure or StoreError("writing: I/O error (injected fault)")
 
     def hold(self) -> None:
         """From now on commits and reads wait until `release`."""

@@ -94,6 +94,20 @@ def test_the_first_produce_to_a_new_topic_fails_too(broker, client, broker_log):
         assert client.values(name) == [b"kept"]
 
 
+def test_an_exception_that_no_store_should_raise_fails_one_partition_for_a_moment(broker, client, broker_log):
+    for name in "tu":
+        client.create_topic(name)
+        client.produce(name, batch_of(b"before"))
+    broker.env.fail_next_write(AssertionError("a defect"))
+    assert client.produce("t", batch_of(b"lost")).error_code == STORAGE_ERROR
+    [told] = [record for record in broker_log.records if "commit failed" in record.getMessage()]
+    assert "unexpected AssertionError: a defect" in told.getMessage()
+    assert told.exc_info[0] is AssertionError, "the traceback says where the defect is"
+    assert client.produce("u", batch_of(b"served")).error_code == 0
+    assert client.produce("t", batch_of(b"after")).error_code == 0
+    assert client.values("t") == [b"before", b"after"]
+
+
 def test_acks_0_on_a_failed_disk_closes_the_connection(broker, client, broker_log):
     client.create_topic("t")
     client.produce("t", batch_of(b"x"))
