@@ -56,8 +56,10 @@ LATE: Final = 2
 LATE_ONCE: Final = 3
 """The first of the failing calls is made and fails all the same; those after it are not made."""
 FOREVER: Final = 2**62
+META_BYTES: Final = 8192
+"""Where an LMDB file's two meta pages end."""
 
-_HEAD: Final = struct.Struct("<IIiIQQQQ16x448s")
+_HEAD: Final = struct.Struct("<IIiIQQQQQ8x448s")
 _SEEN_AT: Final = 32
 _FAILED_AT: Final = 40
 _ACTIVE_AT: Final = 12
@@ -118,18 +120,32 @@ class Faults:
         mode: int = ERROR,
         first: int = 1,
         times: int = FOREVER,
+        below: int = 0,
     ) -> None:
-        """Let `times` calls on paths that contain `path` fail, from the `first` matching one on (counted from 1)."""
-        self._set(path, calls, mode, error, first, times, _FAIL)
+        """Let `times` calls on paths that contain `path` fail, from the `first` matching one on (counted from 1).
+
+        With `below`, only a pwrite at a lower place in its file matches: LMDB's meta pages are below `META_BYTES`.
+        """
+        self._set(path, calls, mode, error, first, times, _FAIL, below)
 
     def lift(self) -> None:
         """Let nothing fail any more; `seen`, `failed` and `trace` stay as they are."""
         struct.pack_into("<I", self._shared, _ACTIVE_AT, 0)
 
-    def _set(self, path: str, calls: Iterable[str], mode: int, error: int, first: int, times: int, active: int) -> None:
+    def _set(
+        self,
+        path: str,
+        calls: Iterable[str],
+        mode: int,
+        error: int,
+        first: int,
+        times: int,
+        active: int,
+        below: int = 0,
+    ) -> None:
         self.lift()
         mask = sum(1 << CALLS.index(call) for call in set(calls))
-        _HEAD.pack_into(self._shared, 0, mask, mode, error, 0, first, times, 0, 0, path.encode())
+        _HEAD.pack_into(self._shared, 0, mask, mode, error, 0, first, times, 0, 0, below, path.encode())
         struct.pack_into("<I", self._shared, _ACTIVE_AT, active)
 
     @property

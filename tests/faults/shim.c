@@ -30,7 +30,7 @@ struct control {
     uint32_t calls, mode;
     int32_t error;
     uint32_t active;
-    uint64_t first, times, seen, failed, unused[2];
+    uint64_t first, times, seen, failed, below, unused;
     char path[PATH_SIZE];
     uint8_t trace[TRACE_SIZE];
 };
@@ -103,6 +103,11 @@ static int is_late(void)
     return control->mode == LATE || (control->mode == LATE_ONCE && control->failed == 1);
 }
 
+static int is_within(off64_t at)
+{
+    return !control || !control->below || (uint64_t)at < control->below;
+}
+
 /* After a hit: what the caller gets; `done` does the real call. */
 #define FAIL(done) \
     do { \
@@ -131,7 +136,7 @@ ssize_t write(int fd, const void *data, size_t size)
     ssize_t name(int fd, const void *data, size_t size, offset_type at) \
     { \
         REAL(ssize_t, name, int, const void *, size_t, offset_type); \
-        if (hit_fd(PWRITE, fd)) \
+        if (is_within(at) && hit_fd(PWRITE, fd)) \
             WRITING(real(fd, data, size, at), real(fd, data, size / 2, at)); \
         return real(fd, data, size, at); \
     }

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 
 import pytest
-from faults import Faults
+from faults import META_BYTES, Faults
 from gateway_brokers import ProcessBroker
 from gateway_client import RawClient, assert_serves, batch_of
 from gateway_groups import commit_error, committed, find
@@ -94,8 +94,9 @@ def test_the_metadata_log_recovers(broker, faults):
     with RawClient(broker.address) as client:
         client.create_topic("before")
         client.produce("before", batch_of(b"x"))
-        faults.fail("__cluster_metadata", calls=["pwrite"], error=errno.EIO, times=2)
+        faults.fail("__cluster_metadata", calls=["pwrite"], error=errno.EIO, times=2, below=META_BYTES)
         assert create(client, "t") in RETRIABLE
+        assert faults.failed == 2, "the meta page, and what LMDB writes back: it refuses everything then"
         assert client.produce("before", batch_of(b"y")).error_code == 0
         until_taken(lambda: create(client, "t"))
         assert client.produce("t", batch_of(b"z")).error_code == 0
