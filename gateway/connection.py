@@ -258,7 +258,7 @@ class Connection:
             await self._replied.sleep()
 
     async def _send(self, call: Call, response: Message) -> Sequence[Buffer]:
-        if call.large:
+        if call.large or call.ctx.answers_many:
             parts = await self._services.env.run_blocking(lambda: self._dispatcher.encode(call.ctx, response))
         else:
             parts = self._dispatcher.encode(call.ctx, response)

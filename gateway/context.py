@@ -57,6 +57,15 @@ class RequestContext:
         """Give every other connection a turn: for loops over what a client may have listed a million times."""
         await trio.lowlevel.checkpoint()
 
+    @property
+    def answers_many(self) -> bool:
+        """Whether so many things were handled that encoding the answer takes long, too."""
+        return self._handled >= TURN_EVERY
+
+    def will_answer(self, count: int) -> None:
+        """Called for what the answer holds besides one thing for each that the client listed."""
+        self._handled += count
+
     async def take_turns(self) -> None:
         """Called for each thing that a client listed: gives others a turn now and then."""
         self._handled += 1

@@ -65,8 +65,9 @@ def _has_offset(table: GroupTable, group_id: str, topic: str, partition: int) ->
 
 def delete_offsets_of_topics(table: GroupTable, topics: Collection[str], decision: Decision) -> None:
     """Forget every group's offsets in topics that are no more."""
+    gone = frozenset(topics)
     committed = ((group_id, topic, partition) for group_id, topic, partition, _ in table.offsets.each())
     pending = ((group_id, topic, partition) for _, group_id, topic, partition, _ in table.offsets.each_pending())
     for place in dict.fromkeys([*committed, *pending]):
-        if place[1] in topics:
+        if place[1] in gone:
             decision.record(records.offset_tombstone(*place))

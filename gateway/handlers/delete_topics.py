@@ -1,8 +1,11 @@
 """DeleteTopics (API 20), versions 1 to 6: delete topics and their data; from 6 by name or by id."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from gateway.context import RequestContext
+from gateway.parts import in_parts
 from gateway.runtime.metadata import error_of_unavailable
 from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
@@ -18,10 +21,23 @@ REQUEST: Final = DeleteTopicsRequest
 
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
-    try:
-        return await ctx.services.metadata.delete_topics(request, ctx.api_version)
-    except CoordinatorError as error:
-        return _refused(request, error_of_unavailable(error))
+    results: list[DeletableTopicResult] = []
+    for part in _parts(request):
+        try:
+            results += (await ctx.services.metadata.delete_topics(part, ctx.api_version)).responses
+        except CoordinatorError as error:
+            results += _refused(part, error_of_unavailable(error)).responses
+    ctx.will_answer(len(results))
+    return DeleteTopicsResponse(responses=tuple(results))
+
+
+def _parts(request: DeleteTopicsRequest) -> Iterator[DeleteTopicsRequest]:
+    if len({topic.name is None for topic in request.topics}) > 1:
+        return iter((request,))  # a name and an id may mean the same topic
+    if request.topics:
+        asked = [(topic.name, topic.topic_id) for topic in request.topics]
+        return (replace(request, topics=tuple(part)) for part in in_parts(request.topics, asked))
+    return (replace(request, topic_names=tuple(part)) for part in in_parts(request.topic_names, request.topic_names))
 
 
 def _refused(request: DeleteTopicsRequest, error: ErrorCode) -> DeleteTopicsResponse:

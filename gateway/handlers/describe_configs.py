@@ -15,6 +15,8 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
     basis, levels = ctx.services.basis(), ctx.services.logger_levels()
     results: list[DescribeConfigsResult] = []
     for resource in request.resources:
-        results += describe_configs(basis, replace(request, resources=(resource,)), levels).results
+        described = describe_configs(basis, replace(request, resources=(resource,)), levels).results
+        ctx.will_answer(sum([len(result.configs) for result in described]))
+        results += described
         await ctx.let_others_go_on()
     return DescribeConfigsResponse(results=tuple(results))

@@ -40,8 +40,10 @@ async def _describe(ctx: RequestContext, topic: str, index: int) -> PartitionRes
         return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     except ReplicaGoneError:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    producers = [
-        ProducerState(
+    producers: list[ProducerState] = []
+    for producer_id, entry in list(entries.items()):
+        await ctx.take_turns()
+        state = ProducerState(
             producer_id=producer_id,
             producer_epoch=entry.producer_epoch,
             last_sequence=entry.last_sequence,
@@ -49,6 +51,5 @@ async def _describe(ctx: RequestContext, topic: str, index: int) -> PartitionRes
             coordinator_epoch=entry.coordinator_epoch,
             current_txn_start_offset=entry.txn_first_offset,
         )
-        for producer_id, entry in entries.items()
-    ]
+        producers.append(state)
     return PartitionResponse(partition_index=index, active_producers=tuple(producers))

@@ -10,5 +10,8 @@ REQUEST: Final = ElectLeadersRequest
 
 
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Answer from the published image."""
-    return elect_leaders(ctx.services.metadata.image, request)
+    """Answer from the published image, in a thread, for it may be about all partitions."""
+    image = ctx.services.metadata.image
+    response = await ctx.services.env.run_blocking(lambda: elect_leaders(image, request))
+    ctx.will_answer(sum([len(topic.partition_result) for topic in response.replica_election_results]))
+    return response

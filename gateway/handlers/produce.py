@@ -315,6 +315,8 @@ async def _append(
     judged: _Judged,
 ) -> _Pending:
     topic = asked.name
+    if not guards:  # what the coordinator said of a transaction is acted upon at once
+        await ctx.take_turns()
     if acks not in VALID_ACKS:
         return _refusal(part.index, ErrorCode.INVALID_REQUIRED_ACKS), None
     if topic in INTERNAL_TOPICS:  # what stands there is the coordinators' state

@@ -22,6 +22,7 @@ from coordinator.shard import Outcome, Token
 from gateway.config import BrokerConfig
 from gateway.environment import Environment
 from gateway.errors import StartError
+from gateway.parts import in_parts
 from gateway.runtime.replica import Replica
 from gateway.runtime.shards import ShardRuntime, SteadyClock
 from gateway.runtime.waiter import CoordinatorError, TooLargeError
@@ -163,11 +164,12 @@ class MetadataService:
 
     async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
         """Make topics that someone asked for; None for a name whose topic is there now."""
-        reply = await self._change(
-            lambda shard, token, now_ms: shard.auto_create_topics(names, self._uuids(), token, now_ms)
-        )
-        assert isinstance(reply, dict)
-        return reply  # pyright: ignore[reportUnknownVariableType]
+        outcomes: dict[str, RefusedError | None] = {}
+        for part in in_parts(tuple(names), ()):
+            reply = await self._change(partial(_auto_create, part, self._uuids()))
+            assert isinstance(reply, dict)
+            outcomes |= reply
+        return outcomes
 
     async def delete_topics(self, request: "DeleteTopicsRequest", api_version: int) -> "DeleteTopicsResponse":
         """Delete topics; nobody finds them any more when this returns, their logs go soon after."""
@@ -277,6 +279,12 @@ class MetadataService:
             image = with_broker(image, self._registration)
         before, self._image, self._was_removed = self._image, image, was_removed
         self.on_published(before, image)
+
+
+def _auto_create(
+    names: Collection[str], uuids: Iterator[UUID], shard: MetadataShard, token: Token, now_ms: int
+) -> Outcome:
+    return shard.auto_create_topics(names, uuids, token, now_ms)
 
 
 def _register(

@@ -39,7 +39,7 @@ from storage_backends.interface import (
     StoreError,
     StoreExhaustedError,
 )
-from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo
+from wire.log_values import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
 from wire.records.batch import BatchHeader, peek_header
 from wire.records.errors import InvalidRecordBatch
 from wire.values import immutable
@@ -182,8 +182,7 @@ class Replica(Watchable):
         try:
             if failed:
                 await self._close_failed()
-            snapshot = await self._env.run_blocking(self._load)
-            restored = PartitionLog.restore(snapshot, self._config)
+            restored = await self._env.run_blocking(partial(self._load, self._config))
         except (StoreError, ProducerRowError) as error:
             if exhausted(error):  # nothing is wrong with this log, and it is tried at each use
                 self._note("open", error, "cannot open partition=%s error=%s", self.key, error)
@@ -220,10 +219,11 @@ class Replica(Watchable):
         key = (doing, exhausted(error) or self.key)
         self._shared.repeats.note(key, log, logging.ERROR, message, *args)
 
-    def _load(self) -> LogSnapshot:
+    def _load(self, config: LogConfig) -> PartitionLog:
+        """In a thread: a log may have tens of thousands of producers."""
         if self._part is None:
-            self._part = self._shared.store.open(self.key, policy_of(self._config))
-        return self._part.load()
+            self._part = self._shared.store.open(self.key, policy_of(config))
+        return PartitionLog.restore(self._part.load(), config)
 
     def _lead(self, restored: PartitionLog) -> None:
         assert self._part is not None
@@ -241,6 +241,7 @@ class Replica(Watchable):
         self._queue.reset(self._part)
         self._queue.synced = _is_synced(self._config)
         self._part.configure(policy_of(self._config))  # which may have changed while it was being opened
+        restored.configure(self._config)
         self._log = restored
         self.state, self._idle_view = ReplicaState.OPEN, None
         self._epoch_write = self._log.become_leader(self._leader_epoch)

@@ -7,7 +7,7 @@ released when the newest write that they may rest on is durable.
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from typing import Generic, TypeVar
@@ -34,7 +34,9 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=Shard)
 
 LOAD_CHUNK_BYTES = 1024 * 1024
-"""How much of the log is replayed before other tasks get a turn."""
+"""How much of the log is read at once for its replay."""
+REPLAYED_AT_ONCE = 200
+"""How many records of a batch are replayed before other tasks get a turn; each batch ends one."""
 
 
 class ShardState(Enum):
@@ -144,7 +146,8 @@ class ShardRuntime(Generic[S]):
             try:
                 next_offset = offset
                 for chunk in lease.chunks:
-                    next_offset = _replay_chunk(shard, chunk, now_ms)
+                    for next_offset in _replayed(shard, chunk, now_ms):  # noqa: B007 - the last one counts
+                        await trio.lowlevel.checkpoint()
             finally:
                 replica.give_back(lease)
             if next_offset <= offset:
@@ -383,21 +386,22 @@ def _batch_of(records: Sequence[ShardRecord], producer: Producer | None, now_ms:
     )
 
 
-def _replay_chunk(shard: Shard, chunk: memoryview, now_ms: int) -> int:
-    """Replay every record of the batches in `chunk`; return the offset after the last.
+def _replayed(shard: Shard, chunk: memoryview, now_ms: int) -> Iterator[int]:
+    """Replay every record of the batches in `chunk`, `REPLAYED_AT_ONCE` at a time; gives the offset after the batch.
 
     Raises InvalidRecordBatch for what is not what was written.
     """
-    next_offset = 0
     for header in iter_headers(chunk):
-        next_offset = header.next_offset
         check_crc(chunk, header)
         if header.is_control:
             marker = read_end_txn_marker(chunk, header)
             if marker is not None:
                 shard.replay_end(header.producer_id, not marker.is_abort, now_ms)
+            yield header.next_offset
             continue
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-        for record in read_records(chunk, header):
+        for number, record in enumerate(read_records(chunk, header), 1):
             shard.replay(ShardRecord(record.key or b"", record.value, producer_id), now_ms)
-    return next_offset
+            if not number % REPLAYED_AT_ONCE:
+                yield header.next_offset
+        yield header.next_offset

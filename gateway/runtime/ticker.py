@@ -5,10 +5,14 @@ that were written to in a tick.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
 from gateway.runtime.wakeup import Wakeup
+
+CALLS_AT_ONCE: Final = 200
+"""How many calls are made before others get a turn; each may be a small commit, of some ten microseconds."""
 
 
 class Ticker:
@@ -34,5 +38,7 @@ class Ticker:
             if not self._calls:
                 await self._wakeup.sleep()
             calls, self._calls = self._calls, []
-            for call in calls:
+            for number, call in enumerate(calls, 1):
                 call()
+                if not number % CALLS_AT_ONCE:
+                    await trio.lowlevel.checkpoint()

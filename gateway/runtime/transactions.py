@@ -47,6 +47,8 @@ R = TypeVar("R")
 
 PATIENCE_MS: Final = 1000
 """How long a request waits for the markers of the transaction before its own."""
+MARKED_AT_ONCE: Final = 100
+"""How many markers of one transaction are begun before others get a turn."""
 MARKER_RETRY_MS: Final = 100
 """How soon a marker is tried again that a partition could not take."""
 
@@ -212,9 +214,11 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             committed = decided.state is TransactionState.PREPARE_COMMIT
             marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
             async with trio.open_nursery() as nursery:
-                for topic, indexes in decided.partitions.items():
-                    for index in sorted(indexes):
-                        nursery.start_soon(self._mark, marker, topic, index)
+                places = ((topic, index) for topic, each in decided.partitions.items() for index in sorted(each))
+                for number, place in enumerate(places, 1):
+                    nursery.start_soon(self._mark, marker, *place)
+                    if not number % MARKED_AT_ONCE:
+                        await trio.lowlevel.checkpoint()
             # Tried also while the log takes no writes: the shard that then cannot write it is loaded again, and knows.
             await self.call(
                 transactional_id,

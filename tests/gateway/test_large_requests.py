@@ -1,0 +1,223 @@
+"""The largest requests that clients send, beside other clients: none makes a turn of the event loop a long one.
+
+A victim's wait is bounded by the count of the loop's long turns, not by a clock; the victim's requests, sent all the
+while, only have to be answered. The collector of cycles is off: what it walks over are this process's own objects.
+"""
+
+import gc
+import threading
+
+import pytest
+from gateway_brokers import ThreadBroker
+from gateway_client import RawClient, batch_of, produce_many
+from gateway_groups import find
+from long_form import rounds
+
+from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from wire.messages.alter_configs import AlterConfigsRequest
+from wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_groups import DeleteGroupsRequest
+from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from wire.messages.describe_producers import DescribeProducersRequest
+from wire.messages.describe_producers import TopicRequest as ProducersOfTopic
+from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from wire.messages.describe_transactions import DescribeTransactionsRequest
+from wire.messages.elect_leaders import ElectLeadersRequest
+from wire.messages.end_txn import EndTxnRequest
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.list_config_resources import ListConfigResourcesRequest
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+TOPICS = rounds(1000, 10_000)
+PARTITIONS = rounds(2000, 10_000)
+COMMITTED = 2000
+"""Of this many partitions offsets are committed at once: that is one operation of the group's shard, and one batch."""
+TOPIC_RESOURCE = 2
+TOPIC_BY_NAME = 5
+MINUTE_MS = 60_000
+TIMEOUT_S = 300
+
+NAMES = [f"t{number}" for number in range(TOPICS)]
+WIDE = range(PARTITIONS)
+
+
+def _new(names):
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=-1) for name in names]
+    return CreateTopicsRequest(topics=tuple(topics), timeout_ms=MINUTE_MS)
+
+
+def _altered(kind, config):
+    return tuple([kind(resource_type=TOPIC_RESOURCE, resource_name=name, configs=config) for name in NAMES])
+
+
+def _fetch(offset, max_wait_ms, epoch):
+    parts = [FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000) for index in WIDE]
+    topics = (FetchTopic(topic="wide", partitions=tuple(parts)),)
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=10**8, topics=topics, session_epoch=epoch)
+
+
+def _list_offsets(timestamp):
+    parts = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in WIDE]
+    return ListOffsetsRequest(topics=(ListOffsetsTopic(name="wide", partitions=tuple(parts)),))
+
+
+def _offsets(part, topic, request, **fields):
+    parts = [part(partition_index=index, **fields) for index in range(COMMITTED)]
+    return request(group_id="g", topics=(topic(name="wide", partitions=tuple(parts)),))
+
+
+def _requests():
+    """What is sent, in this order, each with its version where it is not the client's own."""
+    yield DeleteTopicsRequest(topic_names=("none",), timeout_ms=MINUTE_MS), TOPIC_BY_NAME
+    for at in range(0, TOPICS, 1000):
+        yield _new(NAMES[at : at + 1000]), None
+    yield _new(NAMES[:1000]), None
+    yield MetadataRequest(topics=None), None
+    yield MetadataRequest(topics=tuple([MetadataRequestTopic(name=name) for name in NAMES])), None
+    unknown = tuple([MetadataRequestTopic(name=f"auto-{number}") for number in range(500)])
+    yield MetadataRequest(topics=unknown, allow_auto_topic_creation=True), None
+    yield DescribeTopicPartitionsRequest(topics=(), response_partition_limit=10**6), None
+    resources = [DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name) for name in NAMES]
+    yield DescribeConfigsRequest(resources=tuple(resources), include_synonyms=True, include_documentation=True), None
+    shorter = (AlterableConfig(name="retention.ms", value="100000"),)
+    yield IncrementalAlterConfigsRequest(resources=_altered(AlterConfigsResource, shorter)), None
+    yield AlterConfigsRequest(resources=_altered(ReplacedResource, ())), None
+    yield ListConfigResourcesRequest(), None
+    yield FindCoordinatorRequest(key_type=0, coordinator_keys=tuple(NAMES)), None
+    for timestamp in (-1, -2, 5):
+        yield _list_offsets(timestamp), None
+    yield produce_many([("wide", index, batch_of(b"x")) for index in WIDE]), None
+    for fetch in (_fetch(0, 0, -1), _fetch(0, 0, 0), _fetch(1, 100, -1)):
+        yield fetch, None
+    yield DescribeLogDirsRequest(topics=None), None
+    yield DescribeProducersRequest(topics=(ProducersOfTopic(name="wide", partition_indexes=tuple(WIDE)),)), None
+    epochs = [OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in WIDE]
+    yield OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(topic="wide", partitions=tuple(epochs)),)), None
+    for _ in range(2):
+        yield _offsets(OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitRequest), None
+    yield OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=None),)), None
+    yield _offsets(OffsetDeleteRequestPartition, OffsetDeleteRequestTopic, OffsetDeleteRequest), None
+    yield DescribeGroupsRequest(groups=tuple(NAMES)), None
+    yield DeleteGroupsRequest(groups_names=tuple(NAMES)), None
+    yield ListGroupsRequest(), None
+    yield DescribeTransactionsRequest(transactional_ids=tuple(NAMES)), None
+    yield ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None), None
+    yield ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=1000), None
+    protocols = (JoinGroupRequestProtocol(name="range", metadata=bytes(1_000_000)),)
+    yield (
+        JoinGroupRequest(group_id="big", protocol_type="consumer", protocols=protocols, session_timeout_ms=10_000),
+        None,
+    )
+    dropped = [DeleteRecordsPartition(partition_index=index, offset=-1) for index in WIDE]
+    records = DeleteRecordsTopic(name="wide", partitions=tuple(dropped))
+    yield DeleteRecordsRequest(timeout_ms=MINUTE_MS, topics=(records,)), None
+    grown = [CreatePartitionsTopic(name=name, count=2, assignments=None) for name in NAMES[:1000]]
+    yield CreatePartitionsRequest(timeout_ms=MINUTE_MS, topics=tuple(grown)), None
+    yield DeleteTopicsRequest(topic_names=tuple(NAMES[:1000]), timeout_ms=MINUTE_MS), TOPIC_BY_NAME
+    yield DeleteTopicsRequest(topic_names=("wide",), timeout_ms=MINUTE_MS), TOPIC_BY_NAME
+
+
+class Victim:
+    """A client that asks for little, again and again, until it is told to stop."""
+
+    def __init__(self, address):
+        self.answers = 0
+        self._address = address
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+
+    def _ask(self):
+        with RawClient(self._address) as client:
+            client.set_timeout(TIMEOUT_S)
+            while not self._stop.wait(0.01):
+                client.call(MetadataRequest(topics=()))
+                self.answers += 1
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1200)
+def test_no_request_however_large_holds_up_the_loop(no_collector):
+    with ThreadBroker() as broker, RawClient(broker.address) as client, Victim(broker.address) as victim:
+        client.set_timeout(TIMEOUT_S)
+        loop, held_up = broker.broker.services.loop, {}
+        client.create_topic("wide", partitions=PARTITIONS)
+        assert find(client, "g") == 0
+        for request, version in _requests():
+            before = loop.long_turns
+            client.call(request, version)
+            broker.in_trio(gc.get_count)  # a turn of its own, so that the one of the answer is over
+            if loop.long_turns > before:
+                held_up[type(request).__name__] = (loop.longest_ms, loop.last_stack)
+        _end_a_large_transaction(client)
+        assert victim.answers
+    assert held_up == {}
+    assert loop.long_turns == 0, loop.last_stack
+
+
+def _end_a_large_transaction(client):
+    """Of a topic with many partitions: all the markers."""
+    client.create_topic("marked", partitions=PARTITIONS)
+    assert client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=("x",))).coordinators[0].error_code == 0
+    given = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=MINUTE_MS))
+    who = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
+    topics = (AddPartitionsToTxnTopic(name="marked", partitions=tuple(WIDE)),)
+    added = client.call(
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=given.producer_id,
+            v3_and_below_producer_epoch=given.producer_epoch,
+            v3_and_below_topics=topics,
+        ),
+        3,
+    )
+    assert {
+        part.partition_error_code for each in added.results_by_topic_v3_and_below for part in each.results_by_partition
+    } == {0}
+    assert client.call(EndTxnRequest(transactional_id="x", committed=True, **who), 3).error_code == 0
+    again = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=MINUTE_MS))
+    assert again.error_code == 0

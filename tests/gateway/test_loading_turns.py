@@ -1,0 +1,53 @@
+"""What is loaded is loaded beside the event loop, or in turns, however much there is of it."""
+
+import threading
+
+from gateway_brokers import ThreadBroker
+from gateway_client import RawClient, batch_of
+
+from coordinator.shard import ShardRecord
+from gateway.runtime.shards import REPLAYED_AT_ONCE, _replayed
+from partitions.log import PartitionLog
+from wire.records.builder import SimpleRecord, build_batch
+
+
+def test_a_partition_s_state_is_restored_beside_the_loop(monkeypatch):
+    """A log with 60,000 producers took a quarter of a second."""
+    threads, real = [], PartitionLog.restore
+
+    def restore(snapshot, config):
+        threads.append(threading.current_thread())
+        return real(snapshot, config)
+
+    monkeypatch.setattr(PartitionLog, "restore", restore)
+    with ThreadBroker() as broker, RawClient(broker.address) as client:
+        client.create_topic("t", flush_messages="1")
+        client.produce("t", batch_of(b"opens it"))
+        broker.env.fail_next_write()
+        assert client.produce("t", batch_of(b"fails")).error_code
+        assert client.produce("t", batch_of(b"loads it again")).error_code == 0
+        assert len(threads) >= 3, "the metadata log, the topic's log, and that again"
+        assert broker.in_trio(threading.current_thread) not in threads
+
+
+class _Shard:
+    def __init__(self):
+        self.records: list[ShardRecord] = []
+
+    def replay(self, record, now_ms):
+        del now_ms
+        self.records.append(record)
+
+
+def test_a_coordinator_s_log_is_replayed_in_turns():
+    count = 3 * REPLAYED_AT_ONCE + 1
+    first = build_batch([SimpleRecord(b"%d" % number, b"v", 0) for number in range(count)])
+    second = build_batch([SimpleRecord(b"last", b"v", 0)], base_offset=count)
+    shard, seen = _Shard(), []
+    offsets = []
+    for offset in _replayed(shard, memoryview(first + second), 0):
+        offsets.append(offset)
+        seen.append(len(shard.records))
+    at_once = [REPLAYED_AT_ONCE * number for number in (1, 2, 3)]
+    assert seen == [*at_once, count, count + 1]
+    assert offsets == [count] * 4 + [count + 1]
