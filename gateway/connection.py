@@ -21,6 +21,7 @@ import trio
 from gateway.dispatch import Call, Dispatcher, PendingResponse
 from gateway.errors import PeerError, first_error
 from gateway.network import Buffer, Transport
+from gateway.request_memory import WAITS_FOR_OTHERS
 from gateway.runtime.wakeup import Wakeup
 from gateway.services import Services
 from gateway.standing_answer import StandingAnswer
@@ -53,6 +54,10 @@ class Connection:
         self._dispatcher = dispatcher
         self._reader = FrameReader(services.config.socket_request_max_bytes)
         self._standing: StandingAnswer | None = None
+        self._memory = services.request_memory
+        self._begun_bytes = 0
+        self._held_bytes = 0
+        self._is_held_back = False
         self._replies: deque[tuple[Call, PendingResponse, int]] = deque()
         self._in_flight_bytes = 0
         self._replied = Wakeup()
@@ -78,11 +83,18 @@ class Connection:
         return now_ms - self._stalled_since_ms
 
     def idle_ms(self, now_ms: int) -> int:
-        """How long nothing has come or gone, as seen from call to call."""
+        """How long nothing has come or gone, as seen from call to call; 0 while the broker itself does not read."""
+        if self._is_held_back:
+            self.last_active_ms = now_ms
         if self.transport.sent_bytes != self._sent_bytes:
             self._sent_bytes = self.transport.sent_bytes
             self.last_active_ms = now_ms
         return now_ms - self.last_active_ms
+
+    @property
+    def is_in_a_request(self) -> bool:
+        """Whether memory is taken for a request of which not all has come."""
+        return self._begun_bytes > 0
 
     def close(self) -> None:
         """Close at once; what is under way is given up."""
@@ -93,7 +105,9 @@ class Connection:
     def drain(self) -> None:
         """Answer what is under way, then close; at once when nothing is."""
         self._draining = True
-        if not self.busy:
+        if self._is_held_back:
+            self.close()
+        elif not self.busy:
             self.transport.close()
 
     async def run(self) -> None:
@@ -119,6 +133,8 @@ class Connection:
                 raise
             finally:
                 self._give_up_replies()
+                self._memory.end(self)
+                self._release(self._held_bytes)
             if self._finishes_replies:
                 self._nursery.cancel_scope.cancel()
 
@@ -130,16 +146,53 @@ class Connection:
 
     async def _serve(self) -> None:
         while not self._draining:
-            received = await self._receive(self._buffer())
+            if self._memory.is_full:
+                await self._wait_for_memory()
+            buffer = self._buffer()
+            self._note_buffer()
+            received = await self._receive(buffer)
             self.last_active_ms = self._services.env.monotonic_ms()
             if received == 0:
                 break
-            for frame in self._split(received):
-                self._handling = True
-                try:
-                    await self._handle(frame)
-                finally:
-                    self._handling = False
+            await self._handle_all(self._split(received))
+
+    async def _handle_all(self, frames: Sequence[memoryview]) -> None:
+        """A call of its own, so that nothing refers to the last frame while the next is waited for."""
+        for frame in frames:
+            self._handling = True
+            if self._begun_bytes:
+                self._begun_bytes = 0
+                self._memory.end(self)
+            else:
+                self._hold(len(frame))
+            try:
+                await self._handle(frame)
+            finally:
+                self._handling = False
+
+    async def _wait_for_memory(self) -> None:
+        self._is_held_back = True
+        try:
+            await self._memory.room(self)
+        finally:
+            self._is_held_back = False
+
+    def _note_buffer(self) -> None:
+        """Count what the buffer of an unfinished large request has grown to."""
+        size_bytes = self._reader.large_buffer_bytes
+        if size_bytes != self._begun_bytes:
+            grown_bytes = size_bytes - self._begun_bytes
+            self._begun_bytes = size_bytes
+            self._held_bytes += grown_bytes
+            self._memory.grow(self, grown_bytes)
+
+    def _hold(self, size_bytes: int) -> None:
+        self._held_bytes += size_bytes
+        self._memory.take(size_bytes)
+
+    def _release(self, size_bytes: int) -> None:
+        self._held_bytes -= size_bytes
+        self._memory.give_back(size_bytes)
 
     async def _receive(self, buffer: memoryview) -> int:
         if self._standing is None or self._reader.pending_bytes:
@@ -166,8 +219,12 @@ class Connection:
             call = self._open(frame)
         if not call.pipelined or self._is_held_up:
             await self._all_replied()
+        held_bytes = len(frame)
+        if call.ctx.api_key in WAITS_FOR_OTHERS:
+            self._release(held_bytes)
+            held_bytes = 0
         if call.deferred:
-            await self._begin(call, len(frame))
+            await self._begin(call, held_bytes)
             return
         try:
             response = call.canned if call.handler is None else await call.handler(call.ctx, call.request)
@@ -176,6 +233,7 @@ class Connection:
                 self._standing = StandingAnswer(frame, parts, call.ctx.again)
         finally:
             call.ctx.finish()
+            self._release(held_bytes)
 
     @property
     def _is_held_up(self) -> bool:
@@ -235,6 +293,7 @@ class Connection:
         call, _, size_bytes = self._replies.popleft()
         call.ctx.finish()
         self._in_flight_bytes -= size_bytes
+        self._release(size_bytes)
         self.last_active_ms = self._services.env.monotonic_ms()
         self._replied.wake()
         if self._draining and not self.busy:

@@ -202,6 +202,9 @@ class Server:
         config, now_ms = self._services.config, self._services.env.monotonic_ms()
         if connection.stalled_ms(now_ms) > config.connection_write_timeout_ms:
             return "it takes none of its replies (odradek.connection.write.timeout.ms)"
+        is_in_the_way = connection.is_in_a_request and self._services.request_memory.is_full
+        if is_in_the_way and connection.idle_ms(now_ms) > config.connection_write_timeout_ms:
+            return "it does not end its request while others wait for memory (queued.max.request.bytes)"
         if 0 <= config.connections_max_idle_ms < connection.idle_ms(now_ms):
             return "idle (connections.max.idle.ms)"
         return None

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from coordinator.metadata.settings import Basis
+from gateway.request_memory import RequestMemory
 from gateway.side_work import SideWork
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Services:
         self.loop = loop
         self.inspection = SideWork(env, settings.config.inspect_threads)
         self.matching = groups.regexes.work
+        self.request_memory = RequestMemory(lambda: self.config.queued_max_request_bytes, self.repeats)
         self.stopping = False
 
     @cached_property

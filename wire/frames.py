@@ -57,6 +57,11 @@ class FrameReader:
             return LENGTH_BYTES + self._big_end
         return self._end - self._start
 
+    @property
+    def large_buffer_bytes(self) -> int:
+        """The size of the unfinished frame's own buffer, 0 when it has none. It grows in :meth:`get_buffer`."""
+        return 0 if self._big is None else len(self._big)
+
     def get_buffer(self) -> memoryview:
         """Where to receive into; never empty.
 
@@ -65,6 +70,8 @@ class FrameReader:
         if self._fault is not None:
             raise self._fault
         if self._big is not None:
+            if self._big_end == len(self._big):
+                self._big = _grown(self._big, self._big_bytes)
             return self._big[self._big_end :]
         # A frame whose length is known fits into the chunk, else it would have its own buffer.
         length_is_known = self._end - self._start >= LENGTH_BYTES
@@ -119,15 +126,13 @@ class FrameReader:
     def _start_big(self, size: int, beginning: memoryview) -> None:
         self._big_bytes = size
         self._big_end = len(beginning)
-        self._big = _grown(beginning, size)
+        self._big = memoryview(bytearray(beginning))  # grows when more is to be received
         self._renew_chunk(keep=False)
 
     def _finish_big(self, buffer: memoryview) -> list[memoryview]:
         if self._big_end == self._big_bytes:
             self._big = None
             return [buffer]
-        if self._big_end == len(buffer):
-            self._big = _grown(buffer, self._big_bytes)
         return []
 
     def _renew_chunk(self, *, keep: bool = True) -> None:

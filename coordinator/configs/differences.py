@@ -34,6 +34,13 @@ DELIBERATE_DIFFERENCES: Final = (
     DefaultDifference("broker", "controller.listener.names", None, "CONTROLLER", _NO_FILE),
     DefaultDifference(
         "broker",
+        "queued.max.request.bytes",
+        "-1",
+        "536870912",
+        "Memory stays bounded however many clients send at once; five of the largest requests fit.",
+    ),
+    DefaultDifference(
+        "broker",
         "log.dir",
         "/tmp/kafka-logs",  # noqa: S108 - Kafka's
         "odradek-data",

@@ -155,7 +155,7 @@ WITHOUT_EFFECT: Final = (
     WithoutEffect(
         "broker",
         "odradek.connection.max.in.flight.requests limits requests under way, for each connection.",
-        ("queued.max.request*",),
+        ("queued.max.requests",),
     ),
     WithoutEffect(
         "broker",

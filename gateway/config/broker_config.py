@@ -43,6 +43,7 @@ class BrokerConfig:
     producer_id_expiration_check_interval_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
+    queued_max_request_bytes: int
     socket_request_max_bytes: int
     commit_threads: int
     commit_max_bytes: int
@@ -120,6 +121,7 @@ _SIMPLE: Final = {
     "producer_id_expiration_check_interval_ms": "producer.id.expiration.check.interval.ms",
     "metadata_log_segment_bytes": "metadata.log.segment.bytes",
     "metadata_log_segment_ms": "metadata.log.segment.ms",
+    "queued_max_request_bytes": "queued.max.request.bytes",
     "socket_request_max_bytes": "socket.request.max.bytes",
     "commit_threads": "odradek.commit.threads",
     "commit_max_bytes": "odradek.commit.max.bytes",

@@ -35,6 +35,10 @@ def check_rules(layers: BrokerLayers) -> None:
         if value < 1 and not (name.endswith("buffer.bytes") and value == -1):
             raise ConfigError(f"{name} must be equal or greater than 1", name)
     _check_connections(layers)
+    if 0 < _number(layers, "queued.max.request.bytes", -1) < _number(layers, "socket.request.max.bytes", 0):
+        raise ConfigError(
+            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes", "queued.max.request.bytes"
+        )
 
 
 def _number(layers: BrokerLayers, name: str, default: int) -> int:

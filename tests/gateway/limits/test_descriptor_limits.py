@@ -88,7 +88,7 @@ def test_many_more_logs_than_files(tmp_path):
     files = rounds(192, 20_000)
     with LimitedBroker(tmp_path / "data", files) as broker, RawClient(broker.address) as client:
         client.set_timeout(120)
-        client.create_topic("t", partitions=partitions)
+        client.create_topic("t", partitions=partitions, retention_ms="-1")
         for value in (b"one", b"two"):
             for partition in range(partitions):
                 assert client.produce("t", batch_of(value), partition).error_code == 0
@@ -116,7 +116,7 @@ def test_memory_files_and_address_space_fall_back_when_logs_are_idle(tmp_path):
     partitions = rounds(200, 2000)
     settings = ("--set", "odradek.log.idle.close.ms=200")
     with ProcessBroker(tmp_path / "data", *settings) as broker, RawClient(broker.address) as client:
-        client.create_topic("t", partitions=partitions)
+        client.create_topic("t", partitions=partitions, retention_ms="-1")
         for partition in range(partitions):
             assert client.produce("t", batch_of(b"x"), partition).error_code == 0
         while open_segments(broker) > 8:  # those of the metadata log and the last ones written
