@@ -37,7 +37,7 @@ build_image() { # build_image BASE INPUTS
   sh "$HERE/install_packages.sh" "$ROOT" "$context/packages" --python-version "$python" --python-platform "$(uname -m)-manylinux_2_28"
   mkdir -p "$context/docker"
   cp -r "$HERE" "$context/docker/odradek"
-  DOCKER_BUILDKIT=0 docker build -q --label "odradek.inputs=$2" --build-arg "BASE_IMAGE=$1" \
+  DOCKER_BUILDKIT=0 docker build -q --force-rm --label "odradek.inputs=$2" --build-arg "BASE_IMAGE=$1" \
     -f "$context/docker/odradek/Dockerfile" -t "$IMAGE" -t odradek/odradek:latest "$context" >"$context/log" 2>&1 \
     || { say "docker build failed: $(tail -n 3 "$context/log")"; exit 1; }
   docker image prune --force --filter label=odradek.image=odradek >/dev/null # the first stage, and what this replaces
