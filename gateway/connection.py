@@ -148,9 +148,7 @@ class Connection:
         while not self._draining:
             if self._memory.is_full:
                 await self._wait_for_memory()
-            buffer = self._buffer()
-            self._note_buffer()
-            received = await self._receive(buffer)
+            received = await self._receive()
             self.last_active_ms = self._services.env.monotonic_ms()
             if received == 0:
                 break
@@ -194,7 +192,10 @@ class Connection:
         self._held_bytes -= size_bytes
         self._memory.give_back(size_bytes)
 
-    async def _receive(self, buffer: memoryview) -> int:
+    async def _receive(self) -> int:
+        """A call of its own, so that nothing refers to the last buffer while memory for the next is waited for."""
+        buffer = self._buffer()
+        self._note_buffer()
         if self._standing is None or self._reader.pending_bytes:
             return await self.transport.receive_into(buffer)
         return await self.transport.receive_unanswered(buffer, self._standing.to)

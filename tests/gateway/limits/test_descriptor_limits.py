@@ -1,44 +1,15 @@
 """Brokers that may open few files: they live, refuse connections before logs, say why, and lose nothing."""
 
 import re
-import resource
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from gateway_brokers import ProcessBroker
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request
+from limited_broker import MB, LimitedBroker, lines_with
 from long_form import rounds
 
 IDLE = 300
-MB = 1 << 20
-
-
-class LimitedBroker(ProcessBroker):
-    """`odradek serve` under `ulimit -n files`."""
-
-    def __init__(self, directory, files, *arguments):
-        super().__init__(directory, *arguments)
-        self._files = files
-
-    def command(self):
-        return ["prlimit", f"--nofile={self._files}:{self._files}", *super().command()]
-
-    def open_files(self):
-        assert self.process is not None
-        return len(list(self._proc("fd").iterdir()))
-
-    def address_space_bytes(self):
-        [pages, *_] = self._proc("statm").read_text().split()
-        return int(pages) * resource.getpagesize()
-
-    def _proc(self, name):
-        assert self.process is not None
-        return Path(f"/proc/{self.process.pid}/{name}")
-
-
-def lines_with(broker, *parts):
-    return [line for line in broker.log().splitlines() if all(part in line for part in parts)]
 
 
 def connect_idle(broker, count, stack):
@@ -59,7 +30,7 @@ def is_closed_now(client):
 def test_three_hundred_idle_connections_under_256_files(tmp_path):
     """Connections are refused and logs are opened; the process lives, and serves all when they have left."""
     with (
-        LimitedBroker(tmp_path / "data", 256) as broker,
+        LimitedBroker(tmp_path / "data", nofile=256) as broker,
         RawClient(broker.address) as working,
         ExitStack() as crowd,
     ):
@@ -77,7 +48,7 @@ def test_three_hundred_idle_connections_under_256_files(tmp_path):
         assert lines_with(broker, "level=ERROR") == refusals
         assert "Traceback" not in broker.log()
         assert broker.terminate() == 0
-    with ProcessBroker(tmp_path / "data") as again, RawClient(again.address) as client:
+    with LimitedBroker(tmp_path / "data") as again, RawClient(again.address) as client:
         assert [client.values("t", partition) for partition in range(40)] == [[b"%d" % n] for n in range(40)]
 
 
@@ -86,7 +57,7 @@ def test_many_more_logs_than_files(tmp_path):
     """Every log is written, read and written again, while a fraction of them can be open."""
     partitions = rounds(300, 10_000)
     files = rounds(192, 20_000)
-    with LimitedBroker(tmp_path / "data", files) as broker, RawClient(broker.address) as client:
+    with LimitedBroker(tmp_path / "data", nofile=files) as broker, RawClient(broker.address) as client:
         client.set_timeout(120)
         client.create_topic("t", partitions=partitions, retention_ms="-1")
         for value in (b"one", b"two"):
@@ -99,7 +70,7 @@ def test_many_more_logs_than_files(tmp_path):
         print(f"{partitions} partitions: {report(broker)}")
         assert lines_with(broker, "level=ERROR") == []
         broker.kill()
-    with LimitedBroker(tmp_path / "data", files) as broker, RawClient(broker.address) as client:
+    with LimitedBroker(tmp_path / "data", nofile=files) as broker, RawClient(broker.address) as client:
         for partition in range(0, partitions, 7):
             assert client.values("t", partition) == [b"one", b"two"]
 
@@ -115,7 +86,7 @@ def report(broker):
 def test_memory_files_and_address_space_fall_back_when_logs_are_idle(tmp_path):
     partitions = rounds(200, 2000)
     settings = ("--set", "odradek.log.idle.close.ms=200")
-    with ProcessBroker(tmp_path / "data", *settings) as broker, RawClient(broker.address) as client:
+    with LimitedBroker(tmp_path / "data", *settings) as broker, RawClient(broker.address) as client:
         client.create_topic("t", partitions=partitions, retention_ms="-1")
         for partition in range(partitions):
             assert client.produce("t", batch_of(b"x"), partition).error_code == 0
@@ -135,7 +106,7 @@ def test_a_waiting_fetch_is_woken_though_the_log_was_closed_meanwhile(tmp_path):
     """Neither the long poll nor an idempotent producer's state is lost with the files."""
     settings = ("--set", "odradek.log.max.open.files=8")
     with (
-        ProcessBroker(tmp_path / "data", *settings) as broker,
+        LimitedBroker(tmp_path / "data", *settings) as broker,
         RawClient(broker.address) as client,
         RawClient(broker.address) as waiting,
     ):
