@@ -192,6 +192,8 @@ class FaultyPartition:
         try:
             result = self._write(call)
             self._plan.after_write(f"writing {self.key}")
+        except ValueError:  # refused before anything was written
+            raise
         except Exception:
             self._failed = True
             raise
