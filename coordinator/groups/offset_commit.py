@@ -3,6 +3,8 @@
 Whether the topics and partitions exist is the handler's question; it sends on only those that do.
 """
 
+from collections.abc import Sequence
+
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup
 from coordinator.groups.consumer.commits import check_commit
@@ -10,8 +12,8 @@ from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.rebalance import keep_alive
 from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
-from coordinator.shard import Token
-from wire.errors import ErrorCode
+from coordinator.shard import ShardRecord, Token
+from wire.errors import EncodeError, ErrorCode
 from wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -29,11 +31,19 @@ DEFAULT_RETENTION = -1
 
 LAST_TIMESTAMP_MS = 2**63 - 1
 
+Prepared = Sequence[Sequence[ShardRecord]]
+"""The records of a commit, for each topic of the request in order those of its partitions."""
+
 
 def offset_commit(
-    table: GroupTable, request: OffsetCommitRequest, caller: Caller, token: Token, decision: Decision
+    table: GroupTable,
+    request: OffsetCommitRequest,
+    caller: Caller,
+    token: Token,
+    decision: Decision,
+    prepared: Prepared | None = None,
 ) -> None:
-    """Write what may be committed; each partition gets its own error."""
+    """Write what may be committed; each partition gets its own error. `prepared` are the request's records, if made."""
     group = table.groups.get(request.group_id)
     consumer_group = table.consumer.groups.get(request.group_id)
     if consumer_group is None:
@@ -42,7 +52,8 @@ def offset_commit(
         error = check_commit(consumer_group, request, request.topics, caller.api_version)
     if group is not None and not error:
         _keep_session(table, group, request.member_id, decision.now_ms)
-    topics = tuple(_commit_topic(table, request, topic, error, decision) for topic in request.topics)
+    listed = zip(request.topics, prepared or [()] * len(request.topics), strict=True)
+    topics = tuple([_commit_topic(table, request, topic, made, error, decision) for topic, made in listed])
     decision.reply(token, OffsetCommitResponse(topics=topics))
 
 
@@ -76,17 +87,41 @@ def _commit_topic(
     table: GroupTable,
     request: OffsetCommitRequest,
     topic: OffsetCommitRequestTopic,
+    prepared: Sequence[ShardRecord],
     error: ErrorCode,
     decision: Decision,
 ) -> OffsetCommitResponseTopic:
     partitions: list[OffsetCommitResponsePartition] = []
-    for partition in topic.partitions:
+    for number, partition in enumerate(topic.partitions):
         answer = error or check_metadata(partition, table.config.offset_metadata_max_bytes)
         if not answer:
-            expire_ms = _expire_ms(request.retention_time_ms, decision.now_ms)
-            decision.record(records.offset_record(request.group_id, topic, partition, decision.now_ms, expire_ms))
+            decision.record(prepared[number] if prepared else _record(request, topic, partition, decision.now_ms))
         partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answer))
     return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
+
+
+def prepare(request: OffsetCommitRequest, now_ms: int) -> Prepared | None:
+    """All records that the request may write at `now_ms`, before it is decided which of them are written.
+
+    It needs no state, so that another thread may do it for a large request. None when one cannot be encoded: most
+    likely its metadata is too large, which is for the decision to find.
+    """
+    try:
+        return [
+            [_record(request, topic, partition, now_ms) for partition in topic.partitions] for topic in request.topics
+        ]
+    except EncodeError:
+        return None
+
+
+def _record(
+    request: OffsetCommitRequest,
+    topic: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+    now_ms: int,
+) -> ShardRecord:
+    expire_ms = _expire_ms(request.retention_time_ms, now_ms)
+    return records.offset_record(request.group_id, topic, partition, now_ms, expire_ms)
 
 
 def check_metadata(partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition, limit: int) -> ErrorCode:

@@ -6,11 +6,12 @@ consumers of that topic read them.
 
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import lru_cache
 
 from coordinator.groups.classic_group import ClassicGroup, Member
 from coordinator.shard import ShardRecord
-from wire.codec import decode_exact, encode
+from wire.codec import decode_exact, decoder, encode, encoder
+from wire.errors import DecodeError
 from wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from wire.records.batch import NO_PRODUCER_ID
@@ -37,6 +38,8 @@ _KEYS: dict[int, type[OffsetCommitKey | GroupMetadataKey]] = {
 }
 
 _INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_OFFSET_TYPES = (_INT16.pack(LEGACY_OFFSET_COMMIT_TYPE), _INT16.pack(OFFSET_COMMIT_TYPE))
 
 
 # Groups
@@ -109,15 +112,25 @@ def offset_record(
         topic_id=topic.topic_id,
     )
     version = OFFSET_COMMIT_VALUE_VERSION if expire_ms is None else EXPIRING_OFFSET_COMMIT_VALUE_VERSION
-    key = OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index)
-    record = _record(key, value, version)
-    return record if producer_id == NO_PRODUCER_ID else replace(record, producer_id=producer_id)
+    key = _offset_key(group_id, topic.name, partition.partition_index)
+    written = encoder(OffsetCommitValue, version)(value, bytearray(_INT16.pack(version)), [])
+    return ShardRecord(key, bytes(written), producer_id)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> ShardRecord:
     """That a partition has no committed offset any more."""
-    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-    return ShardRecord(_encode(key, OFFSET_COMMIT_TYPE, _KEY_VERSION), None)
+    return ShardRecord(_offset_key(group_id, topic, partition), None)
+
+
+def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    return _offset_key_start(group_id, topic) + _INT32.pack(partition)
+
+
+@lru_cache(maxsize=16)
+def _offset_key_start(group_id: str, topic: str) -> bytes:
+    """What the keys of a topic's partitions begin with; a commit may hold ten thousand of them."""
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=0)
+    return _encode(key, OFFSET_COMMIT_TYPE, _KEY_VERSION)[: -_INT32.size]
 
 
 # Bytes
@@ -134,6 +147,24 @@ def decode_key(data: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
     return None if cls is None else decode_exact(cls, _KEY_VERSION, memoryview(data)[_INT16.size :])
 
 
+def offset_place(key: bytes) -> tuple[str, str, int] | None:
+    """The group, topic and partition of an offset's key; None for a key of another kind.
+
+    Raises:
+        wire.errors.DecodeError: the bytes are no such key.
+    """
+    if key[: _INT16.size] not in _OFFSET_TYPES:
+        return None
+    group_id, topic = _read_offset_key_start(key[: -_INT32.size])
+    return group_id, topic, _INT32.unpack(key[-_INT32.size :])[0]
+
+
+@lru_cache(maxsize=16)
+def _read_offset_key_start(start: bytes) -> tuple[str, str]:
+    key = decode_exact(OffsetCommitKey, _KEY_VERSION, memoryview(start + bytes(_INT32.size))[_INT16.size :])
+    return key.group, key.topic
+
+
 def decode_group(data: bytes) -> GroupMetadataValue:
     """Read a group's value, of any version. Raises wire.errors.ProtocolError for other bytes."""
     return decode_exact(GroupMetadataValue, _version_of(data), memoryview(data)[_INT16.size :])
@@ -141,7 +172,10 @@ def decode_group(data: bytes) -> GroupMetadataValue:
 
 def decode_offset(data: bytes) -> OffsetCommitValue:
     """Read a commit's value, of any version. Raises wire.errors.ProtocolError for other bytes."""
-    return decode_exact(OffsetCommitValue, _version_of(data), memoryview(data)[_INT16.size :])
+    value, end = decoder(OffsetCommitValue, _version_of(data))(memoryview(data), _INT16.size)
+    if end != len(data):
+        raise DecodeError(f"an offset's value has {len(data) - end} bytes too many")
+    return value
 
 
 def _version_of(data: bytes) -> int:
@@ -154,4 +188,4 @@ def _record(key: OffsetCommitKey | GroupMetadataKey, value: Message, value_versi
 
 
 def _encode(message: Message, prefix: int, version: int) -> bytes:
-    return _INT16.pack(prefix) + encode(message, version)
+    return b"".join((_INT16.pack(prefix), encode(message, version)))

@@ -3,7 +3,8 @@
 from coordinator.groups.classic_group import ClassicGroup, Member
 from coordinator.groups.consumer.group import ConsumerGroup
 from coordinator.groups.consumer.replay import apply_to, decode_consumer_key
-from coordinator.groups.records import decode_group, decode_key, decode_offset
+from coordinator.groups.offset_store import Place
+from coordinator.groups.records import decode_group, decode_key, decode_offset, offset_place
 from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
 from coordinator.groups.timers import Timer, TimerKind
@@ -11,27 +12,30 @@ from coordinator.shard import ShardRecord
 from wire.records.batch import NO_PRODUCER_ID
 from wire.stored.group_records import (
     ConsumerGroupMetadataKey,
+    GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
-    OffsetCommitKey,
 )
 
 
 def replay(table: GroupTable, record: ShardRecord, now_ms: int) -> None:
     """Apply one record; kinds that this coordinator does not know are left alone."""
+    place = offset_place(record.key)
+    if place is not None:
+        _replay_offset(table, place, record, now_ms)
+        return
     key = decode_key(record.key)
     if key is None:
         _replay_consumer(table, record, now_ms)
-    elif isinstance(key, OffsetCommitKey):
-        _replay_offset(table, key, record, now_ms)
-    elif record.value is None:
+        return
+    assert isinstance(key, GroupMetadataKey)  # those of offsets are above
+    if record.value is None:
         _replay_tombstone(table, key.group, now_ms)
     else:
         _replay_group(table, key.group, decode_group(record.value), now_ms)
 
 
-def _replay_offset(table: GroupTable, key: OffsetCommitKey, record: ShardRecord, now_ms: int) -> None:
-    place = (key.group, key.topic, key.partition)
+def _replay_offset(table: GroupTable, place: Place, record: ShardRecord, now_ms: int) -> None:
     if record.value is None:
         table.offsets.remove(*place)
         return
@@ -39,9 +43,10 @@ def _replay_offset(table: GroupTable, key: OffsetCommitKey, record: ShardRecord,
         table.offsets.put(*place, decode_offset(record.value))
     else:
         table.offsets.put_pending(record.producer_id, *place, decode_offset(record.value))
-    if key.group not in table.groups and key.group not in table.consumer.groups:
+    group_id = place[0]
+    if group_id not in table.groups and group_id not in table.consumer.groups:
         # A simple consumer commits without being a member of anything; its group has no record of its own.
-        table.groups[key.group] = ClassicGroup(key.group, now_ms)
+        table.groups[group_id] = ClassicGroup(group_id, now_ms)
 
 
 def _replay_tombstone(table: GroupTable, group_id: str, now_ms: int) -> None:

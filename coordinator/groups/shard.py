@@ -21,6 +21,7 @@ from coordinator.groups.consumer.table import NO_METADATA
 from coordinator.groups.decision import Caller, Decision
 from coordinator.groups.join import Joiner, join_group
 from coordinator.groups.leave import leave_group
+from coordinator.groups.offset_commit import Prepared
 from coordinator.groups.rebalance import keep_alive, prepare_rebalance
 from coordinator.groups.sync import sync_group
 from coordinator.groups.table import GroupTable
@@ -142,19 +143,37 @@ class GroupShard:
 
     # Offsets
 
-    def offset_commit(self, request: OffsetCommitRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
-        """Answer with OffsetCommitResponse. A topic's id, where the handler knows it, is stored with the offset."""
-        decision = Decision(now_ms)
-        offset_commit.offset_commit(self._table, request, caller, token, decision)
-        return decision.outcome()
+    def offset_commit(
+        self,
+        request: OffsetCommitRequest,
+        caller: Caller,
+        token: Token,
+        now_ms: int,
+        prepared: Prepared | None = None,
+    ) -> Outcome:
+        """Answer with OffsetCommitResponse. A topic's id, where the handler knows it, is stored with the offset.
 
-    def txn_offset_commit(self, request: TxnOffsetCommitRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
-        """Answer with TxnOffsetCommitResponse. The offsets count once the producer's transaction is committed.
-
-        That the transaction is open here, and in the producer's epoch, is for the caller to make sure.
+        `prepared` is what `offset_commit.prepare` has made of this very request, if it was called.
         """
         decision = Decision(now_ms)
-        txn_offset_commit.txn_offset_commit(self._table, request, token, decision)
+        offset_commit.offset_commit(self._table, request, caller, token, decision, prepared)
+        return decision.outcome()
+
+    def txn_offset_commit(
+        self,
+        request: TxnOffsetCommitRequest,
+        caller: Caller,
+        token: Token,
+        now_ms: int,
+        prepared: Prepared | None = None,
+    ) -> Outcome:
+        """Answer with TxnOffsetCommitResponse. The offsets count once the producer's transaction is committed.
+
+        That the transaction is open here, and in the producer's epoch, is for the caller to make sure. `prepared` is
+        what `txn_offset_commit.prepare` has made of this very request, if it was called.
+        """
+        decision = Decision(now_ms)
+        txn_offset_commit.txn_offset_commit(self._table, request, token, decision, prepared)
         return decision.outcome()
 
     def offset_fetch(self, request: OffsetFetchRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:

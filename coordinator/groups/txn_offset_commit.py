@@ -4,17 +4,20 @@ From version 3 a consumer names itself, so that one that was given up cannot com
 held back by their epoch alone. Unlike OffsetCommit it is allowed while members wait for their assignment.
 """
 
+from collections.abc import Sequence
+
 from coordinator.groups import records
 from coordinator.groups.classic_group import ClassicGroup
 from coordinator.groups.consumer.commits import check_transactional_commit
 from coordinator.groups.decision import Decision
-from coordinator.groups.offset_commit import check_metadata
+from coordinator.groups.offset_commit import Prepared, check_metadata
 from coordinator.groups.states import GroupState
 from coordinator.groups.table import GroupTable
-from coordinator.shard import Producer, Token
-from wire.errors import ErrorCode
+from coordinator.shard import Producer, ShardRecord, Token
+from wire.errors import EncodeError, ErrorCode
 from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -22,14 +25,24 @@ from wire.messages.txn_offset_commit import (
 )
 
 
-def txn_offset_commit(table: GroupTable, request: TxnOffsetCommitRequest, token: Token, decision: Decision) -> None:
-    """Write what may be committed, in the producer's transaction; each partition gets its own error."""
+def txn_offset_commit(
+    table: GroupTable,
+    request: TxnOffsetCommitRequest,
+    token: Token,
+    decision: Decision,
+    prepared: Prepared | None = None,
+) -> None:
+    """Write what may be committed, in the producer's transaction; each partition gets its own error.
+
+    `prepared` are the request's records, if they are made already.
+    """
     consumer_group = table.consumer.groups.get(request.group_id)
     if consumer_group is None:
         error = _check(table.groups.get(request.group_id), request)
     else:
         error = check_transactional_commit(consumer_group, request, request.topics)
-    topics = tuple(_commit_topic(table, request, topic, error, decision) for topic in request.topics)
+    listed = zip(request.topics, prepared or [()] * len(request.topics), strict=True)
+    topics = tuple([_commit_topic(table, request, topic, made, error, decision) for topic, made in listed])
     decision.producer = Producer(request.producer_id, request.producer_epoch)
     decision.reply(token, TxnOffsetCommitResponse(topics=topics))
 
@@ -56,19 +69,35 @@ def _commit_topic(
     table: GroupTable,
     request: TxnOffsetCommitRequest,
     topic: TxnOffsetCommitRequestTopic,
+    prepared: Sequence[ShardRecord],
     error: ErrorCode,
     decision: Decision,
 ) -> TxnOffsetCommitResponseTopic:
     partitions: list[TxnOffsetCommitResponsePartition] = []
-    for partition in topic.partitions:
+    for number, partition in enumerate(topic.partitions):
         answer = error or check_metadata(partition, table.config.offset_metadata_max_bytes)
         if not answer:
-            decision.record(
-                records.offset_record(
-                    request.group_id, topic, partition, decision.now_ms, producer_id=request.producer_id
-                )
-            )
+            decision.record(prepared[number] if prepared else _record(request, topic, partition, decision.now_ms))
         partitions.append(
             TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answer)
         )
     return TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
+
+
+def prepare(request: TxnOffsetCommitRequest, now_ms: int) -> Prepared | None:
+    """All records that the request may write at `now_ms`; as `offset_commit.prepare`."""
+    try:
+        return [
+            [_record(request, topic, partition, now_ms) for partition in topic.partitions] for topic in request.topics
+        ]
+    except EncodeError:
+        return None
+
+
+def _record(
+    request: TxnOffsetCommitRequest,
+    topic: TxnOffsetCommitRequestTopic,
+    partition: TxnOffsetCommitRequestPartition,
+    now_ms: int,
+) -> ShardRecord:
+    return records.offset_record(request.group_id, topic, partition, now_ms, producer_id=request.producer_id)

@@ -5,9 +5,10 @@ topics are named by id (KIP-848): what was read of a topic says nothing of one t
 """
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coordinator.metadata.image import MetadataImage
+from coordinator.shard import Outcome, Token
 from gateway.context import RequestContext
 from gateway.runtime.waiter import CoordinatorError, TooLargeError
 from wire.errors import ErrorCode
@@ -20,6 +21,10 @@ from wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from wire.types import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinator.groups.offset_commit import Prepared
+    from coordinator.groups.shard import GroupShard
 
 REQUEST: Final = OffsetCommitRequest
 TOPIC_IDS_SINCE: Final = 10
@@ -38,12 +43,16 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
     accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     if request.topics and not accepted.topics:
         return _answer(request, {}, by_id)
+    count = sum([len(topic.partitions) for topic in accepted.topics])
+    ctx.will_answer(count)
+    prepared = await ctx.services.groups.prepared(count, lambda now_ms: _prepared(accepted, now_ms))
+
+    def commit(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
+        asked = _again(ctx, accepted, image)
+        return shard.offset_commit(asked, ctx.caller(), token, now_ms, prepared if asked is accepted else None)
+
     try:
-        response = await ctx.services.groups.call(
-            request.group_id,
-            lambda shard, token, now_ms: shard.offset_commit(_again(ctx, accepted, image), ctx.caller(), token, now_ms),
-            OffsetCommitResponse,
-        )
+        response = await ctx.services.groups.call(request.group_id, commit, OffsetCommitResponse)
     except TooLargeError:
         return _answer(request, _all(accepted, ErrorCode.INVALID_COMMIT_OFFSET_SIZE), by_id)
     except CoordinatorError as error:
@@ -52,6 +61,13 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
 
 
 _Codes = dict[tuple[str, int], int]
+
+
+def _prepared(request: OffsetCommitRequest, now_ms: int) -> "Prepared | None":
+    """What decides about groups is imported here, in a worker thread."""
+    from coordinator.groups.offset_commit import prepare
+
+    return prepare(request, now_ms)
 
 
 async def _with_names(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRequest:

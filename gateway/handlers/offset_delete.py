@@ -24,6 +24,7 @@ REQUEST: Final = OffsetDeleteRequest
 async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Ask the group's coordinator about what exists; answer in the order asked."""
     known = [_known(ctx, topic) for topic in request.topics]
+    ctx.will_answer(sum([len(topic.partitions) for topic in known]))
     asked = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     try:
         response = await ctx.services.groups.call(

@@ -67,6 +67,7 @@ async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_st
         )
     except CoordinatorError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_as_told(error.error))
+    ctx.will_answer(sum([len(topic.partitions) for topic in found.topics]))
     if not by_id or found.error_code:
         return found
     if asked is None:

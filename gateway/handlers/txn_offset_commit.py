@@ -5,7 +5,7 @@ the transaction's coordinator has said that the group takes part. From version 5
 """
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coordinator.shard import Producer
 from coordinator.transactions.add import Claim
@@ -21,6 +21,9 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from coordinator.groups.offset_commit import Prepared
 
 REQUEST: Final = TxnOffsetCommitRequest
 LOADING_SINCE: Final = 2
@@ -58,17 +61,27 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
 
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
+    count = sum([len(topic.partitions) for topic in request.topics])
+    ctx.will_answer(count)
+    prepared = await ctx.services.groups.prepared(count, lambda now_ms: _prepared(request, now_ms))
     try:
         return await ctx.services.groups.call_in_transaction(
             request.group_id,
             Producer(request.producer_id, request.producer_epoch),
             verify,
-            lambda shard, token, now_ms: shard.txn_offset_commit(request, ctx.caller(), token, now_ms),
+            lambda shard, token, now_ms: shard.txn_offset_commit(request, ctx.caller(), token, now_ms, prepared),
             TxnOffsetCommitResponse,
             enrolls=enrolls,
         )
     except CoordinatorError as error:
         return error.error
+
+
+def _prepared(request: TxnOffsetCommitRequest, now_ms: int) -> "Prepared | None":
+    """What decides about groups is imported here, in a worker thread."""
+    from coordinator.groups.txn_offset_commit import prepare
+
+    return prepare(request, now_ms)
 
 
 def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:

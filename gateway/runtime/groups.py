@@ -24,6 +24,9 @@ GroupOperation = Callable[["GroupShard", Token, int], Outcome]
 
 OFFSETS_TOPIC: Final = CONSUMER_OFFSETS
 
+PREPARED_FROM: Final = 500
+"""How many offsets a commit holds before its records are made beside the event loop: some milliseconds' work."""
+
 
 class GroupCoordinator(Coordinator["GroupShard"]):
     """All group shards of this broker."""
@@ -38,6 +41,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     ) -> None:
         self.regexes = regexes
         self._config = config
+        self._env = env
         super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(self._config, metadata, regexes))
 
     def configure(self, config: GroupConfig) -> None:
@@ -46,6 +50,16 @@ class GroupCoordinator(Coordinator["GroupShard"]):
             self._config = config
             for runtime in self._shards.values():
                 runtime.change(lambda shard: shard.configure(config))
+
+    async def prepared(self, count: int, make: Callable[[int], R]) -> R | None:
+        """What `make(now_ms)` gives of `count` things, called in a worker thread; None for few, made at no cost later.
+
+        It is for the records of a commit, which are most of what an operation costs and depend on no state.
+        """
+        if count < PREPARED_FROM:
+            return None
+        now_ms = self._clock.now_ms()
+        return await self._env.run_blocking(lambda: make(now_ms))
 
     async def call_in_transaction(
         self,

@@ -365,6 +365,8 @@ def _batches(
 
     As in Kafka, what nobody waits for (expiry, deleted topics) may be written in parts.
     """
+    if whole and sum([len(record.key) + len(record.value or b"") for record in records]) > max_bytes:
+        return None  # a request may list far more than fits: encoding it all would take long
     batch = _batch_of(records, producer, now_ms)
     if len(batch) <= max_bytes:
         return [batch]

@@ -20,7 +20,7 @@ from wire.records.batch import (
 from wire.records.compression import compress
 from wire.records.crc import crc32c
 from wire.records.reader import ControlType, RecordHeaders
-from wire.records.varint import wrap_int64, write_unsigned, write_varint
+from wire.records.varint import varint, wrap_int64, write_unsigned
 
 _BEFORE_CRC: Final = Struct(">qiib")
 _CRC: Final = Struct(">I")
@@ -28,6 +28,9 @@ _AFTER_CRC: Final = Struct(">hiqqqhii")
 _CONTROL_KEY: Final = Struct(">hh")
 _END_TXN_VALUE: Final = Struct(">hi")
 _LEADER_CHANGE_START: Final = Struct(">hi")
+_NO_ATTRIBUTES: Final = b"\x00"
+_NULL: Final = varint(-1)
+"""The length of a key or value that is null."""
 
 
 class SimpleRecord(NamedTuple):
@@ -141,32 +144,28 @@ def _control_record(kind: ControlType, value: bytes, timestamp_ms: int) -> Simpl
     return SimpleRecord(_CONTROL_KEY.pack(0, kind), value, timestamp_ms)
 
 
-def _encode_records(records: Sequence[SimpleRecord]) -> bytearray:
-    out = bytearray()
+def _encode_records(records: Sequence[SimpleRecord]) -> bytes:
+    parts: list[bytes] = []
     base_timestamp = records[0].timestamp_ms
     for offset_delta, record in enumerate(records):
         body = _encode_body(record, offset_delta, wrap_int64(record.timestamp_ms - base_timestamp))
-        write_varint(out, len(body))
-        out += body
-    return out
+        parts += (varint(len(body)), body)
+    return b"".join(parts)
 
 
-def _encode_body(record: SimpleRecord, offset_delta: int, timestamp_delta: int) -> bytearray:
-    body = bytearray(1)
-    write_varint(body, timestamp_delta)
-    write_varint(body, offset_delta)
-    _write_bytes(body, record.key)
-    _write_bytes(body, record.value)
-    write_varint(body, len(record.headers))
-    for key, value in record.headers:
-        _write_bytes(body, key.encode())
-        _write_bytes(body, value)
-    return body
-
-
-def _write_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(1)  # the varint -1
-        return
-    write_varint(out, len(value))
-    out += value
+def _encode_body(record: SimpleRecord, offset_delta: int, timestamp_delta: int) -> bytes:
+    key, value, _, headers = record
+    parts = [
+        _NO_ATTRIBUTES,
+        varint(timestamp_delta),
+        varint(offset_delta),
+        _NULL if key is None else varint(len(key)),
+        key or b"",
+        _NULL if value is None else varint(len(value)),
+        value or b"",
+        varint(len(headers)),
+    ]
+    for name, content in headers:
+        text = name.encode()
+        parts += (varint(len(text)), text, _NULL if content is None else varint(len(content)), content or b"")
+    return b"".join(parts)

@@ -1,5 +1,7 @@
 """Zigzag varints, as records use them for every length and delta: at most 5 bytes for 32 bits, 10 for 64."""
 
+from functools import lru_cache
+
 from wire.records.errors import CorruptBatch
 
 _INT64_SPAN = 1 << 64
@@ -30,6 +32,14 @@ def read_varlong(data: bytes, position: int) -> tuple[int, int]:
 def write_varint(out: bytearray, value: int) -> None:
     """Append a zigzag varint; `value` is a signed 32-bit or 64-bit integer."""
     write_unsigned(out, value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+@lru_cache(maxsize=1024)
+def varint(value: int) -> bytes:
+    """The bytes of a zigzag varint; the most used lengths and deltas are kept."""
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
 
 
 def write_unsigned(out: bytearray, value: int) -> None:
