@@ -129,7 +129,8 @@ class Broker:
             try:
                 await self.services.replicas.close_idle()
             except StoreError as error:
-                log.warning("cannot close idle logs cause=%s", error)
+                message = "cannot close idle logs cause=%s"
+                self.services.repeats.note(message, log, logging.WARNING, message, error)
 
     async def _tell_repeats_forever(self) -> None:
         while True:

@@ -11,6 +11,7 @@ Replies that come later (to Produce, JoinGroup, SyncGroup) go out from the very 
 second task, which begins when it is first needed, sends what the network does not take at once.
 """
 
+import errno
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -115,13 +116,28 @@ class Connection:
         try:
             await self._run()
         except* PeerError as group:
-            log.warning("closing connection peer=%s cause=%s", self.transport.peer, first_error(group))
+            self._note_closing(first_error(group))
+        except* MemoryError:
+            self._note_closing(PeerError("no memory for its request (raise ulimit -v, or lower max.connections)"))
         except* OSError as group:
-            log.debug("connection ended peer=%s cause=%s", self.transport.peer, first_error(group))
+            self._note_ended(first_error(group))
         except* Exception as group:  # our own bug: this client is cut off, everyone else is served on
             log.exception("internal error peer=%s", self.transport.peer, exc_info=first_error(group))
         finally:
             self.transport.close()
+
+    def _note_ended(self, error: BaseException) -> None:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            advice = "raise ulimit -n or LimitNOFILE, or lower max.connections"
+            self._note_closing(PeerError(f"no descriptor for what its request needs ({advice}): {error}"))
+        else:
+            log.debug("connection ended peer=%s cause=%s", self.transport.peer, error)
+
+    def _note_closing(self, error: BaseException) -> None:
+        kind = error.kind if isinstance(error, PeerError) else ""
+        key = ("closing", self.transport.peer_host, kind)
+        message = "closing connection peer=%s cause=%s"
+        self._services.repeats.note(key, log, logging.WARNING, message, self.transport.peer, error)
 
     async def _run(self) -> None:
         async with trio.open_nursery() as self._nursery:

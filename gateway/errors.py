@@ -1,5 +1,6 @@
 """Errors of the gateway itself, named by who broke what; they become Kafka's error codes in one place each."""
 
+import re
 from typing import cast
 
 from storage_backends.interface import StoreError
@@ -12,6 +13,11 @@ class StartError(Exception):
 
 class PeerError(Exception):
     """What the peer sent cannot be answered; the connection is closed. The message goes to the log."""
+
+    @property
+    def kind(self) -> str:
+        """What is common to errors of one kind: the message up to the first thing that differs from case to case."""
+        return re.split(r"[\d:'\"]", str(self), maxsplit=1)[0]
 
 
 class RequestRefusedError(PeerError):

@@ -134,9 +134,8 @@ class Server:
             if not told:
                 told = True
                 open_now = len(self._connections)
-                log.warning(
-                    "connection waits peer=%s cause=%d connections are open (max.connections)", transport.peer, open_now
-                )
+                message = "connection waits peer=%s cause=%d connections are open (max.connections)"
+                self._services.repeats.note(message, log, logging.WARNING, message, transport.peer, open_now)
             with trio.move_on_after(SLOT_CHECK_S):  # the limit may have been raised meanwhile
                 await self._fewer.wait()
         return not self._stopping

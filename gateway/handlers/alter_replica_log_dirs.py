@@ -22,8 +22,8 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
     """Agree to what is the case already; a partition that is named twice belongs where it is named last."""
     try:
         own = (await ctx.services.replicas.space()).location
-    except StoreError:
-        log.exception("cannot look at the store")
+    except StoreError as error:
+        ctx.services.repeats.note("look at the store", log, logging.ERROR, "cannot look at the store cause=%s", error)
         own = None
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:

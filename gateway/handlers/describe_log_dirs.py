@@ -9,6 +9,7 @@ from typing import Final
 
 from coordinator.metadata.image import MetadataImage
 from gateway.context import RequestContext
+from gateway.runtime.recovery import exhausted
 from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from storage_backends.interface import StoreError, StoreSpace
 from wire.errors import ErrorCode
@@ -32,8 +33,8 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     try:
         space = await replicas.space()
         stored = {(replica.key.topic, replica.key.index): replica for replica in await replicas.all_stored()}
-    except StoreError:
-        log.exception("cannot look at the store")
+    except StoreError as error:
+        ctx.services.repeats.note("look at the store", log, logging.ERROR, "cannot look at the store cause=%s", error)
         return DescribeLogDirsResponse(results=(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR),))
     topics = [
         DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
@@ -73,7 +74,9 @@ async def _described(replica: Replica) -> DescribeLogDirsPartition | None:
     try:
         view = await replica.view()
     except (ReplicaOfflineError, StoreError) as error:
-        log.warning("cannot describe a log partition=%s cause=%s", replica.key, error)
+        message = "cannot describe a log partition=%s cause=%s"
+        key = (message, exhausted(error) or replica.key)
+        replica.repeats.note(key, log, logging.WARNING, message, replica.key, error)
         return None
     except ReplicaGoneError:
         return None  # deleted meanwhile

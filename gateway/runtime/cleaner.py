@@ -15,7 +15,8 @@ import trio
 
 from gateway.config import BrokerConfig
 from gateway.environment import Environment
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, exhausted
+from gateway.runtime.recovery import exhausted
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.retention import RetentionJanitor
 from gateway.runtime.upkeep import Alarm

@@ -4,6 +4,9 @@ A failure begins with the first failed attempt and ends with the first that succ
 second with how many attempts failed and how many were refused. After the first failed attempt the next may follow at
 once; each further one waits for `backoff_ms`, doubled each time up to `backoff_max_ms`. Attempts in between are refused
 without asking the disk. A log that fails again within `backoff_max_ms` of its recovery goes on with the longer pauses.
+
+Where the process lacks descriptors or memory, all logs fail for one cause: that is logged for the first of them, and
+then with a count (`Repeats`).
 """
 
 import logging
@@ -11,6 +14,8 @@ from collections.abc import Hashable
 from typing import Final
 
 from gateway.environment import Environment
+from gateway.repeats import Repeats
+from storage_backends.interface import StoreExhaustedError
 from wire.values import immutable
 
 log = logging.getLogger(__name__)
@@ -64,17 +69,19 @@ class Gate:
 class Recovery:
     """The failures of one log: of its opening, and of its writing. `name` says in the log which one it is."""
 
-    def __init__(self, name: Hashable, env: Environment, backoff: Backoff) -> None:
+    def __init__(self, name: Hashable, env: Environment, backoff: Backoff, repeats: Repeats) -> None:
         self.opening = Gate(env, backoff)
         self.writing = Gate(env, backoff)
         self._name = name
+        self._repeats = repeats
+        self._common = ""
         self._failures = 0
         self._refused = 0
 
     @property
     def is_first(self) -> bool:
-        """Whether the present failure consists of one failed attempt so far."""
-        return self._failures == 1
+        """Whether the present failure consists of one failed attempt so far, and has a cause of this log alone."""
+        return self._failures == 1 and not self._common
 
     def may_try(self, gate: Gate) -> bool:
         """Whether an attempt may be made now; one that may not is counted as refused."""
@@ -86,6 +93,11 @@ class Recovery:
     def failed(self, gate: Gate, message: str, error: Exception, *, trace: bool = False) -> None:
         """Take note of a failed attempt. The first of a failure is logged with its `message`."""
         if not self._failures:
+            self._common = exhausted(error)
+        if self._common:
+            text = "%s partition=%s error=%s; it is tried again, and further failures of this or other logs are counted"
+            self._repeats.note((message, self._common), log, logging.ERROR, text, message, self._name, error)
+        elif not self._failures:
             log.error(
                 "%s partition=%s error=%s; it is tried again, and the next line about it says when it succeeded",
                 message,
@@ -100,26 +112,32 @@ class Recovery:
         """Take note of an attempt that succeeded."""
         gate.succeeded()
         if self._failures and not self.opening.is_failing and not self.writing.is_failing:
-            log.info(
-                "partition loaded again partition=%s log_end_offset=%d failed_attempts=%d refused_attempts=%d",
-                self._name,
-                log_end_offset,
-                self._failures,
-                self._refused,
-            )
+            text = "partition loaded again partition=%s log_end_offset=%d failed_attempts=%d refused_attempts=%d"
+            args = (self._name, log_end_offset, self._failures, self._refused)
+            if self._common:
+                self._repeats.note(("loaded again", self._common), log, logging.INFO, text, *args)
+            else:
+                log.info(text, *args)
             self._failures = self._refused = 0
+            self._common = ""
 
 
 class Episodes:
     """Failures of periodic work, each logged when it begins and when it ends: the period is pause enough."""
 
-    def __init__(self, logger: logging.Logger, level: int = logging.WARNING) -> None:
+    def __init__(self, logger: logging.Logger, repeats: Repeats, level: int = logging.WARNING) -> None:
         self._logger = logger
+        self._repeats = repeats
         self._level = level
         self._failures: dict[Hashable, int] = {}
 
     def failed(self, name: Hashable, message: str, error: Exception) -> None:
         """Log the first failure of `name`, and count those that follow."""
+        common = exhausted(error)
+        if common:
+            text = "%s partition=%s cause=%s; further failures of this or other partitions are counted"
+            self._repeats.note((message, common), self._logger, self._level, text, message, name, error)
+            return
         count = self._failures.get(name, 0)
         self._failures[name] = count + 1
         if not count:
@@ -135,3 +153,13 @@ class Episodes:
     def forget(self, name: Hashable) -> None:
         """The partition is no more."""
         self._failures.pop(name, None)
+
+
+def exhausted(error: BaseException) -> str:
+    """A word for errors that are of no single log: the process lacks descriptors or memory; else empty."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StoreExhaustedError):
+            return "exhausted"
+        cause = cause.__cause__
+    return ""

@@ -22,7 +22,7 @@ import trio
 from gateway.environment import Environment
 from gateway.repeats import Repeats
 from gateway.runtime.commit import Backlog, CommitQueue, Ticket, UnexpectedError
-from gateway.runtime.recovery import Backoff, Recovery
+from gateway.runtime.recovery import Backoff, Recovery, exhausted
 from gateway.runtime.ticker import Ticker
 from gateway.runtime.watch import Watchable
 from partitions.config import NO_LIMIT, LogConfig
@@ -37,7 +37,6 @@ from storage_backends.interface import (
     SegmentDraft,
     Store,
     StoreError,
-    StoreExhaustedError,
 )
 from wire.log_values import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
 from wire.records.batch import BatchHeader, peek_header
@@ -136,7 +135,12 @@ class Replica(Watchable):
         self._refused: dict[int, ProducerEntry] = {}
         self._idle_view: LogView | None = None
         self._epoch_write: LogWrite | None = None
-        self._recovery = Recovery(key, shared.env, shared.backoff)
+        self._recovery = Recovery(key, shared.env, shared.backoff, shared.repeats)
+
+    @property
+    def repeats(self) -> Repeats:
+        """Where failures that repeat are counted."""
+        return self._shared.repeats
 
     @property
     def config(self) -> LogConfig:
@@ -505,12 +509,6 @@ def _close_quietly(part: PartitionStore) -> None:
     """Close a failed log: whatever can be said of it is said when it is opened again."""
     with suppress(StoreError):
         part.close()
-
-
-def exhausted(error: BaseException) -> str:
-    """A word for errors that are of no single log: the process lacks descriptors or memory; else empty."""
-    is_so = isinstance(error, StoreExhaustedError) or isinstance(error.__cause__, StoreExhaustedError)
-    return "exhausted" if is_so else ""
 
 
 @lru_cache(MAX_POLICIES)

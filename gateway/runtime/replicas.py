@@ -11,6 +11,7 @@ from uuid import UUID
 import trio
 
 from coordinator.metadata.image import MetadataImage, TopicImage
+from gateway.runtime.recovery import exhausted
 from gateway.runtime.replica import Replica, Shared
 from gateway.runtime.strays import few, knows
 from partitions.config import LogConfig
@@ -103,8 +104,8 @@ class Replicas:
         for key in keys:
             try:
                 names.append(await self._shared.env.run_blocking(partial(self._shared.store.set_aside, key)))
-            except StoreError:
-                log.exception("cannot set aside the log of an unknown topic partition=%s", key)
+            except StoreError as error:
+                self._note(error, "cannot set aside the log of an unknown topic partition=%s cause=%s", key)
         if names:
             log.warning(
                 "the metadata log does not know these logs, they were set aside count=%d names=%s%s", *few(names)
@@ -116,10 +117,14 @@ class Replicas:
             if retired is not None:
                 await retired.close()
             await self._shared.env.run_blocking(lambda: self._shared.store.delete(key))
-        except StoreError:
-            log.exception("cannot delete the log of a deleted topic, tried again at the next start partition=%s", key)
+        except StoreError as error:
+            message = "cannot delete the log of a deleted topic, tried again at the next start partition=%s cause=%s"
+            self._note(error, message, key)
         else:
             log.info("deleted log partition=%s topic_id=%s", key, key.topic_id)
+
+    def _note(self, error: StoreError, message: str, key: PartitionKey) -> None:
+        self.repeats.note((message, exhausted(error) or key), log, logging.ERROR, message, key, error)
 
     def opened(self) -> Iterable[Replica]:
         """All replicas that were used so far."""

@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Hashable
 
 from gateway.config import BrokerConfig
 from gateway.environment import Environment
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, exhausted
+from gateway.runtime.recovery import exhausted
+from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from gateway.runtime.replicas import Replicas
 from gateway.runtime.upkeep import Alarm
 from partitions.retention import retention_start

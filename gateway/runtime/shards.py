@@ -94,7 +94,7 @@ class ShardRuntime(Generic[S]):
         self._shard: S = make()
         self._tokens = itertools.count(1)
         self._waiters: dict[Token, Waiter] = {}
-        self._undecodable = Episodes(log, logging.ERROR)
+        self._undecodable = Episodes(log, replica.repeats, logging.ERROR)
 
     @property
     def deadline_ms(self) -> int | None:

@@ -78,7 +78,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._groups = groups
         self._producer_ids = producer_ids
         self._nursery = nursery
-        self._unmarked = Episodes(log)
+        self._unmarked = Episodes(log, replicas.repeats)
         self._finishing: dict[str, trio.Event] = {}
         """Set when the markers of a transactional id are written."""
 
@@ -246,7 +246,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             self._unmarked.succeeded(replica.key, "markers are written")
             if error:
                 # The partition has seen a later epoch of the producer: nothing of this transaction is open there.
-                log.warning("marker refused partition=%s error=%s", replica.key, error.name)
+                message = "marker refused partition=%s error=%s"
+                key = (message, replica.key)
+                self._replicas.repeats.note(key, log, logging.WARNING, message, replica.key, error.name)
             return
 
     async def write_marker(self, replica: Replica, marker: Marker) -> ErrorCode:

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from gateway.environment import ProductionEnvironment
+from gateway.repeats import Repeats
 from gateway.runtime.recovery import Backoff, Recovery
 
 
@@ -32,13 +33,13 @@ def failures_of(clock, recovery, for_ms):
 
 
 def test_the_second_attempt_follows_at_once_and_each_further_one_after_twice_the_pause(clock):
-    recovery = Recovery("t-0", clock, Backoff(100, 1000))
+    recovery = Recovery("t-0", clock, Backoff(100, 1000), Repeats())
     assert failures_of(clock, recovery, 6000) == [0, 1, 101, 301, 701, 1501, 2501, 3501, 4501, 5501]
 
 
 def test_one_line_when_it_begins_and_one_when_it_ends(clock, caplog):
     caplog.set_level(logging.INFO)
-    recovery = Recovery("t-0", clock, Backoff(100, 1000))
+    recovery = Recovery("t-0", clock, Backoff(100, 1000), Repeats())
     tried = failures_of(clock, recovery, 5000)
     recovery.succeeded(recovery.opening, 7)  # it was opened again, and no write has succeeded yet
     assert len(caplog.records) == 1
@@ -51,7 +52,7 @@ def test_one_line_when_it_begins_and_one_when_it_ends(clock, caplog):
 
 
 def test_a_log_that_fails_soon_again_goes_on_with_the_longer_pauses(clock):
-    recovery = Recovery("t-0", clock, Backoff(100, 1000))
+    recovery = Recovery("t-0", clock, Backoff(100, 1000), Repeats())
     for _ in range(6):
         recovery.failed(recovery.writing, "commit failed", OSError())
     recovery.succeeded(recovery.writing, 0)
@@ -66,7 +67,7 @@ def test_a_log_that_fails_soon_again_goes_on_with_the_longer_pauses(clock):
 
 
 def test_opening_and_writing_have_pauses_of_their_own(clock):
-    recovery = Recovery("t-0", clock, Backoff(100, 1000))
+    recovery = Recovery("t-0", clock, Backoff(100, 1000), Repeats())
     for _ in range(3):
         recovery.failed(recovery.writing, "commit failed", OSError())
     assert recovery.may_try(recovery.opening)
