@@ -9,7 +9,7 @@ import importlib
 import socket
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -141,6 +141,7 @@ class Consumer(Protocol):
         self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]: ...
     def commit(self, offsets: Mapping[TopicPartition, Any], *, timeout_ms: int) -> None: ...
+    def commit_async(self, offsets: Mapping[TopicPartition, Any]) -> Awaitable[Any]: ...
     def group_metadata(self) -> Any: ...
     def close(self, *, autocommit: bool) -> None: ...
 

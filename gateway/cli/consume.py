@@ -150,7 +150,7 @@ class GroupReading:
         self._printed: dict[TopicPartition, int] = {}
         self._commit_every_s = commit_every_ms / 1000
         self._committed_at_s = time.monotonic()
-        reader.subscribe(topic, self._revoked)
+        reader.subscribe(topic, self)
 
     def printed(self, partition: TopicPartition, next_offset: int) -> None:
         """Remember that everything below `next_offset` is on stdout."""
@@ -170,17 +170,29 @@ class GroupReading:
         """Commit no more of what was printed, also when leaving the group."""
         self._printed.clear()
 
-    def _revoked(self, may_commit: bool) -> None:
-        self._commit(self._printed if may_commit else {})
+    def revoked(self) -> Mapping[TopicPartition, int]:
+        """See `Releasing`."""
+        return dict(self._printed)
+
+    def lost(self) -> None:
+        """See `Releasing`."""
+        self._printed.clear()
+
+    def committed(self, *, refused: bool) -> None:
+        """See `Releasing`."""
+        if refused:
+            note("the group has rebalanced: what was printed since the last commit may be printed again")
+        self._printed.clear()
+        self._committed_at_s = time.monotonic()
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        refused = False
         try:
             if offsets:
                 self.reader.commit(offsets)
         except CommitRefusedError:
-            note("the group has rebalanced: what was printed since the last commit may be printed again")
-        self._printed.clear()
-        self._committed_at_s = time.monotonic()
+            refused = True
+        self.committed(refused=refused)
 
 
 Reading = PartitionReading | GroupReading

@@ -21,6 +21,7 @@ from gateway.cli.clients.interface import (
     OutgoingTuple,
     Reader,
     ReadSettings,
+    Releasing,
     Sender,
     SendSettings,
     require_partition,
@@ -274,21 +275,31 @@ class ConfluentReader:
         self._assigned |= starts
         self._settled = True
 
-    def subscribe(self, topic: str, on_revoked: Callable[[bool], None]) -> None:
+    def subscribe(self, topic: str, releasing: Releasing) -> None:
         """See `Reader`."""
 
         def on_assign(_consumer: object, partitions: Sequence[Any]) -> None:
             self._assigned |= dict.fromkeys(map(_plain, partitions))
             self._settled = True
 
-        def on_release(may_commit: bool, _consumer: object, partitions: Sequence[Any]) -> None:
-            on_revoked(may_commit)
+        def on_release(release: Callable[[], None], _consumer: object, partitions: Sequence[Any]) -> None:
+            release()
             for partition in map(_plain, partitions):
                 self._assigned.pop(partition, None)
             self._settled = False
 
-        released, lost = partial(on_release, True), partial(on_release, False)  # noqa: FBT003
+        released = partial(on_release, partial(self._commit_released, releasing))
+        lost = partial(on_release, releasing.lost)
         self._consumer.subscribe([topic], on_assign=on_assign, on_revoke=released, on_lost=lost)
+
+    def _commit_released(self, releasing: Releasing) -> None:
+        refused = False
+        try:
+            if offsets := releasing.revoked():
+                self.commit(offsets)
+        except CommitRefusedError:
+            refused = True
+        releasing.committed(refused=refused)
 
     def is_settled(self) -> bool:
         """See `Reader`."""

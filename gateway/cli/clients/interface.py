@@ -103,10 +103,10 @@ class Reader(Protocol):
         """Read these partitions from these offsets."""
         ...
 
-    def subscribe(self, topic: str, on_revoked: Callable[[bool], None]) -> None:
-        """Join the group. `on_revoked` is called inside `poll` when partitions are taken from this member.
+    def subscribe(self, topic: str, releasing: "Releasing") -> None:
+        """Join the group. `releasing` is told inside `poll` and on closing when partitions are taken from this member.
 
-        Its argument says whether they can still be committed, which is not so once membership is lost.
+        What it gives is committed before the partitions have another owner.
         """
         ...
 
@@ -135,6 +135,25 @@ class Reader(Protocol):
 
         Raises `CommitRefusedError` where the group has gone on without this member.
         """
+        ...
+
+
+class Releasing(Protocol):
+    """What a group's reader asks for when partitions are taken from it; a client may call it from its own thread.
+
+    The thread that polls or closes the reader waits meanwhile. No method may call the reader.
+    """
+
+    def revoked(self) -> Mapping[TopicPartition, int]:
+        """The offsets to commit before the partitions are released."""
+        ...
+
+    def lost(self) -> None:
+        """Membership is lost: nothing can be committed any more."""
+        ...
+
+    def committed(self, *, refused: bool) -> None:
+        """The commit of what `revoked` gave has ended; `refused` where the group has gone on without this member."""
         ...
 
 

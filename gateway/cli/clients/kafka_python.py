@@ -1,7 +1,7 @@
 """`produce` and `consume` over kafka-python, which is always there and slow."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
@@ -29,6 +29,7 @@ from gateway.cli.clients.interface import (
     OutgoingTuple,
     Reader,
     ReadSettings,
+    Releasing,
     Sender,
     SendSettings,
     require_partition,
@@ -165,9 +166,9 @@ class KafkaPythonReader:
         for partition in own:
             self._consumer.seek(partition, starts[partition])
 
-    def subscribe(self, topic: str, on_revoked: Callable[[bool], None]) -> None:
+    def subscribe(self, topic: str, releasing: Releasing) -> None:
         """See `Reader`."""
-        self._consumer.subscribe([topic], listener=_listener(on_revoked))
+        self._consumer.subscribe([topic], listener=_listener(self._consumer, releasing))
 
     def is_settled(self) -> bool:
         """See `Reader`."""
@@ -187,16 +188,17 @@ class KafkaPythonReader:
 
     def poll(self, timeout_ms: int, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
         """See `Reader`."""
-        return self._consumer.poll(timeout_ms, max_records=min(max_records, MAX_POLL_RECORDS))
+        try:
+            return self._consumer.poll(timeout_ms, max_records=min(max_records, MAX_POLL_RECORDS))
+        except library().errors.KafkaError as error:
+            raise error.__cause__ or error from None  # what a listener raises is only the cause of what comes here
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See `Reader`."""
-        committed, errors = library().OffsetAndMetadata, library().errors
-        wanted = {topic_partition(*tp): committed(offset, "", -1) for tp, offset in offsets.items()}
         try:
-            self._consumer.commit(wanted, timeout_ms=self._timeout_ms)
-        except errors.KafkaError as error:
-            if isinstance(error, errors.CommitFailedError) or getattr(error, "errno", 0) in REFUSALS:
+            self._consumer.commit(_own_offsets(offsets), timeout_ms=self._timeout_ms)
+        except library().errors.KafkaError as error:
+            if _is_refusal(error):
                 raise CommitRefusedError from error
             raise
 
@@ -205,17 +207,48 @@ def _own(partitions: Collection[TopicPartition]) -> list[TopicPartition]:
     return [topic_partition(*partition) for partition in partitions]
 
 
-def _listener(on_revoked: Callable[[bool], None]) -> Any:  # noqa: ANN401 - kafka-python has no types
-    kind: Any = library().ConsumerRebalanceListener
+def _own_offsets(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
+    committed = library().OffsetAndMetadata
+    return {topic_partition(*tp): committed(offset, "", -1) for tp, offset in offsets.items()}
+
+
+def _is_refusal(error: Any) -> bool:  # noqa: ANN401 - kafka-python has no types
+    return isinstance(error, library().errors.CommitFailedError) or getattr(error, "errno", 0) in REFUSALS
+
+
+def _keep_joining(consumer: Any) -> None:  # noqa: ANN401 - kafka-python has no types
+    """Have `poll` go on with the join that has begun, also where it outlasts the poll that began it.
+
+    A join begun because a topic's partitions have changed is forgotten by kafka-python 3.0 when that poll times out:
+    once the leader has seen the new partitions, the next poll finds nothing to join for, takes no assignment, sends no
+    heartbeat and fetches nothing, for good. No public call asks for a join.
+    """
+    consumer._coordinator.request_rejoin()  # noqa: SLF001
+
+
+def _listener(consumer: Consumer, releasing: Releasing) -> Any:  # noqa: ANN401 - kafka-python has no types
+    kind: Any = library().AsyncConsumerRebalanceListener
 
     class Listener(kind):
-        def on_partitions_revoked(self, revoked: object) -> None:
-            on_revoked(True)  # noqa: FBT003 - the callback has one argument
+        """Runs in the client's I/O thread, where a call that blocks, such as `commit`, is refused by the client."""
 
-        def on_partitions_lost(self, lost: object) -> None:
-            on_revoked(False)  # noqa: FBT003
+        async def on_partitions_revoked(self, revoked: object) -> None:
+            _keep_joining(consumer)
+            offsets, refused = releasing.revoked(), False
+            try:
+                if offsets:
+                    await consumer.commit_async(_own_offsets(offsets))
+            except library().errors.KafkaError as error:
+                # a coordinator that is moving takes no offsets now, and the rebalance does not wait for the next one
+                if not (_is_refusal(error) or error.retriable):
+                    raise
+                refused = True
+            releasing.committed(refused=refused)
 
-        def on_partitions_assigned(self, assigned: object) -> None:
+        async def on_partitions_lost(self, lost: object) -> None:
+            releasing.lost()
+
+        async def on_partitions_assigned(self, assigned: object) -> None:
             pass
 
     return Listener()

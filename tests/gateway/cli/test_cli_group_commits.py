@@ -9,6 +9,11 @@ import sys
 
 import pytest
 
+from gateway.cli.client import Target, topic_partition
+from gateway.cli.clients.interface import ReadSettings
+from gateway.cli.clients.settings import KAFKA_PYTHON, open_reader
+from gateway.cli.consume import POLL_MS, GroupReading
+
 LINE = b"%05d" + b"." * 94 + b"\n"
 NEVER = ("-X", "auto.commit.interval.ms=3600000")
 PIPE_BYTES = 65_536
@@ -29,6 +34,11 @@ class Following:
             [sys.executable, "-c", HEARING_SIGNALS, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self.stdout = self._process.stdout
+
+    def await_commit(self, committed, offset):
+        """Return when the group has committed `offset`; fails with what the process said if it ends before."""
+        while committed() != offset:
+            assert self._process.poll() is None, self._process.stderr.read().decode()
 
     def end(self, number):
         """The exit code after a signal."""
@@ -69,11 +79,9 @@ def test_an_idle_consumer_has_committed_what_it_printed(bootstrap, odradek, topi
     fill(odradek, topic, range(3))
     with Following(bootstrap, topic, client, *NEVER) as following:
         assert [following.stdout.readline() for _ in range(3)] == [LINE % number for number in range(3)]
-        while committed() != 3:
-            pass
+        following.await_commit(committed, 3)
         fill(odradek, topic, range(3, 5))
-        while committed() != 5:
-            pass
+        following.await_commit(committed, 5)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -103,8 +111,7 @@ def test_what_a_closed_pipe_did_not_take_is_not_committed(bootstrap, odradek, to
     fill(odradek, topic, range(3))
     with Following(bootstrap, topic, client, *NEVER) as following:
         following.stdout.readline()
-        while committed() != 3:
-            pass
+        following.await_commit(committed, 3)
         following.stdout.close()
         fill(odradek, topic, range(3, 5))
         assert following.ended() == (141, b"")
@@ -130,3 +137,36 @@ def test_the_end_commits(odradek, topic, client, committed):
     assert committed() == 2
     odradek("consume", topic, "-g", topic, "--client", client)
     assert committed() == 5
+
+
+def test_what_was_printed_is_committed_before_another_member_gets_the_partition(
+    bootstrap, odradek, topic, client, committed
+):
+    fill(odradek, topic, range(3))
+    target = Target(bootstrap, properties={"heartbeat_interval_ms": 100})
+    settings = ReadSettings(topic, "earliest", "read_uncommitted")
+    with open_reader(client, target, settings) as first, open_reader(client, target, settings) as second:
+        mine = GroupReading(first, topic, 3_600_000)
+        while len(first.assignment()) < 2:
+            first.poll(POLL_MS, 1)
+        mine.printed(topic_partition(topic, 0), 3)
+        GroupReading(second, topic, 3_600_000)
+        while not (len(first.assignment()) == len(second.assignment()) == 1):
+            first.poll(POLL_MS, 1)
+            second.poll(POLL_MS, 1)
+        assert committed() == 3
+
+
+def test_a_rebalance_that_outlasts_a_poll_ends_in_an_assignment(bootstrap, odradek, topic):
+    """A consumer that has to join again for a topic's new partition, and polls for less time than that takes."""
+    target = Target(bootstrap, properties={"metadata_max_age_ms": 100})
+    with open_reader(KAFKA_PYTHON, target, ReadSettings(topic, "earliest", "read_uncommitted")) as reader:
+        GroupReading(reader, topic, 3_600_000)
+        while len(reader.assignment()) < 2:
+            reader.poll(0, 1)
+        odradek("topics", "alter", topic, "--partitions", "3")
+        while len(reader.assignment()) < 3:
+            reader.poll(0, 1)
+        fill(odradek, topic, range(1))
+        while not reader.poll(0, 1):
+            pass
