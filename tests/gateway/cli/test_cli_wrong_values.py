@@ -13,7 +13,7 @@ HUGE = str(2**70)
 COMMON = {"--bootstrap", "--timeout", "-X"}
 
 WRONG: list[tuple[str, str, int, str]] = [
-    # the command line with TOPIC for one that exists, the option or argument that is wrong, exit code, what is said
+    # the command line with TOPIC for one that exists and EMPTY for a directory, the option or argument, exit code, text
     ("topics list --bootstrap host:port", "--bootstrap", 2, "'host:port' is not HOST:PORT"),
     ("topics list --bootstrap 127.0.0.1:70000", "--bootstrap", 2, "is not HOST:PORT"),
     ("topics list --bootstrap 127.0.0.1:-1", "--bootstrap", 2, "is not HOST:PORT"),
@@ -157,6 +157,14 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("serve --set log.segment.bytes=many", "serve --set", 1, "log.segment.bytes"),
     ("serve --log-format xml", "serve --log-format", 2, "json"),
     ("serve --log-level loud", "serve --log-level", 2, "'debug', 'info', 'warning', 'error'"),
+    ("recover --data /etc/passwd", "recover --data", 2, "is a file"),
+    ("recover --data /nonexistent", "recover --data", 1, "there is no directory"),
+    ("recover --data EMPTY --adopt ''", "recover --adopt", 1, "names no topics that were set aside"),
+    ("recover --data EMPTY --partitions orders", "recover --partitions", 2, "is not NAME=VALUE"),
+    ("recover --data EMPTY --partitions orders=0", "recover --partitions", 2, "TOPIC=COUNT"),
+    ("recover --config /nonexistent", "recover --config", 2, "does not exist"),
+    ("recover --set x", "recover --set", 2, "is not NAME=VALUE"),
+    ("recover --data EMPTY --set log.segment.bytes=many", "recover --set", 1, "log.segment.bytes"),
 ]  # fmt: skip
 
 ANYTHING_GOES = {"produce --key", "produce --null-value", "serve --ready-message"}
@@ -164,9 +172,9 @@ ANYTHING_GOES = {"produce --key", "produce --null-value", "serve --ready-message
 
 
 @pytest.mark.parametrize(("line", "said"), [(line, (code, said)) for line, _, code, said in WRONG], ids=lambda x: None)
-def test_a_wrong_value_is_refused(odradek, shared_topic, line, said):
+def test_a_wrong_value_is_refused(odradek, shared_topic, tmp_path, line, said):
     code, text = said
-    arguments = [part.replace("TOPIC", shared_topic) for part in shlex.split(line)]
+    arguments = [part.replace("TOPIC", shared_topic).replace("EMPTY", str(tmp_path)) for part in shlex.split(line)]
     refused = odradek(*arguments, stdin="", code=code)
     assert text in refused.stderr
     assert refused.stdout == ""
