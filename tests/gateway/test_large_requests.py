@@ -8,11 +8,13 @@ import gc
 import threading
 
 import pytest
+from further_large_requests import WITHOUT_SIZE, further_requests
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, produce_many
 from gateway_groups import find
 from long_form import rounds
 
+from wire.api_keys import ADVERTISED, ApiKey
 from wire.errors import ErrorCode
 from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from wire.messages.alter_configs import AlterConfigsRequest
@@ -95,7 +97,7 @@ def _offsets(part, topic, request, **fields):
     return request(group_id="g", topics=(topic(name="wide", partitions=tuple(parts)),))
 
 
-def _requests():
+def _requests(client):
     """What is sent, in this order, each with its version where it is not the client's own."""
     yield DeleteTopicsRequest(topic_names=("none",), timeout_ms=MINUTE_MS), TOPIC_BY_NAME
     for at in range(0, TOPICS, 1000):
@@ -137,6 +139,7 @@ def _requests():
         JoinGroupRequest(group_id="big", protocol_type="consumer", protocols=protocols, session_timeout_ms=10_000),
         None,
     )
+    yield from further_requests(client, WIDE)
     dropped = [DeleteRecordsPartition(partition_index=index, offset=-1) for index in WIDE]
     records = DeleteRecordsTopic(name="wide", partitions=tuple(dropped))
     yield DeleteRecordsRequest(timeout_ms=MINUTE_MS, topics=(records,)), None
@@ -184,17 +187,20 @@ def no_collector():
 def test_no_request_however_large_holds_up_the_loop(no_collector):
     with ThreadBroker() as broker, RawClient(broker.address) as client, Victim(broker.address) as victim:
         client.set_timeout(TIMEOUT_S)
-        loop, held_up = broker.broker.services.loop, {}
+        loop, held_up, driven = broker.broker.services.loop, {}, {ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID}
         client.create_topic("wide", partitions=PARTITIONS)
         assert find(client, "g") == 0
-        for request, version in _requests():
+        for request, version in _requests(client):
             before = loop.long_turns
+            driven.add(ApiKey(type(request).__message__.api_key))
             client.call(request, version)
             broker.in_trio(gc.get_count)  # a turn of its own, so that the one of the answer is over
             if loop.long_turns > before:
                 held_up[type(request).__name__] = (loop.longest_ms, loop.last_stack)
         _end_a_large_transaction(client)
         assert victim.answers
+    assert {key: reason for key, reason in WITHOUT_SIZE.items() if key in driven} == {}
+    assert [key.name for key in ADVERTISED if key not in driven and key not in WITHOUT_SIZE] == []
     assert held_up == {}
     assert loop.long_turns == 0, loop.last_stack
 
