@@ -22,6 +22,7 @@ from coordinator.metadata.image import MetadataImage, TopicImage
 from coordinator.metadata.settings import MetadataConfig
 from gateway.config import BrokerConfig
 from gateway.descriptors import shortcomings
+from gateway.early_imports import import_early
 from gateway.environment import Environment, ProductionEnvironment
 from gateway.errors import first_error
 from gateway.loop_watch import LoopRecord
@@ -332,6 +333,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
         on_ready(running)
         if signals:
             notify(READY, f"serving clients at {running.bootstrap}")
+        nursery.start_soon(env.run_blocking, import_early)
         await broker.serve()
         nursery.cancel_scope.cancel()
 

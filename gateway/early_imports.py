@@ -1,0 +1,36 @@
+"""Imports, beside the event loop, what the broker imports at its first use.
+
+A broker starts quickly because handlers and the coordinators' decisions are imported late. Importing them when the
+first request comes takes up to a tenth of a second, in which no client is answered. So a worker thread imports them one
+after the other as soon as the broker serves. A request that comes earlier imports what it needs itself.
+"""
+
+import time
+from importlib import import_module
+from typing import Final
+
+from wire.api_keys import ADVERTISED
+
+PAUSE_S: Final = 0.001
+"""How long the thread lets others have the interpreter after each module."""
+
+_LATE: Final = (
+    "coordinator.groups.shard",
+    "coordinator.transactions.shard",
+    "coordinator.transactions.init",
+    "coordinator.transactions.end",
+    "coordinator.groups.consumer.resolver",
+    "coordinator.regex",
+)
+
+
+def late_modules() -> list[str]:
+    """The modules by name, those first that most clients need first: groups, then the handlers in the APIs' order."""
+    return [*_LATE, *(f"gateway.handlers.{key.name.lower()}" for key in ADVERTISED)]
+
+
+def import_early() -> None:
+    """Import them all. For a worker thread; it takes some tenths of a second."""
+    for name in late_modules():
+        import_module(name)
+        time.sleep(PAUSE_S)
