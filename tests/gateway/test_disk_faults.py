@@ -35,6 +35,7 @@ def broker(tmp_path, faults):
     yield broker
     if broker.process is not None:
         assert broker.terminate() == 0
+    assert lines(broker, "the event loop was held up") == []
 
 
 def until_taken(attempt):
