@@ -12,6 +12,7 @@ from faults import META_BYTES, Faults
 from gateway_brokers import ProcessBroker
 from gateway_client import RawClient, assert_serves, batch_of
 from gateway_groups import commit_error, committed, find
+from gateway_transactions import Transactional, stable_and_aborted
 
 from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -118,6 +119,38 @@ def test_the_offsets_log_recovers_and_is_read_meanwhile(broker, faults):
         until_taken(lambda: commit_error(client, "g", 4))
         assert committed(client, "g") == {("t", 0): 4}
     assert len(lines(broker, "commit failed", "__consumer_offsets")) == 1
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync", "writev"])
+def test_a_transaction_whose_end_cannot_be_written_ends_when_the_disk_is_well(broker, faults, call, committed):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        producer = Transactional(client, "tx")
+        assert producer.add("t", 0) == {0}
+        assert producer.write("t", b"in it") == 0
+        faults.fail("__transaction_state", calls=[call], error=errno.EIO, times=1)
+        first = producer.send_end(committed).error_code
+        assert faults.failed == 1
+        assert first in RETRIABLE
+        until_taken(lambda: end_error(producer, committed))
+        producer.settle()
+        assert producer.state() == ("CompleteCommit" if committed else "CompleteAbort")
+        markers = [header for header, _ in client.fetch_all("t") if header.is_control]
+        assert len(markers) == 1
+        assert stable_and_aborted(client, "t") == (2, [] if committed else [0])
+        assert producer.add("t", 0) == {0}
+        assert producer.write("t", b"next") == 0
+        assert producer.end(committed=True) == 0
+    assert len(lines(broker, "commit failed", "__transaction_state")) == 1
+    assert len(lines(broker, "loaded again", "__transaction_state")) == 1
+
+
+def end_error(producer, committed):
+    """What a client has to try again counts as retriable: the coordinator loads, or is at work on the markers."""
+    error = producer.send_end(committed).error_code
+    loading = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS}
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if error in loading else error
 
 
 @pytest.fixture
