@@ -34,7 +34,6 @@ from wire.messages.describe_quorum import DescribeQuorumRequest
 from wire.messages.describe_quorum import DescribeQuorumRequestPartitionData as QuorumPartition
 from wire.messages.describe_quorum import DescribeQuorumRequestTopicData as QuorumTopic
 from wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from wire.messages.list_transactions import ListTransactionsRequest
@@ -157,7 +156,6 @@ def _members(client):
 
 
 def _transactions(client, wide):
-    assert client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=("many",))).coordinators[0].error_code == 0
     for number in range(TRANSACTIONS):
         yield InitProducerIdRequest(transactional_id=f"many-{number}", transaction_timeout_ms=60_000), None
     yield ListTransactionsRequest(), None

@@ -190,6 +190,7 @@ def test_no_request_however_large_holds_up_the_loop(no_collector):
         loop, held_up, driven = broker.broker.services.loop, {}, {ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID}
         client.create_topic("wide", partitions=PARTITIONS)
         assert find(client, "g") == 0
+        assert client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=("x",))).coordinators[0].error_code == 0
         for request, version in _requests(client):
             before = loop.long_turns
             driven.add(ApiKey(type(request).__message__.api_key))
@@ -208,7 +209,6 @@ def test_no_request_however_large_holds_up_the_loop(no_collector):
 def _end_a_large_transaction(client):
     """Of a topic with many partitions: all the markers."""
     client.create_topic("marked", partitions=PARTITIONS)
-    assert client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=("x",))).coordinators[0].error_code == 0
     given = _init_producer(client)
     who = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
     topics = (AddPartitionsToTxnTopic(name="marked", partitions=tuple(WIDE)),)
