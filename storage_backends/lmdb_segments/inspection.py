@@ -10,6 +10,7 @@ The trees are read as far as `MAX_PAGES`, so that opening a large segment of sma
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -49,7 +50,7 @@ class _DamageError(Exception):
 
 def check_file(path: Path) -> None:
     """Check that LMDB can read the segment at `path`. Raises StoreCorruptError with what is wrong, and OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # without the last, a named pipe would block
     try:
         _Inspection(fd).run()
     except _DamageError as damage:
@@ -63,7 +64,10 @@ class _Inspection:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._size_bytes = os.fstat(fd).st_size
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise _DamageError("it is not a regular file")
+        self._size_bytes = found.st_size
         self._meta = self._read_meta()
         self._needed_bytes = (self._meta.last_page + 1) * self._meta.page_bytes
         self._seen = 0

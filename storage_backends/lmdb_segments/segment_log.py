@@ -383,8 +383,9 @@ class SegmentLog:
         return self._directory / unsynced_name(base_offset)
 
     def close(self) -> None:
-        """Sync what is not yet, and let go of all segments."""
+        """Sync what is not yet, and let go of all segments. Raises StoreCorruptError when the active one is damaged."""
         try:
+            self.check()
             if self._has_active and not self.synced:
                 self._sync()
                 self._marker(self._active.base_offset).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from random import Random
 
 import lmdb
@@ -69,6 +70,12 @@ class TestInspection:
         (tmp_path / "a").write_bytes(whole[: len(whole) // 2])
         with pytest.raises(StoreCorruptError, match=rf"it has {len(whole) // 2} bytes.* needs {len(whole)}; restore"):
             check_file(tmp_path / "a")
+
+    @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+    def test_what_is_no_file_is_named(self, tmp_path, make):
+        make(tmp_path / "a.lmdb")
+        with pytest.raises(StoreCorruptError, match=r"a\.lmdb is damaged: it is not a regular file; restore it"):
+            check_file(tmp_path / "a.lmdb")
 
     @pytest.mark.parametrize("kind", ["zeroed", "garbage", "flipped", "cut"])
     def test_lmdb_survives_whatever_passes(self, whole, tmp_path, kind):
@@ -144,7 +151,8 @@ DAMAGES = [cut, empty, zero, garble, remove, replace]
 def store(tmp_path):
     opened = LmdbStore(tmp_path, StoreOptions(map_slack_bytes=1 << 20))
     yield opened
-    opened.close()
+    with suppress(StoreCorruptError):  # of the damaged log, once more
+        opened.close()
 
 
 def segments(root):
@@ -181,6 +189,20 @@ class TestWhileOpen:
                 read_all(log, 0)
         fill(log, 1, start=20)
         assert read_all(log, 19).startswith(batches[19].data)
+
+    @pytest.mark.parametrize("durable", [True, False])
+    def test_closing_tells_of_it_and_closes_all(self, store, tmp_path, durable):
+        policy = LogPolicy(durable=durable)
+        log, other = store.open(KEY, policy), store.open(SIBLING, policy)
+        fill(log, 3)
+        batches = fill(other, 3)
+        path = segments(tmp_path)[0]
+        path.unlink()
+        with pytest.raises(StoreCorruptError, match=rf"{path.name} was removed"):
+            store.close()
+        again = LmdbStore(tmp_path, StoreOptions())
+        assert read_all(again.open(SIBLING, policy), 0) == joined(batches)
+        again.close()
 
     def test_a_lease_outlives_the_damage_and_the_next_is_refused(self, store, tmp_path):
         log = store.open(KEY, LogPolicy())

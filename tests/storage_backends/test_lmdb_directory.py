@@ -136,7 +136,8 @@ class TestFormat:
         shutil.rmtree(tmp_path / partition_dir_name(KEY))
         with pytest.raises(StoreCorruptError, match="was removed while the broker used it"):
             log.load()
-        log.close()
+        with pytest.raises(StoreCorruptError, match="was removed while the broker used it"):
+            log.close()
         with pytest.raises(StoreCorruptError, match=r"or start the broker again: .* begins empty at offset 0"):
             store.open(KEY, LogPolicy())
         store.close()
