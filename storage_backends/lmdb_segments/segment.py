@@ -129,8 +129,13 @@ def _open_env(path: Path, settings: EnvSettings) -> lmdb.Environment:
             )
     finally:
         os.close(lock_fd)
-        with suppress(OSError):  # the next open of the partition removes it
-            lock_path.unlink()
+        _remove_lock_file(path)
+
+
+def _remove_lock_file(path: Path) -> None:
+    """Remove LMDB's lock file of the environment at `path`; where that fails, the next opening removes it."""
+    with suppress(OSError):
+        path.with_name(path.name + LOCK_SUFFIX).unlink()
 
 
 def _make_lock_file(path: Path, max_readers: int) -> int:
@@ -214,6 +219,9 @@ def open_sealed_env(path: Path) -> Handle:
 def open_doubtful_env(path: Path) -> Handle:
     """Do the same without a look at the file before, which may end the process. Raises lmdb.Error, OSError."""
     path.stat()
+    # One that could not be removed links to a descriptor that is another file by now, and the binding counts a lock file
+    # as one of the environment's files: it would take this environment for an open one.
+    _remove_lock_file(path)
     with _registry_lock:
         env = lmdb.open(
             str(path),

@@ -79,6 +79,19 @@ class TestLockFilesOfSegments:
         assert not left.is_symlink()
         assert not left.exists()
 
+    def test_one_that_could_not_be_removed_keeps_no_sealed_segment_from_being_read(self, tmp_path):
+        """It links to a descriptor, which may be that of another open segment by the time this one is opened again."""
+        store = LmdbStore(tmp_path, OPTIONS)
+        log = store.open(KEY, LogPolicy(segment_bytes=500))
+        batches = fill(log, 20)
+        first, *_, last = sorted((tmp_path / partition_dir_name(KEY)).glob("*.lmdb"))
+        store.close_idle()
+        store.close_idle()
+        log.read(batches[-1].base_offset, 20, 1).release()  # the last segment is open again
+        first.with_name(first.name + "-lock").symlink_to(last)
+        assert read_all(log, 0).startswith(bytes(batches[0].data))
+        store.close()
+
     def test_none_stays_while_a_log_is_open(self, tmp_path):
         store = LmdbStore(tmp_path, OPTIONS)
         fill(store.open(KEY, LogPolicy(segment_bytes=500)), 20)
