@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 PART: Final = 200
-"""How many topics the metadata shard decides on at once: twenty to thirty milliseconds."""
+"""How many topics, resources or users the metadata shard decides on at once: twenty to thirty milliseconds."""
 
 
 def in_parts(listed: Sequence[T], names: Sequence[object]) -> Iterator[Sequence[T]]:

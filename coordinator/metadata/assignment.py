@@ -134,18 +134,19 @@ def partition_records(
     image: MetadataImage, topic_id: UUID, first: int, partitions: NewPartitions
 ) -> list[PartitionRecord]:
     """The records of new partitions from index `first` on: all active replicas in sync, the first of them leads."""
-    records: list[PartitionRecord] = []
-    for index, replicas in enumerate(partitions.replicas, start=first):
-        isr = tuple(broker for broker in replicas if image.brokers[broker].is_active)
-        records.append(
-            PartitionRecord(
-                partition_id=index,
-                topic_id=topic_id,
-                replicas=replicas,
-                isr=isr,
-                leader=isr[0],
-                leader_epoch=0,
-                partition_epoch=0,
-            )
+    in_sync = {
+        replicas: tuple(broker for broker in replicas if image.brokers[broker].is_active)
+        for replicas in set(partitions.replicas)
+    }
+    return [
+        PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=in_sync[replicas],
+            leader=in_sync[replicas][0],
+            leader_epoch=0,
+            partition_epoch=0,
         )
-    return records
+        for index, replicas in enumerate(partitions.replicas, start=first)
+    ]

@@ -24,7 +24,9 @@ def place_replicas(
     ring = _ring(brokers)
     active = [broker for broker in ring if broker.is_active]
     _check(replication_factor, ring, active)
-    return [_replicas(ring, active, start + index, replication_factor) for index in range(count)]
+    period = len(active) * max(len(ring) - 1, 1)  # every leader with every order of the others
+    turns = [_replicas(ring, active, start + index, replication_factor) for index in range(min(count, period))]
+    return [turns[index % period] for index in range(count)]
 
 
 def _check(replication_factor: int, ring: Sequence[BrokerImage], active: Sequence[BrokerImage]) -> None:

@@ -1,8 +1,11 @@
 """AlterClientQuotas (API 49), versions 0 to 1: set and remove quotas of users, clients and addresses (KIP-546)."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from gateway.context import RequestContext
+from gateway.parts import in_parts
 from gateway.runtime.metadata import decided
 from wire.errors import ErrorCode
 from wire.messages.alter_client_quotas import (
@@ -15,13 +18,20 @@ REQUEST: Final = AlterClientQuotasRequest
 
 
 async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Let the metadata shard decide; the answer goes out once the change is on disk."""
+    """Let the metadata shard decide, in parts; the answer goes out once the changes are on disk."""
+    results: list[AlterClientQuotasResponseEntryData] = []
+    entities = [frozenset((each.entity_type, each.entity_name) for each in entry.entity) for entry in request.entries]
+    for entries in in_parts(request.entries, entities):
+        part = replace(request, entries=tuple(entries))
+        answer = await decided(ctx.services.metadata.alter_client_quotas(part), partial(_refused, part))
+        results += answer.entries
+    ctx.will_answer(len(results))
+    return AlterClientQuotasResponse(entries=tuple(results))
 
-    def refused(error: ErrorCode) -> AlterClientQuotasResponse:
-        entries = [
-            AlterClientQuotasResponseEntryData(error_code=error, error_message=error.message, entity=entry.entity)
-            for entry in request.entries
-        ]
-        return AlterClientQuotasResponse(entries=tuple(entries))
 
-    return await decided(ctx.services.metadata.alter_client_quotas(request), refused)
+def _refused(request: AlterClientQuotasRequest, error: ErrorCode) -> AlterClientQuotasResponse:
+    entries = [
+        AlterClientQuotasResponseEntryData(error_code=error, error_message=error.message, entity=entry.entity)
+        for entry in request.entries
+    ]
+    return AlterClientQuotasResponse(entries=tuple(entries))

@@ -1,11 +1,14 @@
 """AlterConfigs (API 33), versions 0 to 2: replace all settings of topics, brokers, groups or client metrics."""
 
+from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from typing import Final
 
 from coordinator.configs.errors import RefusedError
 from coordinator.metadata.alter_configs import results_of
 from gateway.context import RequestContext
+from gateway.parts import in_parts
 from gateway.runtime.metadata import decided
 from wire.errors import ErrorCode
 from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
@@ -14,10 +17,17 @@ REQUEST: Final = AlterConfigsRequest
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
+    """Let the metadata shard decide, in parts; the answer goes out once the changes are on disk and in force."""
+    results: list[AlterConfigsResourceResponse] = []
+    names = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    for resources in in_parts(request.resources, names):
+        part = replace(request, resources=tuple(resources))
+        answer = await decided(ctx.services.metadata.alter_configs(part), partial(_refused, part))
+        results += answer.responses
+    ctx.will_answer(len(results))
+    return AlterConfigsResponse(responses=tuple(results))
 
-    def refused(error: ErrorCode) -> AlterConfigsResponse:
-        errors = repeat(RefusedError(error, error.message))
-        return AlterConfigsResponse(responses=results_of(AlterConfigsResourceResponse, request.resources, errors))
 
-    return await decided(ctx.services.metadata.alter_configs(request), refused)
+def _refused(request: AlterConfigsRequest, error: ErrorCode) -> AlterConfigsResponse:
+    errors = repeat(RefusedError(error, error.message))
+    return AlterConfigsResponse(responses=results_of(AlterConfigsResourceResponse, request.resources, errors))

@@ -1,27 +1,43 @@
 """AlterUserScramCredentials (API 51), version 0: set and remove users' SCRAM passwords (KIP-554)."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from gateway.context import RequestContext
+from gateway.parts import in_parts
 from gateway.runtime.metadata import decided
 from wire.errors import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
 
 REQUEST: Final = AlterUserScramCredentialsRequest
 
 
 async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
-    """Let the metadata shard decide; the answer goes out once the change is on disk."""
+    """Let the metadata shard decide, in parts; the answer goes out once the changes are on disk."""
+    changes = (*request.deletions, *request.upsertions)
+    results: list[AlterUserScramCredentialsResult] = []
+    for some in in_parts(changes, [change.name for change in changes]):
+        part = replace(
+            request,
+            deletions=tuple(each for each in some if isinstance(each, ScramCredentialDeletion)),
+            upsertions=tuple(each for each in some if isinstance(each, ScramCredentialUpsertion)),
+        )
+        answer = await decided(ctx.services.metadata.alter_user_scram_credentials(part), partial(_refused, part))
+        results += answer.results
+    ctx.will_answer(len(results))
+    return AlterUserScramCredentialsResponse(results=tuple(results))
 
-    def refused(error: ErrorCode) -> AlterUserScramCredentialsResponse:
-        names = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
-        results = [
-            AlterUserScramCredentialsResult(user=name, error_code=error, error_message=error.message) for name in names
-        ]
-        return AlterUserScramCredentialsResponse(results=tuple(results))
 
-    return await decided(ctx.services.metadata.alter_user_scram_credentials(request), refused)
+def _refused(request: AlterUserScramCredentialsRequest, error: ErrorCode) -> AlterUserScramCredentialsResponse:
+    names = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    results = [
+        AlterUserScramCredentialsResult(user=name, error_code=error, error_message=error.message) for name in names
+    ]
+    return AlterUserScramCredentialsResponse(results=tuple(results))

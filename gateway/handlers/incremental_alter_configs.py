@@ -1,11 +1,14 @@
 """IncrementalAlterConfigs (API 44), versions 0 to 1: change single settings of what AlterConfigs changes (KIP-339)."""
 
+from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from typing import Final
 
 from coordinator.configs.errors import RefusedError
 from coordinator.metadata.alter_configs import results_of
 from gateway.context import RequestContext
+from gateway.parts import in_parts
 from gateway.runtime.metadata import decided
 from wire.errors import ErrorCode
 from wire.messages.incremental_alter_configs import (
@@ -18,12 +21,19 @@ REQUEST: Final = IncrementalAlterConfigsRequest
 
 
 async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
+    """Let the metadata shard decide, in parts; the answer goes out once the changes are on disk and in force."""
+    results: list[AlterConfigsResourceResponse] = []
+    names = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    for resources in in_parts(request.resources, names):
+        part = replace(request, resources=tuple(resources))
+        answer = await decided(ctx.services.metadata.incremental_alter_configs(part), partial(_refused, part))
+        results += answer.responses
+    ctx.will_answer(len(results))
+    return IncrementalAlterConfigsResponse(responses=tuple(results))
 
-    def refused(error: ErrorCode) -> IncrementalAlterConfigsResponse:
-        results = results_of(
-            AlterConfigsResourceResponse, request.resources, repeat(RefusedError(error, error.message))
-        )
-        return IncrementalAlterConfigsResponse(responses=results)
 
-    return await decided(ctx.services.metadata.incremental_alter_configs(request), refused)
+def _refused(request: IncrementalAlterConfigsRequest, error: ErrorCode) -> IncrementalAlterConfigsResponse:
+    errors = repeat(RefusedError(error, error.message))
+    return IncrementalAlterConfigsResponse(
+        responses=results_of(AlterConfigsResourceResponse, request.resources, errors)
+    )

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import TypeVar
 
-from wire.codec import as_view, decode_exact, encode
+from wire.codec import as_view, decode_exact, encode, encode_parts
 from wire.errors import DecodeError, UnsupportedVersionError
 from wire.runtime import append_uvarint, read_uvarint
 from wire.schema import Message
@@ -56,7 +56,7 @@ def metadata_types() -> Mapping[int, type[Message]]:
 
 def encode_key(key: Message) -> bytes:
     """The key of a coordinator record."""
-    return _INT16.pack(_record_type(key)) + encode(key, 0)
+    return _INT16.pack(_record_type(type(key))) + encode(key, 0)
 
 
 def decode_key(buf: Buffer, types: Mapping[int, type[Message]]) -> Message:
@@ -84,22 +84,22 @@ def decode_value(cls: type[M], buf: Buffer) -> M:
 
 def encode_metadata_record(record: Message, version: int) -> bytes:
     """The value of a metadata record in ``version``."""
+    return b"".join(encode_parts(record, version, bytearray(_metadata_frame(type(record), version))))
+
+
+@cache
+def _metadata_frame(kind: type[Message], version: int) -> bytes:
     out = bytearray()
     append_uvarint(out, METADATA_FRAME_VERSION)
-    append_uvarint(out, _record_type(record))
+    append_uvarint(out, _record_type(kind))
     append_uvarint(out, version)
-    return bytes(out + encode(record, version))
+    return bytes(out)
 
 
 def decode_metadata_record(buf: Buffer) -> tuple[Message, int]:
     """Read the value of a metadata record; returns the record and its version."""
     view = as_view(buf)
-    try:
-        frame_version, pos = read_uvarint(view, 0)
-        number, pos = read_uvarint(view, pos)
-        version, pos = read_uvarint(view, pos)
-    except IndexError:
-        raise DecodeError(f"a metadata record of {len(view)} bytes is too short") from None
+    frame_version, number, version, pos = _read_metadata_frame(view)
     if frame_version != METADATA_FRAME_VERSION:
         raise UnsupportedVersionError(f"unknown metadata frame version {frame_version}")
     types = metadata_types()
@@ -108,9 +108,22 @@ def decode_metadata_record(buf: Buffer) -> tuple[Message, int]:
     return decode_exact(types[number], version, view[pos:]), version
 
 
-def _record_type(message: Message) -> int:
-    number = message.__message__.api_key
-    assert number is not None, f"{type(message).__name__} is no numbered record"
+def _read_metadata_frame(view: memoryview) -> tuple[int, int, int, int]:
+    """The frame's version, the record's type and version, and where the record begins."""
+    if len(view) > 2 and view[0] < 0x80 and view[1] < 0x80 and view[2] < 0x80:  # all that is written today
+        return view[0], view[1], view[2], 3
+    try:
+        frame_version, pos = read_uvarint(view, 0)
+        number, pos = read_uvarint(view, pos)
+        version, pos = read_uvarint(view, pos)
+    except IndexError:
+        raise DecodeError(f"a metadata record of {len(view)} bytes is too short") from None
+    return frame_version, number, version, pos
+
+
+def _record_type(kind: type[Message]) -> int:
+    number = kind.__message__.api_key
+    assert number is not None, f"{kind.__name__} is no numbered record"
     return number
 
 
