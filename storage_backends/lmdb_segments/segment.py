@@ -219,8 +219,8 @@ def open_sealed_env(path: Path) -> Handle:
 def open_doubtful_env(path: Path) -> Handle:
     """Do the same without a look at the file before, which may end the process. Raises lmdb.Error, OSError."""
     path.stat()
-    # One that could not be removed links to a descriptor that is another file by now, and the binding counts a lock file
-    # as one of the environment's files: it would take this environment for an open one.
+    # A lock file that could not be removed links to a descriptor, which is another file by now. The binding counts it
+    # as one of the environment's files, and would take this environment for an open one.
     _remove_lock_file(path)
     with _registry_lock:
         env = lmdb.open(
