@@ -73,7 +73,7 @@ class BlockingPool:
             if not self._is_short_told:
                 self._is_short_told = True
                 log.warning("cannot start a thread cause=%s (raise ulimit -u and ulimit -v)", error)
-            if not has_others:  # late is better than never
+            if not has_others:  # it runs here: late, but it runs
                 call, deliver = self._jobs.get_nowait()
                 self._done.append((deliver, outcome.capture(call)))
                 self._tell_loop()

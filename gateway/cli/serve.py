@@ -189,7 +189,7 @@ def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
     with collector_paused():
         from gateway.config import ConfigError, load_config
 
-    # Kafka's own default is every interface; a broker that asks nobody for a password stays on this machine.
+    # Kafka's own default is every interface; a broker without authentication stays on this machine.
     defaults = {"listeners": f"PLAINTEXT://{DEFAULT_LISTEN}"}
     try:
         return load_config(file, overrides, defaults=defaults)

@@ -1,7 +1,7 @@
 """One segment's file and its open LMDB environment: creating, opening, lending and closing it.
 
-LMDB allows one environment per file and process, so whoever needs it shares it: `pin` and `unpin` count the users, and
-nothing that someone still reads is closed. An environment without users may be closed at any time, to save descriptors,
+LMDB allows one environment per file and process, so its users share it: `pin` and `unpin` count them, and an
+environment in use is never closed. An environment without users may be closed at any time, to save descriptors,
 memory and address space (`open_files`); the next `pin` opens it again. LMDB's own lock file is unlinked as soon as it
 is open: the store's lock keeps other writers away, and other readers open sealed segments without one. The reader table
 in it stays mapped, so pages under a lease are not reused. It is kept in memory (memfd), for a log must open on a full
@@ -211,7 +211,7 @@ def reopen_env(path: Path, settings: EnvSettings) -> Handle:
 
 
 def open_sealed_env(path: Path) -> Handle:
-    """Open a segment that nobody writes to, as any process may. Raises StoreCorruptError, lmdb.Error, OSError."""
+    """Open a segment that has no writer, as any process may. Raises StoreCorruptError, lmdb.Error, OSError."""
     check_file(path)  # a missing file is an OSError, and is not made
     return open_doubtful_env(path)
 
@@ -237,7 +237,7 @@ def open_doubtful_env(path: Path) -> Handle:
 
 
 def close_env(env: lmdb.Environment) -> None:
-    """Close an environment that nobody uses."""
+    """Close an environment that is not in use."""
     with _registry_lock:
         env.close()
 
@@ -469,7 +469,7 @@ class Segment:
             return not self._is_growing and self._close_idle()
 
     def retire(self) -> None:
-        """Close it as soon as nobody uses it, for good: its file is going away, or the log is being closed."""
+        """Close it for good as soon as it has no users: its file is going away, or the log is being closed."""
         self._files.forget(self)
         with self._lock:
             self._retired = True

@@ -48,7 +48,7 @@ SHORT_WAITS = (-(2**31), -1, 0, 1, 2)
 """What goes into fields that say how long an answer may wait, in milliseconds."""
 
 LONG_WAITS = (0, 6000, 10_000, 2**31 - 1)
-"""What goes into the time-outs of sessions, rebalances and transactions: nobody waits for those."""
+"""What goes into the time-outs of sessions, rebalances and transactions, which no test waits for."""
 
 
 class Grammar:

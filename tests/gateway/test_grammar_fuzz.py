@@ -1,4 +1,4 @@
-"""A grammar fuzz of every API and version: each frame is answered or closes its connection, and nobody else notices.
+"""A grammar fuzz of every API and version: each frame is answered or closes its connection, and others are served.
 
 The seed is printed, and with it the same frames come again: `ODRADEK_FUZZ_SEED=… pytest …`.
 """

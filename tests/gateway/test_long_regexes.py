@@ -77,7 +77,7 @@ def client(broker):
 
 @pytest.fixture
 def gate():
-    """Holds up whoever waits for it, until the test sets it or ends."""
+    """Holds up its waiters until the test sets it or ends."""
     event = threading.Event()
     yield event
     event.set()
