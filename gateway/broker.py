@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -333,7 +334,8 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
         on_ready(running)
         if signals:
             notify(READY, f"serving clients at {running.bootstrap}")
-        nursery.start_soon(env.run_blocking, import_early)
+            services = broker.services
+            nursery.start_soon(env.run_blocking, partial(import_early, lambda: services.stopping))
         await broker.serve()
         nursery.cancel_scope.cancel()
 

@@ -1,11 +1,13 @@
-"""Imports, beside the event loop, what the broker imports at its first use.
+"""Imports, in a worker thread, what the broker imports at its first use.
 
 A broker starts quickly because handlers and the coordinators' decisions are imported late. Importing them when the
 first request comes takes up to a tenth of a second, in which no client is answered. So a worker thread imports them one
-after the other as soon as the broker serves. A request that comes earlier imports what it needs itself.
+after the other as soon as the broker serves. A request that comes earlier imports what it needs itself. The broker
+inside a test does without: it serves few requests, and most tests are over before the imports would be.
 """
 
 import time
+from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
@@ -29,8 +31,10 @@ def late_modules() -> list[str]:
     return [*_LATE, *(f"gateway.handlers.{key.name.lower()}" for key in ADVERTISED)]
 
 
-def import_early() -> None:
-    """Import them all. For a worker thread; it takes some tenths of a second."""
+def import_early(is_stopping: Callable[[], bool]) -> None:
+    """Import them all, or until the broker stops. For a worker thread; it takes some tenths of a second."""
     for name in late_modules():
+        if is_stopping():
+            return
         import_module(name)
         time.sleep(PAUSE_S)

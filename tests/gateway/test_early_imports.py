@@ -1,4 +1,4 @@
-"""What a broker imports late is imported in a worker thread once it serves, and not before."""
+"""What a broker imports late, a worker thread imports once it serves, and not before; inside a test it does without."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ import sys
 from gateway.early_imports import late_modules
 
 SCRIPT = """
-import json, sys, threading
+import json, sys, threading, time
 from gateway.broker import run_broker
 from gateway.config import load_config
 from gateway.early_imports import late_modules
@@ -15,23 +15,35 @@ from gateway.early_imports import late_modules
 def imported():
     return [name for name in late_modules() if name in sys.modules]
 
-def on_ready(running):
-    at_ready.extend(imported())
+def stop_when_done(running):
+    while serves and imported() != late_modules():
+        time.sleep(0.01)
     running.stop()
 
-at_ready = []
+def on_ready(running):
+    at_ready.extend(imported())
+    threading.Thread(target=stop_when_done, args=(running,)).start()
+
+at_ready, serves = [], sys.argv[2] == "serves"
 settings = {"log.dirs": sys.argv[1], "listeners": "PLAINTEXT://127.0.0.1:0"}
-run_broker(load_config(overrides=settings, environ={}), on_ready, signals=False)
+run_broker(load_config(overrides=settings, environ={}), on_ready, signals=serves)
 print(json.dumps([at_ready, imported()]))
 """
 
 
+def imported(data, kind):
+    """What a broker has imported when it is ready, and when it has ended."""
+    command = [sys.executable, "-c", SCRIPT, str(data), kind]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
+
+
 def test_late_modules_are_imported_after_the_start(tmp_path):
-    """A broker that is told to stop at once still waits for the thread."""
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)], check=True, capture_output=True, text=True, timeout=60
-    )
-    at_ready, at_end = json.loads(ran.stdout)
+    at_ready, at_end = imported(tmp_path, "serves")
     assert "coordinator.groups.shard" not in at_ready
     assert "gateway.handlers.offset_commit" not in at_ready
     assert at_end == late_modules()
+
+
+def test_none_are_imported_for_a_broker_inside_a_test(tmp_path):
+    at_ready, at_end = imported(tmp_path, "tests")
+    assert at_end == at_ready

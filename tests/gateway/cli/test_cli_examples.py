@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import gateway.testing
 from gateway.cli.main import cli
 
 ROOT = Path(__file__).parents[3]
@@ -42,6 +43,13 @@ PAGES = list(pages(cli))
 def examples(path: tuple[str, ...]) -> list[str]:
     text = CliRunner().invoke(cli, [*path, "--help"], prog_name="odradek", terminal_width=200).output
     return [line.strip() for line in text.splitlines() if re.match(r"  +(echo .* \| )?odradek ", line)]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """A broker for the examples alone: they change settings of all brokers."""
+    with gateway.testing.broker(config={"num.partitions": "1"}) as broker:
+        yield broker.bootstrap
 
 
 @pytest.fixture
