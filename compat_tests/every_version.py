@@ -19,7 +19,7 @@ from wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, Al
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -431,6 +431,20 @@ def _create_topics(stage: Stage, version: int) -> Iterator[Any]:
         yield _in_order(
             stage.wire.call(ApiKey.CREATE_TOPICS, version, CreateTopicsRequest(topics=wanted, validate_only=dry)).topics
         )
+    for topics in _too_large(stage.name):
+        answer = stage.wire.call(ApiKey.CREATE_TOPICS, version, CreateTopicsRequest(topics=topics, validate_only=True))
+        yield len(answer.topics), _in_order(answer.topics)[:2]
+
+
+def _too_large(name: str) -> Iterator[tuple[CreatableTopic, ...]]:
+    """More than one request may create, by partitions, by records, and by what is valid of it only."""
+    config = (CreatableTopicConfig(name="retention.ms", value="5"),)
+    yield (CreatableTopic(name=f"{name}-a", num_partitions=10_001, replication_factor=1),)
+    yield tuple(CreatableTopic(name=f"{name}-{n}", num_partitions=6000, replication_factor=1) for n in range(2))
+    yield (CreatableTopic(name=f"{name}-a", num_partitions=9999, replication_factor=1, configs=config),)
+    yield tuple(CreatableTopic(name=f"{name}-{n}", num_partitions=1, replication_factor=1) for n in range(5001))
+    yield tuple(CreatableTopic(name=f"{name}!{n}", num_partitions=1, replication_factor=1) for n in range(5001))
+    yield tuple(CreatableTopic(name=f"{name}-a", num_partitions=6000, replication_factor=1) for _ in range(2))
 
 
 @script(ApiKey.DELETE_TOPICS)

@@ -34,12 +34,14 @@ class ShardRecord:
     """One record of a shard's log: Kafka's own key and value bytes. A None value is a tombstone.
 
     With a producer id it belongs to that producer's open transaction, and counts once `replay_end` says that it is
-    committed.
+    committed. `decoded` is what an operation has just encoded as `value`, for a shard whose replay would decode it
+    again; a record that was read from the log has none. Replay of either must have the same effect.
     """
 
     key: bytes
     value: bytes | None
     producer_id: int = NO_PRODUCER_ID
+    decoded: object = None
 
 
 @immutable

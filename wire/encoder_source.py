@@ -142,7 +142,9 @@ class EncoderSource(SourceWriter):
             self.emit(f"{count} = len({items})")
         self._write_length(spec, kind, count)
         if element.code is not None and element.code != "16s":
-            self.emit(f'{self._out} += pack(f">{{len({items})}}{element.code}", *{items})')
+            self.indent(f"if {count} > 0:")  # many are empty, and packing nothing takes as long as packing one
+            self.emit(f'{self._out} += pack(f">{{{count}}}{element.code}", *{items})')
+            self.dedent()
             return
         item = self.fresh("v")
         self.indent(f"for {item} in {items}:")

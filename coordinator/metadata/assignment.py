@@ -6,6 +6,7 @@ from uuid import UUID
 from coordinator.configs.errors import RefusedError
 from coordinator.metadata.image import MetadataImage
 from coordinator.metadata.placement import place_replicas
+from coordinator.metadata.request_size import check_partitions
 from coordinator.metadata.settings import Basis
 from wire.errors import ErrorCode
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
@@ -55,7 +56,11 @@ def _placed(image: MetadataImage, count: int, factor: int, created: int) -> list
 
 
 def check_room(basis: Basis, created: int, count: int) -> None:
-    """Raise RefusedError (POLICY_VIOLATION) when the cluster takes no `count` partitions more."""
+    """Raise RefusedError (POLICY_VIOLATION) when the cluster takes no `count` partitions more.
+
+    `created` were made before in the same operation, which no more than a request of Kafka's may make.
+    """
+    check_partitions(created + count)
     limit = basis.number("odradek.partitions.max")
     if basis.image.partition_count + created + count > limit:
         raise RefusedError(

@@ -36,14 +36,17 @@ _VERSIONS: Final[dict[type[Message], int]] = {
 
 
 def to_shard_records(messages: Iterable[Message]) -> list[ShardRecord]:
-    """Frame records for the log."""
+    """Frame records for the log; each keeps the message, so that it is replayed without being decoded again."""
     return [
-        ShardRecord(NO_KEY, encode_metadata_record(message, _VERSIONS.get(type(message), 0))) for message in messages
+        ShardRecord(NO_KEY, encode_metadata_record(message, _VERSIONS.get(type(message), 0)), decoded=message)
+        for message in messages
     ]
 
 
 def from_shard_record(record: ShardRecord) -> Message | None:
     """The metadata record, or None for a tombstone. Raises ProtocolError for what a newer version wrote."""
+    if isinstance(record.decoded, Message):
+        return record.decoded
     return None if record.value is None else decode_metadata_record(record.value)[0]
 
 

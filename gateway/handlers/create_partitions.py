@@ -1,8 +1,13 @@
 """CreatePartitions (API 37), versions 0 to 3: give topics more partitions."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata.request_size import added_partitions, check_create_partitions
 from gateway.context import RequestContext
+from gateway.parts import in_parts
 from gateway.runtime.metadata import error_of_unavailable
 from gateway.runtime.waiter import CoordinatorError
 from wire.errors import ErrorCode
@@ -17,15 +22,27 @@ REQUEST: Final = CreatePartitionsRequest
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
+    image = ctx.services.metadata.image
     try:
-        return await ctx.services.metadata.create_partitions(request)
-    except CoordinatorError as error:
-        return _refused(request, error_of_unavailable(error))
+        check_create_partitions(image, request)
+    except RefusedError as refused:
+        return _refused(request, refused.code, refused.message)
+    names = [topic.name for topic in request.topics]
+    results: list[CreatePartitionsTopicResult] = []
+    for topics in in_parts(request.topics, names, partial(added_partitions, image)):
+        part = replace(request, topics=tuple(topics))
+        try:
+            results += (await ctx.services.metadata.create_partitions(part)).results
+        except CoordinatorError as error:
+            code = error_of_unavailable(error)
+            results += _refused(part, code, code.message).results
+    ctx.will_answer(len(results))
+    return CreatePartitionsResponse(results=tuple(results))
 
 
-def _refused(request: CreatePartitionsRequest, error: ErrorCode) -> CreatePartitionsResponse:
+def _refused(request: CreatePartitionsRequest, error: ErrorCode, message: str | None) -> CreatePartitionsResponse:
     results = [
-        CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=error.message)
+        CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=message)
         for topic in request.topics
     ]
     return CreatePartitionsResponse(results=tuple(results))

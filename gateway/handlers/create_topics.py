@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Final
 
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata.request_size import check_create_topics, partitions_of
 from gateway.context import RequestContext
 from gateway.parts import in_parts
 from gateway.runtime.metadata import error_of_unavailable
@@ -15,19 +17,26 @@ REQUEST: Final = CreateTopicsRequest
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
+    basis = ctx.services.basis()
+    try:
+        check_create_topics(basis, request)
+    except RefusedError as refused:
+        return _refused(request, refused.code, refused.message)
+    names, default = [topic.name for topic in request.topics], basis.number("num.partitions")
     results: list[CreatableTopicResult] = []
-    for topics in in_parts(request.topics, [topic.name for topic in request.topics]):
+    for topics in in_parts(request.topics, names, lambda topic: partitions_of(topic, default)):
         part = replace(request, topics=tuple(topics))
         try:
             results += (await ctx.services.metadata.create_topics(part)).topics
         except CoordinatorError as error:
-            results += _refused(part, error_of_unavailable(error)).topics
+            code = error_of_unavailable(error)
+            results += _refused(part, code, code.message).topics
     ctx.will_answer(len(results))
     return CreateTopicsResponse(topics=tuple(results))
 
 
-def _refused(request: CreateTopicsRequest, error: ErrorCode) -> CreateTopicsResponse:
+def _refused(request: CreateTopicsRequest, error: ErrorCode, message: str | None) -> CreateTopicsResponse:
     topics = [
-        CreatableTopicResult(name=topic.name, error_code=error, error_message=error.message) for topic in request.topics
+        CreatableTopicResult(name=topic.name, error_code=error, error_message=message) for topic in request.topics
     ]
     return CreateTopicsResponse(topics=tuple(topics))

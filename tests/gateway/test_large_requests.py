@@ -20,7 +20,7 @@ from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPa
 from wire.messages.alter_configs import AlterConfigsRequest
 from wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.delete_topics import DeleteTopicsRequest
@@ -61,8 +61,9 @@ from wire.messages.offset_for_leader_epoch import (
 )
 
 TOPICS = rounds(1000, 10_000)
-PARTITIONS = rounds(5000, 10_000)
-"""Offsets of all of them are committed at once: that is one operation of the group's shard, and one batch."""
+PARTITIONS = rounds(5000, 9999)
+"""As many as one request may create in the long form. Offsets of all of them are committed at once: that is one
+operation of the group's shard, and one batch."""
 TOPIC_RESOURCE = 2
 TOPIC_BY_NAME = 5
 MINUTE_MS = 60_000
@@ -147,6 +148,13 @@ def _requests(client):
     yield CreatePartitionsRequest(timeout_ms=MINUTE_MS, topics=tuple(grown)), None
     yield DeleteTopicsRequest(topic_names=tuple(NAMES[:1000]), timeout_ms=MINUTE_MS), TOPIC_BY_NAME
     yield DeleteTopicsRequest(topic_names=("wide",), timeout_ms=MINUTE_MS), TOPIC_BY_NAME
+    yield _new(["grown"]), None
+    grown = (CreatePartitionsTopic(name="grown", count=1 + PARTITIONS, assignments=None),)
+    yield CreatePartitionsRequest(timeout_ms=MINUTE_MS, topics=grown), None
+    assigned = [CreatableReplicaAssignment(partition_index=index, broker_ids=(1,)) for index in WIDE]
+    topic = CreatableTopic(name="assigned", num_partitions=-1, replication_factor=-1, assignments=tuple(assigned))
+    yield CreateTopicsRequest(topics=(topic,), timeout_ms=MINUTE_MS), None
+    yield DeleteTopicsRequest(topic_names=("grown", "assigned"), timeout_ms=MINUTE_MS), TOPIC_BY_NAME
 
 
 class Victim:

@@ -37,8 +37,13 @@ def write_varint(out: bytearray, value: int) -> None:
 @lru_cache(maxsize=1024)
 def varint(value: int) -> bytes:
     """The bytes of a zigzag varint; the most used lengths and deltas are kept."""
+    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
+    if zigzag < 0x80:
+        return bytes((zigzag,))
+    if zigzag < 0x4000:
+        return bytes((zigzag & 0x7F | 0x80, zigzag >> 7))
     out = bytearray()
-    write_varint(out, value)
+    write_unsigned(out, zigzag)
     return bytes(out)
 
 

@@ -51,8 +51,8 @@ class ShardUnderTest:
         return reply.value
 
     def replayed(self) -> MetadataImage:
-        """The image that a restart would see."""
+        """The image that a restart would see: of what was written, where live replay takes what was just decided."""
         shard = MetadataShard(self.config)
         for record in self.log:
-            shard.replay(record, NOW_MS)
+            shard.replay(ShardRecord(record.key, record.value), NOW_MS)
         return shard.image

@@ -158,6 +158,15 @@ class TestTopics:
         (result,) = create(ShardUnderTest(), creatable("a", 2**31 - 1))
         assert result.error_code == ErrorCode.POLICY_VIOLATION
 
+    def test_what_was_just_decided_is_replayed_without_being_decoded(self, monkeypatch):
+        shard = ShardUnderTest()
+        with monkeypatch.context() as patched:
+            patched.setattr("coordinator.metadata.records.decode_metadata_record", None)
+            create(shard, creatable("a", 3, retention_ms="5"))
+            grow(shard, "a", 5)
+        assert len(shard.image.topics_by_name["a"].partitions) == 5
+        assert shard.replayed() == shard.image
+
 
 class TestAutoCreation:
     def test_a_clients_topic_has_the_defaults(self):

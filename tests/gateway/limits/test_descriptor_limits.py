@@ -55,7 +55,7 @@ def test_three_hundred_idle_connections_under_256_files(tmp_path):
 @pytest.mark.torture
 def test_many_more_logs_than_files(tmp_path):
     """Every log is written, read and written again, while a fraction of them can be open."""
-    partitions = rounds(300, 10_000)
+    partitions = rounds(300, 9_999)
     files = rounds(192, 20_000)
     with LimitedBroker(tmp_path / "data", nofile=files) as broker, RawClient(broker.address) as client:
         client.set_timeout(120)

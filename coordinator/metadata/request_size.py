@@ -1,0 +1,66 @@
+"""How much one request may create: Kafka's limits, which bound what the controller decides and writes at once."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from coordinator.configs.errors import RefusedError
+from coordinator.metadata.image import MetadataImage
+from coordinator.metadata.names import reason_invalid
+from coordinator.metadata.settings import Basis
+from wire.errors import ErrorCode
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+Topic = TypeVar("Topic", CreatableTopic, CreatePartitionsTopic)
+
+MAX_RECORDS: Final = 10_000
+"""Kafka's MAX_RECORDS_PER_USER_OP: how many records one request may write, and how many partitions it may name."""
+
+_TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
+_TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
+
+
+def check_partitions(count: int) -> None:
+    """Raise RefusedError (POLICY_VIOLATION) when no request may make so many partitions."""
+    if count > MAX_RECORDS:
+        raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
+
+
+def check_create_topics(basis: Basis, request: CreateTopicsRequest) -> None:
+    """Raise RefusedError (POLICY_VIOLATION) when CreateTopics asks for too much: none of its topics is made then.
+
+    Topics that the request names twice count for nothing. The partitions of those that exist, or whose names are
+    invalid, count as partitions, but they write no record.
+    """
+    default = basis.number("num.partitions")
+    topics = _once(request.topics)
+    check_partitions(sum([partitions_of(topic, default) for topic in topics]))
+    new = [topic for topic in topics if basis.image.topic(topic.name) is None and reason_invalid(topic.name) is None]
+    if sum([1 + len(topic.configs) + partitions_of(topic, default) for topic in new]) > MAX_RECORDS:
+        raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_RECORDS)
+
+
+def check_create_partitions(image: MetadataImage, request: CreatePartitionsRequest) -> None:
+    """Raise RefusedError (POLICY_VIOLATION) when CreatePartitions asks for too much: no topic grows then."""
+    topics = _once(request.topics)
+    if sum([added_partitions(image, topic) for topic in topics]) > MAX_RECORDS:
+        raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_RECORDS)
+
+
+def added_partitions(image: MetadataImage, asked: CreatePartitionsTopic) -> int:
+    """How many partitions the topic would be given; none where there is no such topic."""
+    topic = image.topic(asked.name)
+    return 0 if topic is None else max(asked.count - len(topic.partitions), 0)
+
+
+def partitions_of(topic: CreatableTopic, default: int) -> int:
+    """How many partitions a topic is to have, `default` where the request leaves it to the broker."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+
+
+def _once(topics: Sequence[Topic]) -> list[Topic]:
+    times = Counter([topic.name for topic in topics])
+    return [topic for topic in topics if times[topic.name] == 1]
