@@ -188,7 +188,7 @@ def start_odradek(home: Path, settings: Mapping[str, str]) -> RunningBroker:
     where = ["--listen", bootstrap, "--data", str(home / "data")]
     for name, value in {**BOTH, **settings}.items():
         where += ["--set", f"{name}={value}"]
-    return RunningBroker(ODRADEK, bootstrap, [sys.executable, "-m", "gateway", "serve", *where], home / "serve.log")
+    return RunningBroker(ODRADEK, bootstrap, [sys.executable, "-m", "odradek", "serve", *where], home / "serve.log")
 
 
 def start_kafka(home: Path, more: Mapping[str, str]) -> RunningBroker:

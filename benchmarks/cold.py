@@ -20,7 +20,7 @@ from compat_tests.processes import ROOT
 _SCRIPT = """
 import sys, time
 started = time.perf_counter()
-from gateway.testing import broker
+from odradek import broker
 imported = time.perf_counter()
 with broker(sys.argv[1]) as running:
     running.create_topic("cold")

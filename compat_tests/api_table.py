@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from compat_tests.processes import ROOT
-from wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey
+from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey
 
 DRIVEN = "docs/driven_apis.json"
 PAGE = "docs/apis.md"

@@ -18,7 +18,7 @@ from compat_tests.brokers import Broker
 from compat_tests.catalogue import CASES, CLIENTS, NOT_APPLICABLE
 from compat_tests.differences import KNOWN, Difference
 from compat_tests.frames import await_leaders, create_topic
-from wire.api_keys import ApiKey
+from odradek.wire.api_keys import ApiKey
 
 LIMIT_S = 240
 """For one case on both sides; longer than any of its waits."""

@@ -13,9 +13,9 @@ from compat_tests.every_version import Wire
 from compat_tests.groups import Members
 from compat_tests.processes import wait_for
 from compat_tests.scenarios import take_over
-from wire.api_keys import ApiKey
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.wire.messages.list_groups import ListGroupsRequest
 
 NEW, OLD = "librdkafka-848", "librdkafka"
 ROW = "consumer-protocol"

@@ -12,49 +12,57 @@ from uuid import UUID
 
 from compat_tests.frames import create_topic
 from compat_tests.processes import wait_for
-from wire.api_keys import ADVERTISED, ApiKey
-from wire.codec import encode
-from wire.headers import decode_response, encode_request
-from wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.describe_cluster import DescribeClusterRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
-from wire.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
-from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from wire.messages.offset_fetch import (
+from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.codec import encode
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.messages.describe_cluster import DescribeClusterRequest
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
+from odradek.wire.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from odradek.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from wire.messages.offset_for_leader_epoch import (
+from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.records.builder import SimpleRecord, build_batch
-from wire.schema import Message, Struct
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.schema import Message, Struct
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 TOPIC, BROKER_RESOURCE = 2, 4

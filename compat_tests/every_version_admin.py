@@ -9,49 +9,49 @@ from typing import Any
 from uuid import UUID
 
 from compat_tests.every_version import Stage, comparable, script
-from coordinator.metadata.image import SUPPORTED_FEATURES
-from wire.api_keys import ApiKey
-from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from wire.messages.alter_client_quotas import (
+from odradek.coordinator.metadata.image import SUPPORTED_FEATURES
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from odradek.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.alter_partition_reassignments import (
+from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.alter_replica_log_dirs import (
+from odradek.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from wire.messages.describe_quorum import (
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from odradek.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from wire.messages.incremental_alter_configs import (
+from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.list_config_resources import ListConfigResourcesRequest
-from wire.messages.list_partition_reassignments import (
+from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
+from odradek.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-from wire.messages.unregister_broker import UnregisterBrokerRequest
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from wire.types import ZERO_UUID
+from odradek.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
+from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.types import ZERO_UUID
 
 CLIENT_METRICS, GROUP = 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

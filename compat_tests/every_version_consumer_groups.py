@@ -11,32 +11,40 @@ from typing import Any
 
 from compat_tests.every_version import Stage, Wire, script
 from compat_tests.processes import wait_for
-from wire.api_keys import ApiKey
-from wire.consumer_metadata import decode_assignment, encode_assignment, encode_subscription
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from wire.messages.consumer_protocol import (
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.consumer_metadata import decode_assignment, encode_assignment, encode_subscription
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from odradek.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.incremental_alter_configs import (
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 GROUP = 32
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from compat_tests.every_version import Stage, script
-from wire.api_keys import ApiKey
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 
 @script(ApiKey.FETCH)

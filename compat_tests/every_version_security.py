@@ -7,29 +7,29 @@ from typing import Any
 
 from compat_tests.every_version import Stage, script
 from compat_tests.every_version_admin import settle, told
-from wire.api_keys import ApiKey
-from wire.messages.alter_client_quotas import (
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.alter_user_scram_credentials import (
+from odradek.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
-from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from wire.messages.describe_acls import DescribeAclsRequest
-from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from wire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
-from wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.messages.sasl_handshake import SaslHandshakeRequest
+from odradek.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.wire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from odradek.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from odradek.wire.messages.describe_acls import DescribeAclsRequest
+from odradek.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from odradek.wire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from odradek.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from odradek.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 SHA_256, SHA_512 = 1, 2

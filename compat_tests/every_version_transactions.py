@@ -7,32 +7,32 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from compat_tests.every_version import TIMESTAMP_MS, Stage, script
-from wire.api_keys import ApiKey
-from wire.errors import ErrorCode
-from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from wire.messages.add_partitions_to_txn import (
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.end_txn import EndTxnRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.list_transactions import ListTransactionsRequest
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.messages.txn_offset_commit import (
+from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.messages.end_txn import EndTxnRequest
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from wire.records.batch import iter_headers
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 TIMEOUT_MS = 60_000
 TRANSACTION = 1

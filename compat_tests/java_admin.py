@@ -15,7 +15,7 @@ from typing import Any
 from compat_tests.clients import Record, kafka_python
 from compat_tests.comparison import CaseBook, Side
 from compat_tests.java_tools import properties_file, run_tool
-from wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.api_keys import ADVERTISED, ApiKey
 
 ROW = "administration"
 

@@ -22,25 +22,25 @@ from typing import Any, Protocol
 
 from compat_tests.every_version import comparable
 from compat_tests.random_groups import PARTITIONS, PATIENCE_S, STRANGER, VERSIONS, Author, Belief, Consumer, Step
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.shard import Caller, GroupShard
-from coordinator.shard import Outcome, Token
-from wire.api_keys import ApiKey
-from wire.errors import ErrorCode
-from wire.headers import decode_response, encode_request
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest
-from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from wire.messages.offset_commit import OffsetCommitRequest
-from wire.messages.offset_delete import OffsetDeleteRequest
-from wire.messages.offset_fetch import (
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.shard import Caller, GroupShard
+from odradek.coordinator.shard import Outcome, Token
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+from odradek.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from odradek.wire.messages.leave_group import LeaveGroupRequest
+from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.wire.messages.offset_commit import OffsetCommitRequest
+from odradek.wire.messages.offset_delete import OffsetDeleteRequest
+from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from wire.schema import Message, Struct
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.wire.schema import Message, Struct
 
 
 class Channel(Protocol):

@@ -7,25 +7,33 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final, Protocol
 
-from wire.api_keys import ApiKey
-from wire.codec import encode
-from wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from wire.messages.offset_fetch import (
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.codec import encode
+from odradek.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.schema import Message
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.schema import Message
 
 TIMEOUT_MS: Final = 290_000
 PATIENCE_S: Final = 20.0

@@ -11,19 +11,19 @@ import pytest
 
 from compat_tests.comparison import Comparison
 from compat_tests.every_version import Stage, Wire
-from wire.api_keys import ApiKey
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.incremental_alter_configs import (
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.records.batch import iter_headers
-from wire.records.builder import SimpleRecord, build_batch
-from wire.records.reader import read_records
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.reader import read_records
 
 PATIENCE_S = 60
 SEGMENT = {"segment.bytes": "1048576", "retention.ms": "-1"}

@@ -9,7 +9,7 @@ import pytest
 from compat_tests.comparison import Comparison, is_missing
 from compat_tests.suites import franz_go, kafka_python
 from compat_tests.suites.results import Result, Skip, Status, judge, table
-from wire.api_keys import ADVERTISED
+from odradek.wire.api_keys import ADVERTISED
 
 pytestmark = pytest.mark.client_suites
 RECORDS = 20_000

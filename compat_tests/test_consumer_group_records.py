@@ -12,14 +12,14 @@ import pytest
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import Stage, Wire
 from compat_tests.every_version_consumer_groups import LEAVE, LEAVE_FOR_A_WHILE, ClassicMember, Group
-from coordinator.groups.partitioner import partition_for
-from wire.api_keys import ApiKey
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.records.batch import iter_headers
-from wire.records.reader import read_records
-from wire.schema import Struct
-from wire.stored.framing import decode_key, decode_value, group_key_types, group_value_types
+from odradek.coordinator.groups.partitioner import partition_for
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.reader import read_records
+from odradek.wire.schema import Struct
+from odradek.wire.stored.framing import decode_key, decode_value, group_key_types, group_value_types
 
 OFFSETS = "__consumer_offsets"
 OWN = {"metadata_hash", "client_host", "version"}

@@ -14,37 +14,45 @@ from compat_tests.every_version import Stage, Wire
 from compat_tests.java_clients import JavaVm
 from compat_tests.processes import wait_for
 from compat_tests.real_kafka import JvmKafka
-from tests.long_form import rounds
-from wire.api_keys import ApiKey
-from wire.consumer_metadata import encode_assignment, encode_subscription
-from wire.errors import ErrorCode
-from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.consumer_protocol import (
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.consumer_metadata import encode_assignment, encode_subscription
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from wire.messages.offset_fetch import (
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.messages.txn_offset_commit import (
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.long_form import rounds
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
 POLICIES = ("disabled", "upgrade", "downgrade", "bidirectional")

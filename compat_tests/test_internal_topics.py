@@ -17,19 +17,27 @@ from compat_tests.every_version import TIMESTAMP_MS, Stage, Wire
 from compat_tests.every_version_transactions import Transactional, patiently
 from compat_tests.frames import RawConnection, batch_headers, fetch, produce
 from compat_tests.java_tools import run_tool
-from coordinator.groups.partitioner import partition_for
-from coordinator.groups.records import group_tombstone
-from wire.api_keys import ApiKey
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.coordinator.groups.partitioner import partition_for
+from odradek.coordinator.groups.records import group_tombstone
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 FORMATTERS = "org.apache.kafka.tools.consumer"
 CONTROL = 0x20

@@ -10,8 +10,8 @@ import pytest
 from compat_tests.comparison import Case, CaseBook, Comparison, Side, is_missing
 from compat_tests.every_version import Wire
 from compat_tests.java_clients import JavaConsumer, JavaProducer, JavaVm, outcome
-from wire.api_keys import ApiKey
-from wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 
 BOOK = CaseBook("java-tools", needs="Java")
 

@@ -19,12 +19,16 @@ from compat_tests.comparison import is_missing
 from compat_tests.every_version import Stage, Wire
 from compat_tests.every_version_transactions import Transactional
 from compat_tests.real_kafka import start_real_kafka
-from wire.api_keys import ApiKey
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.leave_group import LeaveGroupRequest
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest
-from wire.messages.txn_offset_commit import (
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+from odradek.wire.messages.leave_group import LeaveGroupRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

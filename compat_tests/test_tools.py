@@ -21,7 +21,7 @@ from compat_tests.brokers import java_properties
 from compat_tests.comparison import is_missing
 from compat_tests.processes import ROOT, Daemon, free_port, wait_for
 from compat_tests.real_kafka import jars_folder, java_command
-from gateway.testing import TestBroker, broker
+from odradek import TestBroker, broker
 
 TOOLS = Path(__file__).parent / "tools"
 PAGE = (ROOT / "docs" / "tools.md").read_text()

@@ -13,18 +13,22 @@ import pytest
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import TIMESTAMP_MS, Stage, Wire
 from compat_tests.processes import wait_for
-from wire.api_keys import ApiKey
-from wire.errors import ErrorCode
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.records.batch import iter_headers
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 NOBODY = UUID(int=0x77)
 BY_NAME, BY_ID, NEWEST = 12, 13, 18

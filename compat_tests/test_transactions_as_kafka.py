@@ -17,20 +17,20 @@ import pytest
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import Stage, Wire, comparable
 from compat_tests.every_version_transactions import Transactional, init
-from coordinator.groups.partitioner import partition_for
-from coordinator.transactions.records import decode_id
-from coordinator.transactions.version import FEATURE, HIGHEST
-from wire.api_keys import ApiKey
-from wire.headers import decode_response, encode_request
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from wire.records.batch import iter_headers
-from wire.records.reader import read_records
-from wire.stored.framing import decode_value
-from wire.stored.transaction_records import TransactionLogValue
+from odradek.coordinator.groups.partitioner import partition_for
+from odradek.coordinator.transactions.records import decode_id
+from odradek.coordinator.transactions.version import FEATURE, HIGHEST
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.reader import read_records
+from odradek.wire.stored.framing import decode_value
+from odradek.wire.stored.transaction_records import TransactionLogValue
 
 Story = Callable[[Stage], Iterator[Any]]
 STATE_PARTITIONS = 50

@@ -15,8 +15,8 @@ The contract (after Kafka's coordinator runtime, KIP-848 and the `coordinator-co
 from collections.abc import Sequence
 from typing import NamedTuple, NewType, Protocol
 
-from wire.records.batch import NO_PRODUCER_ID
-from wire.values import immutable
+from odradek.wire.records.batch import NO_PRODUCER_ID
+from odradek.wire.values import immutable
 
 Token = NewType("Token", int)
 """Names one waiting caller. The runtime makes it, hands it to an operation and takes the reply back under it."""

@@ -2,7 +2,7 @@
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-import gateway.testing
+import odradek
 
 COUNT = 10_000
 
@@ -15,7 +15,7 @@ def require_delivered(error: KafkaError | None, message: Message) -> None:
 
 def main() -> None:
     """Produce ten thousand compressed records and count them."""
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": "zstd", "linger.ms": 5})
         for number in range(COUNT):
             producer.produce("numbers", key=str(number % 100), value=str(number), on_delivery=require_delivered)

@@ -6,7 +6,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python's own, at import
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-import gateway.testing
+import odradek
 
 TOPIC, GROUP, PARTITIONS = "jobs", "workers", 4
 POLL_MS = 2000
@@ -55,7 +55,7 @@ def share_out(members: dict[str, KafkaConsumer]) -> None:
 
 def main() -> None:
     """Share 100 jobs, let one member leave, do 100 more; each exactly once."""
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics({TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 1}})
         members = {name: member(broker.bootstrap, name) for name in ("anna", "bedrich")}

@@ -6,12 +6,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python's own, at import
     from kafka import KafkaConsumer, KafkaProducer
 
-import gateway.testing
+import odradek
 
 
 def main() -> None:
     """Produce three records and read them back."""
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
         for city, degrees in (("Prague", 21), ("Brno", 24), ("Prague", 22)):
             headers = [("unit", b"celsius")]

@@ -9,7 +9,7 @@ with warnings.catch_warnings():
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-import gateway.testing
+import odradek
 from examples.flights.processes import missing_for_spark, spark_jars
 
 TEXT = "the cares of a family man are the cares of the whole family"
@@ -26,7 +26,7 @@ def main() -> None:
     """Count words from one topic into another."""
     if (reason := missing_for_spark()) is not None:
         raise SystemExit(f"Spark cannot run here: {reason}")
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
         for word in TEXT.split():
             producer.send("words", word.encode())

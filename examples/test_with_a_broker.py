@@ -5,7 +5,7 @@
 
 from kafka import KafkaConsumer, KafkaProducer
 
-from gateway.testing import TestBroker
+from odradek import TestBroker
 
 
 def shout(bootstrap: str, source: str, target: str, count: int) -> None:

@@ -19,38 +19,38 @@ from uuid import UUID
 
 import trio
 
-from coordinator.metadata.image import MetadataImage, TopicImage
-from coordinator.metadata.settings import MetadataConfig
-from gateway.config import BrokerConfig
-from gateway.descriptors import shortcomings
-from gateway.early_imports import import_early
-from gateway.environment import Environment, ProductionEnvironment
-from gateway.errors import first_error
-from gateway.loop_watch import LoopRecord
-from gateway.network import Listener
-from gateway.notify import READY, STOPPING, notify
-from gateway.repeats import TELL_EVERY_S, Repeats
-from gateway.runtime.cleaner import LogCleaner
-from gateway.runtime.commit import Backlog
-from gateway.runtime.groups import GroupCoordinator
-from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
-from gateway.runtime.producer_ids import ProducerIds
-from gateway.runtime.recovery import Backoff
-from gateway.runtime.regexes import TopicRegexes
-from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, Shared
-from gateway.runtime.replicas import Replicas
-from gateway.runtime.retention import RetentionJanitor
-from gateway.runtime.settings import LiveSettings
-from gateway.runtime.starting import start_metadata
-from gateway.runtime.ticker import Ticker
-from gateway.runtime.transactions import TransactionCoordinator
-from gateway.runtime.waiter import CoordinatorError
-from gateway.server import Server
-from gateway.services import Services
-from gateway.side_work import SideWork
-from storage_backends.interface import Store, StoreError
-from storage_backends.options import StoreOptions
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.descriptors import shortcomings
+from odradek.gateway.early_imports import import_early
+from odradek.gateway.environment import Environment, ProductionEnvironment
+from odradek.gateway.errors import first_error
+from odradek.gateway.loop_watch import LoopRecord
+from odradek.gateway.network import Listener
+from odradek.gateway.notify import READY, STOPPING, notify
+from odradek.gateway.repeats import TELL_EVERY_S, Repeats
+from odradek.gateway.runtime.cleaner import LogCleaner
+from odradek.gateway.runtime.commit import Backlog
+from odradek.gateway.runtime.groups import GroupCoordinator
+from odradek.gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
+from odradek.gateway.runtime.producer_ids import ProducerIds
+from odradek.gateway.runtime.recovery import Backoff
+from odradek.gateway.runtime.regexes import TopicRegexes
+from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, Shared
+from odradek.gateway.runtime.replicas import Replicas
+from odradek.gateway.runtime.retention import RetentionJanitor
+from odradek.gateway.runtime.settings import LiveSettings
+from odradek.gateway.runtime.starting import start_metadata
+from odradek.gateway.runtime.ticker import Ticker
+from odradek.gateway.runtime.transactions import TransactionCoordinator
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.server import Server
+from odradek.gateway.services import Services
+from odradek.gateway.side_work import SideWork
+from odradek.storage_backends.interface import Store, StoreError
+from odradek.storage_backends.options import StoreOptions
+from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

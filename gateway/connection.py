@@ -19,16 +19,16 @@ from typing import Final
 
 import trio
 
-from gateway.dispatch import Call, Dispatcher, PendingResponse
-from gateway.errors import PeerError, first_error
-from gateway.network import Buffer, Transport
-from gateway.request_memory import WAITS_FOR_OTHERS
-from gateway.runtime.wakeup import Wakeup
-from gateway.services import Services
-from gateway.standing_answer import StandingAnswer
-from wire.errors import ProtocolError
-from wire.frames import FrameReader
-from wire.schema import Message
+from odradek.gateway.dispatch import Call, Dispatcher, PendingResponse
+from odradek.gateway.errors import PeerError, first_error
+from odradek.gateway.network import Buffer, Transport
+from odradek.gateway.request_memory import WAITS_FOR_OTHERS
+from odradek.gateway.runtime.wakeup import Wakeup
+from odradek.gateway.services import Services
+from odradek.gateway.standing_answer import StandingAnswer
+from odradek.wire.errors import ProtocolError
+from odradek.wire.frames import FrameReader
+from odradek.wire.schema import Message
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from typing import Final
 
 import trio
 
-from coordinator.groups.decision import Caller
-from gateway.errors import RequestRefusedError
-from gateway.services import Services
-from partitions.results import Isolation
-from wire.api_keys import ApiKey
-from wire.values import mutable
+from odradek.coordinator.groups.decision import Caller
+from odradek.gateway.errors import RequestRefusedError
+from odradek.gateway.services import Services
+from odradek.partitions.results import Isolation
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.values import mutable
 
 TURN_EVERY: Final = 500
 """How many of the things that a client listed are handled before others get a turn; it takes some milliseconds."""

@@ -9,7 +9,7 @@ import resource
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.config import BrokerConfig
+from odradek.gateway.config import BrokerConfig
 
 _LOG_SHARE: Final = 4
 _MOMENTARY: Final = 32

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol
 
-from gateway.context import RequestContext
-from gateway.errors import PeerError
-from gateway.network import Buffer, Transport
-from gateway.services import Services
-from wire.api_keys import ADVERTISED, ApiKey
-from wire.codec import decode
-from wire.errors import ErrorCode, ProtocolError
-from wire.headers import decode_request_header, encode_response_parts
-from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from wire.schema import Message
+from odradek.gateway.context import RequestContext
+from odradek.gateway.errors import PeerError
+from odradek.gateway.network import Buffer, Transport
+from odradek.gateway.services import Services
+from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.codec import decode
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.headers import decode_request_header, encode_response_parts
+from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from odradek.wire.schema import Message
 
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 
@@ -116,7 +116,7 @@ class Dispatcher:
     def _handler(self, api_key: ApiKey) -> tuple[type[Message], Handler]:
         found = self._handlers.get(api_key)
         if found is None:
-            module = import_module(f"gateway.handlers.{api_key.name.lower()}")
+            module = import_module(f"odradek.gateway.handlers.{api_key.name.lower()}")
             found = self._handlers[api_key] = (module.REQUEST, module.handle)
         return found
 

@@ -11,24 +11,24 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from wire.api_keys import ADVERTISED
+from odradek.wire.api_keys import ADVERTISED
 
 PAUSE_S: Final = 0.001
 """How long the thread lets others have the interpreter after each module."""
 
 _LATE: Final = (
-    "coordinator.groups.shard",
-    "coordinator.transactions.shard",
-    "coordinator.transactions.init",
-    "coordinator.transactions.end",
-    "coordinator.groups.consumer.resolver",
-    "coordinator.regex",
+    "odradek.coordinator.groups.shard",
+    "odradek.coordinator.transactions.shard",
+    "odradek.coordinator.transactions.init",
+    "odradek.coordinator.transactions.end",
+    "odradek.coordinator.groups.consumer.resolver",
+    "odradek.coordinator.regex",
 )
 
 
 def late_modules() -> list[str]:
     """The modules by name, those first that most clients need first: groups, then the handlers in the APIs' order."""
-    return [*_LATE, *(f"gateway.handlers.{key.name.lower()}" for key in ADVERTISED)]
+    return [*_LATE, *(f"odradek.gateway.handlers.{key.name.lower()}" for key in ADVERTISED)]
 
 
 def import_early(is_stopping: Callable[[], bool]) -> None:

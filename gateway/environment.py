@@ -16,12 +16,12 @@ from typing import Protocol, TypeVar
 import outcome
 import trio
 
-from gateway.blocking import BlockingPool
-from gateway.loop_watch import LoopClocks, LoopRecord, LoopWatch
-from gateway.network import Listener, Transport, dial_tcp, listen_tcp
-from storage_backends.interface import Store
-from storage_backends.opener import open_store
-from storage_backends.options import StoreOptions
+from odradek.gateway.blocking import BlockingPool
+from odradek.gateway.loop_watch import LoopClocks, LoopRecord, LoopWatch
+from odradek.gateway.network import Listener, Transport, dial_tcp, listen_tcp
+from odradek.storage_backends.interface import Store
+from odradek.storage_backends.opener import open_store
+from odradek.storage_backends.options import StoreOptions
 
 T = TypeVar("T")
 

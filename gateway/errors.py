@@ -3,8 +3,8 @@
 import re
 from typing import cast
 
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
 
 
 class StartError(Exception):

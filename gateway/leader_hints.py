@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from coordinator.metadata.image import NO_LEADER, BrokerImage, ListenerImage, MetadataImage
-from partitions.results import NO_LEADER_EPOCH
-from wire.errors import ErrorCode
+from odradek.coordinator.metadata.image import NO_LEADER, BrokerImage, ListenerImage, MetadataImage
+from odradek.partitions.results import NO_LEADER_EPOCH
+from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from wire.messages import fetch, produce
+    from odradek.wire.messages import fetch, produce
 
 PRODUCE_SINCE: Final = 10
 FETCH_SINCE: Final = 16
@@ -29,7 +29,7 @@ def fetch_with_leaders(
     """The response, with the leaders of partitions whose error calls for it and where `listener` reaches them."""
     if api_version < FETCH_SINCE:
         return response
-    from wire.messages import fetch
+    from odradek.wire.messages import fetch
 
     hints = _Hints(image, listener)
 
@@ -60,7 +60,7 @@ def produce_with_leaders(
         part.error_code in IN_PRODUCE for topic in response.responses for part in topic.partition_responses
     ):
         return response
-    from wire.messages import produce
+    from odradek.wire.messages import produce
 
     hints = _Hints(image, listener)
 

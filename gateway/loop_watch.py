@@ -26,7 +26,7 @@ from typing import Final
 
 import trio
 
-from wire.values import mutable
+from odradek.wire.values import mutable
 
 log = logging.getLogger(__name__)
 

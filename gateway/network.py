@@ -11,8 +11,8 @@ from typing import Protocol
 
 import trio
 
-from gateway.descriptors import first_reserved
-from gateway.waiting_room import MAX_WORD_BYTES, Answer, Guest, WaitingRoom, has_epoll
+from odradek.gateway.descriptors import first_reserved
+from odradek.gateway.waiting_room import MAX_WORD_BYTES, Answer, Guest, WaitingRoom, has_epoll
 
 Buffer = bytes | bytearray | memoryview
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import trio
 
-from gateway.context import TURN_EVERY, RequestContext
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.context import TURN_EVERY, RequestContext
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
 
 OPENED_AT_ONCE: Final = 4
 """For one request, far fewer than there are threads: they have commits to do."""

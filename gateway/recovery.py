@@ -17,35 +17,35 @@ from dataclasses import field
 from typing import Final
 from uuid import UUID
 
-from coordinator.configs.definition import ResourceType
-from coordinator.metadata.auto_create import wanted_topic
-from coordinator.metadata.image import MetadataImage
-from coordinator.metadata.names import INTERNAL_TOPICS
-from coordinator.metadata.records import cluster_id_record, from_shard_record, image_records, to_shard_records
-from coordinator.metadata.replay import ImageBuilder
-from coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
-from coordinator.shard import ShardRecord
-from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
-from gateway.runtime.replica import policy_of
-from partitions.config import LogConfig
-from partitions.log import PartitionLog
-from partitions.results import Appended, AppendOrigin
-from storage_backends.interface import PartitionStore, Store, StoreError, StrayLog
-from wire.errors import ProtocolError
-from wire.log_values import LogSnapshot, LogWrite, PartitionKey
-from wire.records.batch import check_crc, iter_headers
-from wire.records.builder import SimpleRecord, build_batch
-from wire.records.errors import InvalidRecordBatch
-from wire.records.reader import read_records
-from wire.schema import Message
-from wire.stored.metadata_records import (
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.metadata.auto_create import wanted_topic
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.records import cluster_id_record, from_shard_record, image_records, to_shard_records
+from odradek.coordinator.metadata.replay import ImageBuilder
+from odradek.coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
+from odradek.coordinator.shard import ShardRecord
+from odradek.gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
+from odradek.gateway.runtime.replica import policy_of
+from odradek.partitions.config import LogConfig
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.results import Appended, AppendOrigin
+from odradek.storage_backends.interface import PartitionStore, Store, StoreError, StrayLog
+from odradek.wire.errors import ProtocolError
+from odradek.wire.log_values import LogSnapshot, LogWrite, PartitionKey
+from odradek.wire.records.batch import check_crc, iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import read_records
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import (
     ConfigRecord,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
     TopicRecord,
 )
-from wire.values import immutable, mutable
+from odradek.wire.values import immutable, mutable
 
 PRODUCER_ID_LEAP: Final = 1_000_000_000
 """How far beyond the highest producer id in any log the next one is: ids that were handed out may not be in a log."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Hashable
 from typing import Final
 
-from wire.values import mutable
+from odradek.wire.values import mutable
 
 TELL_EVERY_S: Final = 60
 """How often `Repeats.tell` is to be called."""

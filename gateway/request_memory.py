@@ -6,8 +6,8 @@ from typing import Final
 
 import trio
 
-from gateway.repeats import Repeats
-from wire.api_keys import ApiKey
+from odradek.gateway.repeats import Repeats
+from odradek.wire.api_keys import ApiKey
 
 log = logging.getLogger(__name__)
 

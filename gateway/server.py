@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import trio
 
-from gateway.connection import Connection
-from gateway.connection_rate import ConnectionRate
-from gateway.dispatch import Dispatcher
-from gateway.network import DescriptorReserveError, Listener, Transport
-from gateway.services import Services
+from odradek.gateway.connection import Connection
+from odradek.gateway.connection_rate import ConnectionRate
+from odradek.gateway.dispatch import Dispatcher
+from odradek.gateway.network import DescriptorReserveError, Listener, Transport
+from odradek.gateway.services import Services
 
 log = logging.getLogger(__name__)
 

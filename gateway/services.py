@@ -6,25 +6,25 @@ import logging
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from coordinator.metadata.settings import Basis
-from gateway.request_memory import RequestMemory
-from gateway.side_work import SideWork
+from odradek.coordinator.metadata.settings import Basis
+from odradek.gateway.request_memory import RequestMemory
+from odradek.gateway.side_work import SideWork
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gateway.config import BrokerConfig
-    from gateway.environment import Environment
-    from gateway.loop_watch import LoopRecord
-    from gateway.runtime.cleaner import LogCleaner
-    from gateway.runtime.groups import GroupCoordinator
-    from gateway.runtime.metadata import MetadataService
-    from gateway.runtime.producer_ids import ProducerIds
-    from gateway.runtime.replicas import Replicas
-    from gateway.runtime.retention import RetentionJanitor
-    from gateway.runtime.settings import LiveSettings
-    from gateway.runtime.transactions import TransactionCoordinator
-    from partitions.fetch_sessions import FetchSessions
+    from odradek.gateway.config import BrokerConfig
+    from odradek.gateway.environment import Environment
+    from odradek.gateway.loop_watch import LoopRecord
+    from odradek.gateway.runtime.cleaner import LogCleaner
+    from odradek.gateway.runtime.groups import GroupCoordinator
+    from odradek.gateway.runtime.metadata import MetadataService
+    from odradek.gateway.runtime.producer_ids import ProducerIds
+    from odradek.gateway.runtime.replicas import Replicas
+    from odradek.gateway.runtime.retention import RetentionJanitor
+    from odradek.gateway.runtime.settings import LiveSettings
+    from odradek.gateway.runtime.transactions import TransactionCoordinator
+    from odradek.partitions.fetch_sessions import FetchSessions
 
 
 class Services:
@@ -69,7 +69,7 @@ class Services:
     @cached_property
     def fetch_sessions(self) -> FetchSessions:
         """The fetch sessions of all connections, imported with the first fetch: a broker starts faster."""
-        from partitions.fetch_sessions import FetchSessions
+        from odradek.partitions.fetch_sessions import FetchSessions
 
         config = self.config
         return FetchSessions(

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import trio
 
-from gateway.environment import Environment
+from odradek.gateway.environment import Environment
 
 T = TypeVar("T")
 

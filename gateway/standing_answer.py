@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gateway.network import Buffer
-from wire.frames import LENGTH_BYTES
+from odradek.gateway.network import Buffer
+from odradek.wire.frames import LENGTH_BYTES
 
 CORRELATION_AT: Final = LENGTH_BYTES + 4
 """In a request's frame, behind its API key and version."""

@@ -3,8 +3,8 @@
 from enum import StrEnum
 from typing import Final
 
-from wire.records.compression import DEFAULT_MAX_RECORDS_BYTES
-from wire.values import immutable
+from odradek.wire.records.compression import DEFAULT_MAX_RECORDS_BYTES
+from odradek.wire.values import immutable
 
 NO_LIMIT: Final = 2**63 - 1
 """Kafka's Long.MAX_VALUE: the default of settings that bound nothing."""

@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from wire.errors import ErrorCode
-from wire.messages.fetch import (
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,

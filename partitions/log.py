@@ -25,10 +25,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from partitions.config import LogConfig, MessageTimestampType
-from partitions.epochs import EpochHistory
-from partitions.markers import read_end_txn_marker
-from partitions.offsets import (
+from odradek.partitions.config import LogConfig, MessageTimestampType
+from odradek.partitions.epochs import EpochHistory
+from odradek.partitions.markers import read_end_txn_marker
+from odradek.partitions.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -36,8 +36,8 @@ from partitions.offsets import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
-from partitions.producers import ProducerEntry, Producers, VerificationGuard
-from partitions.results import (
+from odradek.partitions.producers import ProducerEntry, Producers, VerificationGuard
+from odradek.partitions.results import (
     NO_LEADER_EPOCH,
     OFFSET_NOT_FOUND,
     UNKNOWN_OFFSET,
@@ -51,15 +51,15 @@ from partitions.results import (
     OffsetFound,
     Rejected,
 )
-from partitions.validation import (
+from odradek.partitions.validation import (
     LATEST_PRODUCE_VERSION,
     check_client_batch,
     check_trusted_batch,
     read_replicated_batches,
 )
-from wire.errors import ErrorCode
-from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
-from wire.records.batch import NO_SEQUENCE, BatchHeader, batch_bytes, stamp_batch
+from odradek.wire.errors import ErrorCode
+from odradek.wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
+from odradek.wire.records.batch import NO_SEQUENCE, BatchHeader, batch_bytes, stamp_batch
 
 __all__ = [
     "AppendOrigin",

@@ -1,14 +1,14 @@
 """Reading the transaction markers that end a producer's transaction in a partition (KIP-98)."""
 
-from partitions.producers import EndTxnMarker
-from wire.records.batch import BatchHeader
-from wire.records.reader import ControlType, read_control_marker
+from odradek.partitions.producers import EndTxnMarker
+from odradek.wire.records.batch import BatchHeader
+from odradek.wire.records.reader import ControlType, read_control_marker
 
 
 def read_end_txn_marker(records: memoryview, header: BatchHeader, transaction_version: int = 0) -> EndTxnMarker | None:
     """Decode a control batch; None when it is no transaction's marker, or compaction has emptied it.
 
-    Raises wire.records.errors.CorruptBatch.
+    Raises odradek.wire.records.errors.CorruptBatch.
     """
     if header.record_count == 0:
         return None

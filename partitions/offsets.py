@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from partitions.results import NO_LEADER_EPOCH, NeedsScan, OffsetFound, Rejected
-from wire.records.batch import BatchHeader, iter_headers
-from wire.records.reader import RecordPosition, first_record_at_or_after, max_timestamp_record
+from odradek.partitions.results import NO_LEADER_EPOCH, NeedsScan, OffsetFound, Rejected
+from odradek.wire.records.batch import BatchHeader, iter_headers
+from odradek.wire.records.reader import RecordPosition, first_record_at_or_after, max_timestamp_record
 
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
@@ -25,7 +25,7 @@ def offset_in_batches(chunks: Iterable[memoryview], scan: NeedsScan) -> OffsetFo
     By timestamp that is the first record, in offset order, that is not older: its batch may be a later one when the
     named one promised too much, so read on after None, and answer `scan.absent` at the log's end. For the max timestamp
     it is the first record that carries it in the named batch.
-    Raises wire.records.errors.InvalidRecordBatch when the store's bytes are damaged.
+    Raises odradek.wire.records.errors.InvalidRecordBatch when the store's bytes are damaged.
     """
     for chunk in chunks:
         for header in iter_headers(chunk):

@@ -55,11 +55,11 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from partitions.config import NO_LIMIT
-from partitions.results import UNKNOWN_OFFSET, AppendOrigin, Rejected
-from wire.errors import ErrorCode
-from wire.log_values import AbortedTransaction
-from wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
+from odradek.partitions.config import NO_LIMIT
+from odradek.partitions.results import UNKNOWN_OFFSET, AppendOrigin, Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.log_values import AbortedTransaction
+from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
 
 BATCHES_KEPT: Final = 5
 """Kafka's limit on the batches remembered per producer, and so on a client's requests in flight."""

@@ -12,12 +12,12 @@ from itertools import islice
 from struct import Struct
 from typing import Final
 
-from partitions.config import NO_LIMIT, LogConfig, MessageTimestampType
-from partitions.markers import read_end_txn_marker
-from partitions.producers import EndTxnMarker
-from partitions.results import Rejected
-from wire.errors import ErrorCode
-from wire.records.batch import (
+from odradek.partitions.config import NO_LIMIT, LogConfig, MessageTimestampType
+from odradek.partitions.markers import read_end_txn_marker
+from odradek.partitions.producers import EndTxnMarker
+from odradek.partitions.results import Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import (
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     MAGIC_V2,
@@ -29,8 +29,8 @@ from wire.records.batch import (
     parse_header,
     peek_header,
 )
-from wire.records.errors import CrcMismatch, InvalidRecordBatch, RecordTooLarge
-from wire.records.reader import Record, read_records
+from odradek.wire.records.errors import CrcMismatch, InvalidRecordBatch, RecordTooLarge
+from odradek.wire.records.reader import Record, read_records
 
 LATEST_PRODUCE_VERSION: Final = 13
 _ZSTD_PRODUCE_VERSION: Final = 7

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from storage_backends.interface import (
+from odradek.storage_backends.interface import (
     LogPolicy,
     PartitionStore,
     ReadLease,
@@ -27,8 +27,8 @@ from storage_backends.interface import (
     StoreSpace,
     StrayLog,
 )
-from storage_backends.memory import MemoryMedium, MemoryStore
-from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
+from odradek.storage_backends.memory import MemoryMedium, MemoryStore
+from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
 
 _T = TypeVar("_T")
 Delay = Callable[[float], None]

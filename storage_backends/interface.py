@@ -15,8 +15,8 @@ are mapped to `StoreError` at the backend's edge and never leave it.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
-from wire.values import immutable
+from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
+from odradek.wire.values import immutable
 
 __all__ = [
     "LogPolicy",

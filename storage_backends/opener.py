@@ -5,16 +5,16 @@ from importlib import import_module
 from typing import cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from storage_backends.interface import Store
-from storage_backends.options import StoreOptions
+from odradek.storage_backends.interface import Store
+from odradek.storage_backends.options import StoreOptions
 
 __all__ = ["StoreOptions", "StoreUrlError", "open_store"]
 
 _Factory = Callable[[str, StoreOptions], Store]
 
 _BACKENDS = {
-    "memory": "storage_backends.memory:open_memory_store",
-    "lmdb": "storage_backends.lmdb_segments.store:open_lmdb_store",
+    "memory": "odradek.storage_backends.memory:open_memory_store",
+    "lmdb": "odradek.storage_backends.lmdb_segments.store:open_lmdb_store",
 }
 _SQL_SCHEMES = ("sqlite", "postgresql")
 

@@ -1,6 +1,6 @@
 """What a store may be told when it is opened; the defaults are measured ones (see `benchmarks/store_commit.py`)."""
 
-from wire.values import immutable
+from odradek.wire.values import immutable
 
 _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES = 16

@@ -10,9 +10,9 @@ from dataclasses import field
 from enum import Enum
 from itertools import takewhile
 
-from storage_backends.interface import LogPolicy, SegmentInfo
-from wire.log_values import AbortedTransaction, EpochStart, LogWrite
-from wire.values import mutable
+from odradek.storage_backends.interface import LogPolicy, SegmentInfo
+from odradek.wire.log_values import AbortedTransaction, EpochStart, LogWrite
+from odradek.wire.values import mutable
 
 NO_TIMESTAMP = -1
 

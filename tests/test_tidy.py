@@ -67,7 +67,7 @@ def test_every_handler_is_named_as_its_messages() -> None:
 
 
 def test_every_advertised_api_has_a_handler() -> None:
-    from wire.api_keys import ADVERTISED
+    from odradek.wire.api_keys import ADVERTISED
 
     handlers = {path.stem for path in tracked("gateway/handlers")}
     assert {key.name.lower() for key in ADVERTISED} <= handlers

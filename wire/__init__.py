@@ -6,6 +6,6 @@ the code that reads and writes them.  ``headers`` and ``frames`` wrap messages f
 ``api_keys`` holds the version table that the broker advertises, ``errors`` the exceptions and Kafka's
 error codes, and ``records`` looks into record batches, which all other modules pass through unread.
 
-Invariant: whatever bytes come in, only :class:`wire.errors.ProtocolError` comes out, and no memory is
+Invariant: whatever bytes come in, only :class:`odradek.wire.errors.ProtocolError` comes out, and no memory is
 taken for a length that the input does not really have.
 """

@@ -1,7 +1,7 @@
 """Messages to bytes and back, in every version.
 
 The code for a message and version is generated at its first use and kept.  All functions raise
-:class:`wire.errors.ProtocolError`: ``DecodeError`` for bytes that are no such message,
+:class:`odradek.wire.errors.ProtocolError`: ``DecodeError`` for bytes that are no such message,
 ``UnsupportedVersionError`` for a version that the message does not have, ``EncodeError`` for a value
 that the version cannot carry.
 """
@@ -12,11 +12,11 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from wire.decoder_source import decoder_source
-from wire.encoder_source import encoder_source
-from wire.errors import DecodeError, EncodeError, UnsupportedVersionError
-from wire.schema import Message
-from wire.types import Buffer
+from odradek.wire.decoder_source import decoder_source
+from odradek.wire.encoder_source import encoder_source
+from odradek.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
+from odradek.wire.schema import Message
+from odradek.wire.types import Buffer
 
 M = TypeVar("M", bound=Message)
 Decoder = Callable[[memoryview, int], tuple[M, int]]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from wire import runtime
-from wire.schema import FieldSpec, Message, Struct
-from wire.source_writer import SourceWriter
-from wire.types import WireType
+from odradek.wire import runtime
+from odradek.wire.schema import FieldSpec, Message, Struct
+from odradek.wire.source_writer import SourceWriter
+from odradek.wire.types import WireType
 
 
 class EncoderSource(SourceWriter):

@@ -7,7 +7,7 @@ connection (:class:`DecodeError`, :class:`FrameTooLargeError`), answer with UNSU
 
 from __future__ import annotations
 
-from wire.error_codes import ErrorCode
+from odradek.wire.error_codes import ErrorCode
 
 __all__ = [
     "DecodeError",

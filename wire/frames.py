@@ -20,7 +20,7 @@ How memory is used:
 
 from __future__ import annotations
 
-from wire.errors import DecodeError, FrameTooLargeError, ProtocolError
+from odradek.wire.errors import DecodeError, FrameTooLargeError, ProtocolError
 
 LENGTH_BYTES = 4
 MIN_CHUNK_BYTES = 4 * 1024

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from uuid import UUID
 
-from wire.values import immutable
+from odradek.wire.values import immutable
 
 
 @immutable

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Generic, TypeAlias, TypeVar
 from uuid import UUID
 
-from wire.values import immutable
+from odradek.wire.values import immutable
 
 T = TypeVar("T")
 

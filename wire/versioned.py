@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import TypeVar
 
-from wire.codec import as_view, decode_exact, encode
-from wire.errors import DecodeError
-from wire.schema import Message
-from wire.types import Buffer
+from odradek.wire.codec import as_view, decode_exact, encode
+from odradek.wire.errors import DecodeError
+from odradek.wire.schema import Message
+from odradek.wire.types import Buffer
 
 M = TypeVar("M", bound=Message)
 

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.stats import percentile
-from wire.api_keys import ApiKey
-from wire.errors import ErrorCode
-from wire.headers import decode_response, encode_request
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.schema import Message
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.schema import Message
 
 VERSIONS = {
     ApiKey.FIND_COORDINATOR: 3,

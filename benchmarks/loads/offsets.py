@@ -8,13 +8,17 @@ import sys
 import time
 from typing import Any
 
-from wire.api_keys import ApiKey
-from wire.errors import ErrorCode
-from wire.headers import decode_response, encode_request
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest
-from wire.schema import Message
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest
+from odradek.wire.schema import Message
 
 VERSIONS = {ApiKey.FIND_COORDINATOR: 3, ApiKey.OFFSET_COMMIT: 8, ApiKey.OFFSET_FETCH: 7}
 GROUP = "bench-offsets"

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.stats import percentile
-from wire.headers import encode_request
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.headers import encode_request
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 PRODUCE_VERSION = 9
 WARM_UP_SHARE = 0.2

@@ -15,7 +15,7 @@ from compat_tests.real_kafka import JvmKafka, start_real_kafka
 from compat_tests.suites import franz_go, kafka_python
 from compat_tests.suites.page import PAGE, Suite, page
 from compat_tests.suites.results import Result, Status, judge
-from wire.api_keys import ADVERTISED
+from odradek.wire.api_keys import ADVERTISED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from compat_tests.frames import create_topic
 from compat_tests.processes import ROOT, Daemon
 from compat_tests.suites.results import Result, Skip, Status
-from wire.api_keys import ApiKey
+from odradek.wire.api_keys import ApiKey
 
 TITLE = "kafka-python 3.0.12, `test/integration`"
 MODULES = ("test_admin_integration", "test_consumer_integration", "test_producer_integration")

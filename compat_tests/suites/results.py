@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from wire.api_keys import ApiKey
+from odradek.wire.api_keys import ApiKey
 
 
 class Status(Enum):

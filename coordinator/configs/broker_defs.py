@@ -1,13 +1,13 @@
 """Every broker config of Apache Kafka 4.3.1 with Kafka's own defaults, in Kafka's order: a pure table.
 
 What is cluster-wide says nothing, what is of medium importance neither. Where our default differs on purpose, see
-`coordinator.configs.differences`.
+`odradek.coordinator.configs.differences`.
 """
 
 from typing import Final
 
-from coordinator.configs.definition import ConfigType, Definition, Importance, UpdateMode
-from coordinator.configs.validators import (
+from odradek.coordinator.configs.definition import ConfigType, Definition, Importance, UpdateMode
+from odradek.coordinator.configs.validators import (
     HostPorts,
     NonEmpty,
     OneOfAnyCase,

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from coordinator.configs.definition import ConfigType, Definition
-from coordinator.configs.validators import list_of
+from odradek.coordinator.configs.definition import ConfigType, Definition
+from odradek.coordinator.configs.validators import list_of
 
 CLIENT_METRICS_DEFINITIONS: Final = (
     Definition("metrics", ConfigType.LIST, "", list_of()),

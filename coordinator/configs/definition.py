@@ -8,10 +8,10 @@ from dataclasses import replace
 from enum import Enum, IntEnum
 from typing import TypeAlias
 
-from coordinator.configs.errors import bad_value
-from coordinator.configs.numbers import format_double, parse_double, parse_integer
-from coordinator.configs.validators import ListOf, Validator
-from wire.values import immutable
+from odradek.coordinator.configs.errors import bad_value
+from odradek.coordinator.configs.numbers import format_double, parse_double, parse_integer
+from odradek.coordinator.configs.validators import ListOf, Validator
+from odradek.wire.values import immutable
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 """A parsed value; lists are tuples, None is "not set"."""

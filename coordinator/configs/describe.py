@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coordinator.configs.definition import ConfigSource, ConfigType, Definition, format_value
-from coordinator.configs.layers import BrokerLayers, topic_config_values
-from coordinator.configs.tables import (
+from odradek.coordinator.configs.definition import ConfigSource, ConfigType, Definition, format_value
+from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
+from odradek.coordinator.configs.tables import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
@@ -15,7 +15,7 @@ from coordinator.configs.tables import (
     broker_synonyms,
     is_dynamic,
 )
-from wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+from odradek.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 Chain = Sequence[tuple[str, str | None, ConfigSource]]
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from wire.values import immutable
+from odradek.wire.values import immutable
 
 
 @immutable

@@ -8,10 +8,10 @@ here. `tests/coordinator/configs/test_effects.py` fails otherwise, and docs/sett
 from fnmatch import fnmatchcase
 from typing import Final
 
-from coordinator.configs.definition import UpdateMode
-from coordinator.configs.protections import PROTECTIONS
-from coordinator.configs.tables import BROKER_CONFIGS, without_listener
-from wire.values import immutable
+from odradek.coordinator.configs.definition import UpdateMode
+from odradek.coordinator.configs.protections import PROTECTIONS
+from odradek.coordinator.configs.tables import BROKER_CONFIGS, without_listener
+from odradek.wire.values import immutable
 
 
 @immutable

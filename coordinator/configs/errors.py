@@ -1,6 +1,6 @@
 """Why a request is refused, as Kafka's error code and message."""
 
-from wire.errors import ErrorCode
+from odradek.wire.errors import ErrorCode
 
 
 class RefusedError(Exception):

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from coordinator.configs.definition import ConfigType, Definition
-from coordinator.configs.validators import OffsetReset, at_least, one_of
+from odradek.coordinator.configs.definition import ConfigType, Definition
+from odradek.coordinator.configs.validators import OffsetReset, at_least, one_of
 
 BOOLEAN: Final = ConfigType.BOOLEAN
 INT: Final = ConfigType.INT

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from coordinator.configs.definition import ConfigSource, ConfigValue
-from coordinator.configs.tables import (
+from odradek.coordinator.configs.definition import ConfigSource, ConfigValue
+from odradek.coordinator.configs.tables import (
     BROKER_CONFIGS,
     BROKER_DEFAULTS,
     TOPIC_CONFIGS,

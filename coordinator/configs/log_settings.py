@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from coordinator.configs.definition import ConfigValue
-from wire.values import immutable
+from odradek.coordinator.configs.definition import ConfigValue
+from odradek.wire.values import immutable
 
 
 @immutable

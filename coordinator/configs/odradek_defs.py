@@ -6,8 +6,8 @@ A new one gets a field in `gateway/config/broker_config.py` that code reads, and
 
 from typing import Final
 
-from coordinator.configs.definition import ConfigType, Definition, Importance, UpdateMode
-from coordinator.configs.validators import NonEmpty, at_least, between
+from odradek.coordinator.configs.definition import ConfigType, Definition, Importance, UpdateMode
+from odradek.coordinator.configs.validators import NonEmpty, at_least, between
 
 INT: Final = ConfigType.INT
 LONG: Final = ConfigType.LONG

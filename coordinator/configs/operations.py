@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from enum import IntEnum
 
-from coordinator.configs.definition import Definition, ResourceType
-from coordinator.configs.errors import ConfigRefusedError
-from coordinator.configs.tables import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, is_list
+from odradek.coordinator.configs.definition import Definition, ResourceType
+from odradek.coordinator.configs.errors import ConfigRefusedError
+from odradek.coordinator.configs.tables import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, is_list
 
 
 class AlterOperation(IntEnum):

@@ -3,13 +3,13 @@
 Kafka's TLS, SASL, ACLs, policies and quota plug-ins are not there yet. A broker that took such a setting silently would
 be open to everybody who reaches its port, while its operator relies on the protection. A value that is Kafka's default,
 or empty, promises nothing. Settings that only tune such a protection (time-outs, algorithms, lifetimes) promise nothing
-by themselves; `coordinator.configs.effects` lists them among those without effect.
+by themselves; `odradek.coordinator.configs.effects` lists them among those without effect.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from coordinator.configs.tables import BROKER_CONFIGS, without_listener
+from odradek.coordinator.configs.tables import BROKER_CONFIGS, without_listener
 
 ACCESS: Final = "that clients may do only what they are granted"
 ENCRYPTION: Final = "TLS"

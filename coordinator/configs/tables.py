@@ -7,14 +7,14 @@ that is set counts. A topic config falls back to its broker config and that one'
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from coordinator.configs.broker_defs import BROKER_DEFINITIONS
-from coordinator.configs.client_metrics_defs import CLIENT_METRICS_DEFINITIONS
-from coordinator.configs.definition import ConfigType, Definition, UpdateMode
-from coordinator.configs.differences import DELIBERATE_DIFFERENCES
-from coordinator.configs.group_defs import GROUP_DEFINITIONS
-from coordinator.configs.odradek_defs import ODRADEK_DEFINITIONS
-from coordinator.configs.topic_defs import TOPIC_DEFINITIONS
-from wire.values import immutable
+from odradek.coordinator.configs.broker_defs import BROKER_DEFINITIONS
+from odradek.coordinator.configs.client_metrics_defs import CLIENT_METRICS_DEFINITIONS
+from odradek.coordinator.configs.definition import ConfigType, Definition, UpdateMode
+from odradek.coordinator.configs.differences import DELIBERATE_DIFFERENCES
+from odradek.coordinator.configs.group_defs import GROUP_DEFINITIONS
+from odradek.coordinator.configs.odradek_defs import ODRADEK_DEFINITIONS
+from odradek.coordinator.configs.topic_defs import TOPIC_DEFINITIONS
+from odradek.wire.values import immutable
 
 
 def _table(definitions: Iterable[Definition], scope: str) -> Mapping[str, Definition]:

@@ -1,12 +1,12 @@
 """Every topic config of Apache Kafka 4.3.1 with Kafka's own defaults: a pure table.
 
-Where our default differs on purpose, see `coordinator.configs.differences`.
+Where our default differs on purpose, see `odradek.coordinator.configs.differences`.
 """
 
 from typing import Final
 
-from coordinator.configs.definition import ConfigType, Definition
-from coordinator.configs.validators import RangeOr, ThrottledReplicas, at_least, between, list_of, one_of
+from odradek.coordinator.configs.definition import ConfigType, Definition
+from odradek.coordinator.configs.validators import RangeOr, ThrottledReplicas, at_least, between, list_of, one_of
 
 BOOLEAN: Final = ConfigType.BOOLEAN
 DOUBLE: Final = ConfigType.DOUBLE

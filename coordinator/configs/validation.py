@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from coordinator.configs.definition import ConfigValue, UpdateMode
-from coordinator.configs.errors import ConfigRefusedError
-from coordinator.configs.layers import BrokerLayers, topic_config_values
-from coordinator.configs.protections import ADVICE, promise_of
-from coordinator.configs.tables import (
+from odradek.coordinator.configs.definition import ConfigValue, UpdateMode
+from odradek.coordinator.configs.errors import ConfigRefusedError
+from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
+from odradek.coordinator.configs.protections import ADVICE, promise_of
+from odradek.coordinator.configs.tables import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     CLUSTER_LEVEL_LISTENER,
@@ -18,7 +18,7 @@ from coordinator.configs.tables import (
     broker_definition,
     without_listener,
 )
-from wire.errors import ErrorCode
+from odradek.wire.errors import ErrorCode
 
 _PUSH_INTERVAL_MS: Final = (100, 3_600_000)
 _CLIENT_PROPERTIES: Final = (

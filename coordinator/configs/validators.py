@@ -3,8 +3,8 @@
 import re
 from typing import Protocol, cast
 
-from coordinator.configs.errors import ConfigRefusedError, bad_value
-from wire.values import immutable
+from odradek.coordinator.configs.errors import ConfigRefusedError, bad_value
+from odradek.wire.values import immutable
 
 
 class Validator(Protocol):

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator.groups.consumer_protocol import PROTOCOL_TYPE, MalformedSubscription, subscribed_topics
-from coordinator.groups.states import REBALANCEABLE, TRANSITIONS, GroupState
-from coordinator.groups.timers import Timer, TimerKind
-from coordinator.shard import Token
-from wire.errors import ErrorCode
-from wire.stored.group_records import GroupMetadataValue
+from odradek.coordinator.groups.consumer_protocol import PROTOCOL_TYPE, MalformedSubscription, subscribed_topics
+from odradek.coordinator.groups.states import REBALANCEABLE, TRANSITIONS, GroupState
+from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.coordinator.shard import Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.stored.group_records import GroupMetadataValue
 
 Protocols = tuple[tuple[str, bytes], ...]
 """What a member can speak, the favourite first: (protocol name, the member's metadata for it)."""

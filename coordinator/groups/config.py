@@ -2,8 +2,8 @@
 
 from dataclasses import field
 
-from coordinator.groups.consumer.config import ConsumerGroupConfig
-from wire.values import immutable
+from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
+from odradek.wire.values import immutable
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a new member's JoinGroup may wait. It cannot heartbeat yet, and Kafka has no setting for it either."""

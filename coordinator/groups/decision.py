@@ -2,8 +2,8 @@
 
 from dataclasses import field
 
-from coordinator.shard import Outcome, Producer, Reply, ShardRecord, Token
-from wire.values import immutable, mutable
+from odradek.coordinator.shard import Outcome, Producer, Reply, ShardRecord, Token
+from odradek.wire.values import immutable, mutable
 
 
 @immutable

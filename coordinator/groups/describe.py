@@ -1,17 +1,17 @@
 """DescribeGroups 0 to 6, ListGroups 0 to 5 and DeleteGroups 0 to 2."""
 
-from coordinator.groups import records
-from coordinator.groups.classic_group import ClassicGroup, Member
-from coordinator.groups.consumer import records as consumer_records
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer_protocol import PROTOCOL_TYPE
-from coordinator.groups.decision import Decision
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from wire.errors import ErrorCode
-from wire.messages.delete_groups import DeletableGroupResult
-from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.groups.consumer import records as consumer_records
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer_protocol import PROTOCOL_TYPE
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_groups import DeletableGroupResult
+from odradek.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from odradek.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups an unknown group is an error (KIP-1043); before, it is just Dead."""

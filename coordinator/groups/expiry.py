@@ -2,14 +2,14 @@
 
 from collections.abc import Container
 
-from coordinator.groups import records
-from coordinator.groups.classic_group import ClassicGroup
-from coordinator.groups.consumer import departure
-from coordinator.groups.consumer import records as consumer_records
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.table import CONSUMER_KINDS
-from coordinator.groups.decision import Decision
-from coordinator.groups.rebalance import (
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic_group import ClassicGroup
+from odradek.coordinator.groups.consumer import departure
+from odradek.coordinator.groups.consumer import records as consumer_records
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.table import CONSUMER_KINDS
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.rebalance import (
     complete_join,
     extend_initial_delay_or_complete,
     prepare_rebalance,
@@ -17,10 +17,10 @@ from coordinator.groups.rebalance import (
     remove_member,
     remove_pending,
 )
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import Timer, TimerKind
-from wire.stored.group_records import OffsetCommitValue
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.wire.stored.group_records import OffsetCommitValue
 
 
 def on_time(table: GroupTable, decision: Decision) -> None:

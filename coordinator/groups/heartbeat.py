@@ -1,11 +1,11 @@
 """Heartbeat, versions 0 to 4: by far the most frequent request, so it touches one timer and builds nothing new."""
 
-from coordinator.groups.consumer import classic_members
-from coordinator.groups.rebalance import keep_alive
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from wire.errors import ErrorCode
-from wire.messages.heartbeat import HeartbeatRequest
+from odradek.coordinator.groups.consumer import classic_members
+from odradek.coordinator.groups.rebalance import keep_alive
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.heartbeat import HeartbeatRequest
 
 
 def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:

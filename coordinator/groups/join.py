@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from coordinator.groups import records
-from coordinator.groups.classic_group import ClassicGroup, JoinWaiter, Member, Protocols
-from coordinator.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
-from coordinator.groups.decision import Caller, Decision
-from coordinator.groups.migration import release_empty
-from coordinator.groups.rebalance import (
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic_group import ClassicGroup, JoinWaiter, Member, Protocols
+from odradek.coordinator.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.migration import release_empty
+from odradek.coordinator.groups.rebalance import (
     add_pending,
     complete_join_if_ready,
     hold_join,
@@ -17,14 +17,14 @@ from coordinator.groups.rebalance import (
     remove_member,
     remove_pending,
 )
-from coordinator.groups.responses import join_reply, refuse_join
-from coordinator.groups.states import GroupState
-from coordinator.groups.static_members import replace_static_member
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import Timer, TimerKind
-from coordinator.shard import Token
-from wire.errors import ErrorCode
-from wire.messages.join_group import JoinGroupRequest
+from odradek.coordinator.groups.responses import join_reply, refuse_join
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.static_members import replace_static_member
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.coordinator.shard import Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.join_group import JoinGroupRequest
 
 MEMBER_ID_REQUIRED_VERSION = 4
 """From this version a dynamic member is first given an id and joins with it (KIP-394)."""

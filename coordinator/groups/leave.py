@@ -1,19 +1,19 @@
 """LeaveGroup, versions 0 to 5: members leave, or an administrator removes members of either protocol."""
 
-from coordinator.groups.classic_group import ClassicGroup
-from coordinator.groups.consumer import classic_members
-from coordinator.groups.decision import Caller, Decision
-from coordinator.groups.rebalance import (
+from odradek.coordinator.groups.classic_group import ClassicGroup
+from odradek.coordinator.groups.consumer import classic_members
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.rebalance import (
     complete_join_if_ready,
     rebalance_or_complete,
     remove_member,
     remove_pending,
 )
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.shard import Token
-from wire.errors import ErrorCode
-from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.shard import Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 BATCH_VERSION = 3
 """From this version a request names several members and each gets its own error."""

@@ -8,26 +8,26 @@ ones are left. Empty groups simply change hands. `group.consumer.migration.polic
 from collections.abc import Collection, Iterator, Mapping
 from uuid import UUID
 
-from coordinator.configs.errors import RefusedError
-from coordinator.groups import records as classic_records
-from coordinator.groups.classic_group import ClassicGroup, Member
-from coordinator.groups.consumer import records
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
-from coordinator.groups.consumer.metadata import metadata_hash
-from coordinator.groups.consumer.replay import apply
-from coordinator.groups.consumer_protocol import PROTOCOL_TYPE
-from coordinator.groups.decision import Decision
-from coordinator.groups.rebalance import keep_alive, prepare_rebalance
-from coordinator.groups.responses import refuse_join, refuse_sync
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import Timer, TimerKind
-from coordinator.metadata.image import MetadataImage
-from wire.consumer_metadata import decode_assignment, decode_subscription, encode_assignment
-from wire.errors import ErrorCode, ProtocolError
-from wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolAssignmentTopicPartition
-from wire.versioned import peek_int16
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.groups import records as classic_records
+from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.groups.consumer import records
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
+from odradek.coordinator.groups.consumer.metadata import metadata_hash
+from odradek.coordinator.groups.consumer.replay import apply
+from odradek.coordinator.groups.consumer_protocol import PROTOCOL_TYPE
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.rebalance import keep_alive, prepare_rebalance
+from odradek.coordinator.groups.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.wire.consumer_metadata import decode_assignment, decode_subscription, encode_assignment
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolAssignmentTopicPartition
+from odradek.wire.versioned import peek_int16
 
 
 def consumer_group(table: GroupTable, group_id: str) -> ConsumerGroup:

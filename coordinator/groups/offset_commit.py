@@ -5,16 +5,16 @@ Whether the topics and partitions exist is the handler's question; it sends on o
 
 from collections.abc import Sequence
 
-from coordinator.groups import records
-from coordinator.groups.classic_group import ClassicGroup
-from coordinator.groups.consumer.commits import check_commit
-from coordinator.groups.decision import Caller, Decision
-from coordinator.groups.rebalance import keep_alive
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.shard import ShardRecord, Token
-from wire.errors import EncodeError, ErrorCode
-from wire.messages.offset_commit import (
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic_group import ClassicGroup
+from odradek.coordinator.groups.consumer.commits import check_commit
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.rebalance import keep_alive
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.shard import ShardRecord, Token
+from odradek.wire.errors import EncodeError, ErrorCode
+from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -22,7 +22,7 @@ from wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
+from odradek.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
 
 GROUP_ID_NOT_FOUND_VERSION = 9
 """From this version an unknown group is called that; before, clients know only ILLEGAL_GENERATION."""

@@ -2,15 +2,15 @@
 
 from collections.abc import Collection
 
-from coordinator.groups import records
-from coordinator.groups.classic_group import ClassicGroup
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.decision import Decision
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.shard import Token
-from wire.errors import ErrorCode
-from wire.messages.offset_delete import (
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic_group import ClassicGroup
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.shard import Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,

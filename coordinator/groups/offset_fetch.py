@@ -6,10 +6,10 @@ UNSTABLE_OFFSET_COMMIT: whoever goes on from there would read again what that tr
 
 from uuid import UUID
 
-from coordinator.groups.consumer.commits import check_fetch
-from coordinator.groups.table import GroupTable
-from wire.errors import ErrorCode
-from wire.messages.offset_fetch import (
+from odradek.coordinator.groups.consumer.commits import check_fetch
+from odradek.coordinator.groups.table import GroupTable
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -20,8 +20,8 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from wire.stored.group_records import OffsetCommitValue
-from wire.types import ZERO_UUID
+from odradek.wire.stored.group_records import OffsetCommitValue
+from odradek.wire.types import ZERO_UUID
 
 NO_OFFSET = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 """What an answer says where nothing is committed."""

@@ -7,7 +7,7 @@ would tell another story than the whole one.
 
 from collections.abc import Iterator
 
-from wire.stored.group_records import OffsetCommitValue
+from odradek.wire.stored.group_records import OffsetCommitValue
 
 PartitionOffsets = dict[int, OffsetCommitValue]
 TopicOffsets = dict[str, PartitionOffsets]

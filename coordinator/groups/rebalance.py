@@ -4,14 +4,14 @@ Everything that changes who is in a group ends here. The functions take a `Decis
 `states` for the theory.
 """
 
-from coordinator.groups import records
-from coordinator.groups.classic_group import ClassicGroup, JoinWaiter, Member
-from coordinator.groups.decision import Decision
-from coordinator.groups.responses import join_reply, refuse_join, refuse_sync
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import Timer, TimerKind
-from wire.errors import ErrorCode
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic_group import ClassicGroup, JoinWaiter, Member
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.responses import join_reply, refuse_join, refuse_sync
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.wire.errors import ErrorCode
 
 # Members
 

@@ -8,15 +8,15 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 
-from coordinator.groups.classic_group import ClassicGroup, Member
-from coordinator.shard import ShardRecord
-from wire.codec import decode_exact, decoder, encode, encoder
-from wire.errors import DecodeError
-from wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
-from wire.records.batch import NO_PRODUCER_ID
-from wire.schema import Message
-from wire.stored.group_records import (
+from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.shard import ShardRecord
+from odradek.wire.codec import decode_exact, decoder, encode, encoder
+from odradek.wire.errors import DecodeError
+from odradek.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from odradek.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
+from odradek.wire.records.batch import NO_PRODUCER_ID
+from odradek.wire.schema import Message
+from odradek.wire.stored.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -140,7 +140,7 @@ def decode_key(data: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
     """Read a record's key; None for a kind that classic groups do not use.
 
     Raises:
-        wire.errors.DecodeError: the bytes are no such key.
+        odradek.wire.errors.DecodeError: the bytes are no such key.
     """
     record_type = _INT16.unpack_from(data)[0] if len(data) >= _INT16.size else None
     cls = None if record_type is None else _KEYS.get(record_type)
@@ -151,7 +151,7 @@ def offset_place(key: bytes) -> tuple[str, str, int] | None:
     """The group, topic and partition of an offset's key; None for a key of another kind.
 
     Raises:
-        wire.errors.DecodeError: the bytes are no such key.
+        odradek.wire.errors.DecodeError: the bytes are no such key.
     """
     if key[: _INT16.size] not in _OFFSET_TYPES:
         return None
@@ -166,12 +166,12 @@ def _read_offset_key_start(start: bytes) -> tuple[str, str]:
 
 
 def decode_group(data: bytes) -> GroupMetadataValue:
-    """Read a group's value, of any version. Raises wire.errors.ProtocolError for other bytes."""
+    """Read a group's value, of any version. Raises odradek.wire.errors.ProtocolError for other bytes."""
     return decode_exact(GroupMetadataValue, _version_of(data), memoryview(data)[_INT16.size :])
 
 
 def decode_offset(data: bytes) -> OffsetCommitValue:
-    """Read a commit's value, of any version. Raises wire.errors.ProtocolError for other bytes."""
+    """Read a commit's value, of any version. Raises odradek.wire.errors.ProtocolError for other bytes."""
     value, end = decoder(OffsetCommitValue, _version_of(data))(memoryview(data), _INT16.size)
     if end != len(data):
         raise DecodeError(f"an offset's value has {len(data) - end} bytes too many")

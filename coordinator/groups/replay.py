@@ -1,16 +1,16 @@
 """Applies records to the state: the only place where what is durable changes, in a restart as in live handling."""
 
-from coordinator.groups.classic_group import ClassicGroup, Member
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.replay import apply_to, decode_consumer_key
-from coordinator.groups.offset_store import Place
-from coordinator.groups.records import decode_group, decode_key, decode_offset, offset_place
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import Timer, TimerKind
-from coordinator.shard import ShardRecord
-from wire.records.batch import NO_PRODUCER_ID
-from wire.stored.group_records import (
+from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.replay import apply_to, decode_consumer_key
+from odradek.coordinator.groups.offset_store import Place
+from odradek.coordinator.groups.records import decode_group, decode_key, decode_offset, offset_place
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.coordinator.shard import ShardRecord
+from odradek.wire.records.batch import NO_PRODUCER_ID
+from odradek.wire.stored.group_records import (
     ConsumerGroupMetadataKey,
     GroupMetadataKey,
     GroupMetadataValue,

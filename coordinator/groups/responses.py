@@ -1,11 +1,11 @@
 """Replies to JoinGroup and SyncGroup, which several operations give."""
 
-from coordinator.groups.classic_group import ClassicGroup, JoinWaiter
-from coordinator.groups.decision import Decision
-from coordinator.shard import Token
-from wire.errors import ErrorCode
-from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from wire.messages.sync_group import SyncGroupResponse
+from odradek.coordinator.groups.classic_group import ClassicGroup, JoinWaiter
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.shard import Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from odradek.wire.messages.sync_group import SyncGroupResponse
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
 """From this version of JoinGroup a refusal says null, not "", for the protocol's name."""

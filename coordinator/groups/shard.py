@@ -8,42 +8,42 @@ together by the handler from the answers of each.
 
 from collections.abc import Callable, Collection
 
-from coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch, txn_offset_commit
-from coordinator.groups import heartbeat as heartbeats
-from coordinator.groups import replay as replaying
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.consumer import classic_members
-from coordinator.groups.consumer.departure import start_timers
-from coordinator.groups.consumer.describe import describe_consumer_group
-from coordinator.groups.consumer.heartbeat import consumer_group_heartbeat
-from coordinator.groups.consumer.resolver import RegexResolver
-from coordinator.groups.consumer.table import NO_METADATA
-from coordinator.groups.decision import Caller, Decision
-from coordinator.groups.join import Joiner, join_group
-from coordinator.groups.leave import leave_group
-from coordinator.groups.offset_commit import Prepared
-from coordinator.groups.rebalance import keep_alive, prepare_rebalance
-from coordinator.groups.sync import sync_group
-from coordinator.groups.table import GroupTable
-from coordinator.metadata.image import MetadataImage
-from coordinator.shard import Outcome, Reply, ShardRecord, Token
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.join_group import JoinGroupRequest
-from wire.messages.leave_group import LeaveGroupRequest
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.offset_commit import OffsetCommitRequest
-from wire.messages.offset_delete import OffsetDeleteRequest
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from wire.messages.sync_group import SyncGroupRequest
-from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from odradek.coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch, txn_offset_commit
+from odradek.coordinator.groups import heartbeat as heartbeats
+from odradek.coordinator.groups import replay as replaying
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.consumer import classic_members
+from odradek.coordinator.groups.consumer.departure import start_timers
+from odradek.coordinator.groups.consumer.describe import describe_consumer_group
+from odradek.coordinator.groups.consumer.heartbeat import consumer_group_heartbeat
+from odradek.coordinator.groups.consumer.resolver import RegexResolver
+from odradek.coordinator.groups.consumer.table import NO_METADATA
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.join import Joiner, join_group
+from odradek.coordinator.groups.leave import leave_group
+from odradek.coordinator.groups.offset_commit import Prepared
+from odradek.coordinator.groups.rebalance import keep_alive, prepare_rebalance
+from odradek.coordinator.groups.sync import sync_group
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.shard import Outcome, Reply, ShardRecord, Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.wire.messages.join_group import JoinGroupRequest
+from odradek.wire.messages.leave_group import LeaveGroupRequest
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.offset_commit import OffsetCommitRequest
+from odradek.wire.messages.offset_delete import OffsetDeleteRequest
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.wire.messages.sync_group import SyncGroupRequest
+from odradek.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _ALIVE = HeartbeatResponse()
 
 
 class GroupShard:
-    """Classic groups, consumer groups and committed offsets; implements `coordinator.shard.Shard`.
+    """Classic groups, consumer groups and committed offsets; implements `odradek.coordinator.shard.Shard`.
 
     Every operation answers errors in its reply and raises nothing for what a client may send.
     """

@@ -1,12 +1,12 @@
 """Static members (KIP-345): a process that restarts takes over from its former self under a new member id."""
 
-from coordinator.groups.classic_group import ClassicGroup, Member
-from coordinator.groups.decision import Decision
-from coordinator.groups.rebalance import keep_alive
-from coordinator.groups.responses import refuse_join, refuse_sync
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import Timer, TimerKind
-from wire.errors import ErrorCode
+from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.rebalance import keep_alive
+from odradek.coordinator.groups.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.wire.errors import ErrorCode
 
 
 def replace_static_member(

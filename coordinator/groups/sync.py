@@ -1,16 +1,16 @@
 """SyncGroup, versions 0 to 5: the leader hands in the assignments, the others wait for theirs."""
 
-from coordinator.groups import records
-from coordinator.groups.classic_group import ClassicGroup
-from coordinator.groups.consumer import classic_members
-from coordinator.groups.decision import Caller, Decision
-from coordinator.groups.rebalance import keep_alive
-from coordinator.groups.responses import refuse_sync, sync_reply
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.shard import Token
-from wire.errors import ErrorCode
-from wire.messages.sync_group import SyncGroupRequest
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic_group import ClassicGroup
+from odradek.coordinator.groups.consumer import classic_members
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.rebalance import keep_alive
+from odradek.coordinator.groups.responses import refuse_sync, sync_reply
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.shard import Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.sync_group import SyncGroupRequest
 
 PROTOCOL_VERSION = 5
 """From this version a member must say which protocol it believes was chosen."""

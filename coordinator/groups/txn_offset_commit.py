@@ -6,16 +6,16 @@ held back by their epoch alone. Unlike OffsetCommit it is allowed while members 
 
 from collections.abc import Sequence
 
-from coordinator.groups import records
-from coordinator.groups.classic_group import ClassicGroup
-from coordinator.groups.consumer.commits import check_transactional_commit
-from coordinator.groups.decision import Decision
-from coordinator.groups.offset_commit import Prepared, check_metadata
-from coordinator.groups.states import GroupState
-from coordinator.groups.table import GroupTable
-from coordinator.shard import Producer, ShardRecord, Token
-from wire.errors import EncodeError, ErrorCode
-from wire.messages.txn_offset_commit import (
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic_group import ClassicGroup
+from odradek.coordinator.groups.consumer.commits import check_transactional_commit
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.offset_commit import Prepared, check_metadata
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.shard import Producer, ShardRecord, Token
+from odradek.wire.errors import EncodeError, ErrorCode
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

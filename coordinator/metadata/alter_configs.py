@@ -10,23 +10,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from coordinator.configs.definition import ResourceType
-from coordinator.configs.errors import RefusedError
-from coordinator.configs.operations import AlterOperation, apply_operation
-from coordinator.configs.validation import (
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.configs.operations import AlterOperation, apply_operation
+from odradek.coordinator.configs.validation import (
     refuse_protections,
     validate_broker_configs,
     validate_client_metrics_configs,
     validate_group_configs,
     validate_topic_configs,
 )
-from coordinator.metadata.names import check_topic_name
-from coordinator.metadata.settings import Basis
-from wire.errors import ErrorCode
-from wire.messages import alter_configs as legacy
-from wire.messages import incremental_alter_configs as incremental
-from wire.schema import Message
-from wire.stored.metadata_records import ConfigRecord
+from odradek.coordinator.metadata.names import check_topic_name
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import alter_configs as legacy
+from odradek.wire.messages import incremental_alter_configs as incremental
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import ConfigRecord
 
 Resource = TypeVar("Resource", legacy.AlterConfigsResource, incremental.AlterConfigsResource)
 Result = TypeVar("Result", legacy.AlterConfigsResourceResponse, incremental.AlterConfigsResourceResponse)

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import MetadataImage
-from coordinator.metadata.placement import place_replicas
-from coordinator.metadata.request_size import check_partitions
-from coordinator.metadata.settings import Basis
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
-from wire.stored.metadata_records import PartitionRecord
-from wire.values import immutable
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.placement import place_replicas
+from odradek.coordinator.metadata.request_size import check_partitions
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
+from odradek.wire.stored.metadata_records import PartitionRecord
+from odradek.wire.values import immutable
 
 
 @immutable

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterator, Mapping
 from uuid import UUID
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.create_topics import Creation, create_topic
-from coordinator.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from coordinator.metadata.settings import Basis
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from wire.schema import Message
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.create_topics import Creation, create_topic
+from odradek.coordinator.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from odradek.wire.schema import Message
 
 
 def auto_create_topics(

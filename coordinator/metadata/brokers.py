@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import ListenerImage, MetadataImage
-from coordinator.metadata.records import cluster_id_record
-from coordinator.metadata.replay import ImageBuilder
-from wire.errors import ErrorCode
-from wire.schema import Message
-from wire.stored.metadata_records import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import ListenerImage, MetadataImage
+from odradek.coordinator.metadata.records import cluster_id_record
+from odradek.coordinator.metadata.replay import ImageBuilder
+from odradek.wire.errors import ErrorCode
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
     FeatureLevelRecord,
     RegisterBrokerRecord,
 )
-from wire.values import immutable
+from odradek.wire.values import immutable
 
 
 @immutable

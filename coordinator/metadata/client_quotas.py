@@ -10,13 +10,13 @@ from ipaddress import ip_address
 from math import inf
 from typing import Final
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import MetadataImage, QuotaEntity
-from coordinator.metadata.records import quota_record
-from wire.errors import ErrorCode
-from wire.messages import alter_client_quotas as alter
-from wire.messages import describe_client_quotas as describe
-from wire.schema import Message
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import MetadataImage, QuotaEntity
+from odradek.coordinator.metadata.records import quota_record
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import alter_client_quotas as alter
+from odradek.wire.messages import describe_client_quotas as describe
+from odradek.wire.schema import Message
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

@@ -2,19 +2,19 @@
 
 from collections import Counter
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.assignment import NewPartitions, check_assignment, check_room, partition_records
-from coordinator.metadata.image import TopicImage
-from coordinator.metadata.placement import place_replicas
-from coordinator.metadata.settings import Basis
-from wire.errors import ErrorCode
-from wire.messages.create_partitions import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.assignment import NewPartitions, check_assignment, check_room, partition_records
+from odradek.coordinator.metadata.image import TopicImage
+from odradek.coordinator.metadata.placement import place_replicas
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from wire.schema import Message
+from odradek.wire.schema import Message
 
 
 def create_partitions(basis: Basis, request: CreatePartitionsRequest) -> tuple[list[Message], CreatePartitionsResponse]:

@@ -5,25 +5,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from uuid import UUID
 
-from coordinator.configs.definition import ResourceType
-from coordinator.configs.errors import RefusedError
-from coordinator.configs.layers import effective_topic_texts
-from coordinator.configs.tables import TOPIC_CONFIGS
-from coordinator.configs.validation import validate_topic_configs
-from coordinator.metadata.assignment import NewPartitions, assign, partition_records
-from coordinator.metadata.names import CLUSTER_METADATA, check_topic_name, collision_key
-from coordinator.metadata.settings import Basis
-from wire.errors import ErrorCode
-from wire.messages.create_topics import (
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.configs.layers import effective_topic_texts
+from odradek.coordinator.configs.tables import TOPIC_CONFIGS
+from odradek.coordinator.configs.validation import validate_topic_configs
+from odradek.coordinator.metadata.assignment import NewPartitions, assign, partition_records
+from odradek.coordinator.metadata.names import CLUSTER_METADATA, check_topic_name, collision_key
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from wire.schema import Message
-from wire.stored.metadata_records import ConfigRecord, TopicRecord
-from wire.values import mutable
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import ConfigRecord, TopicRecord
+from odradek.wire.values import mutable
 
 
 @mutable

@@ -5,18 +5,18 @@ from collections.abc import Hashable, Iterable
 from typing import Final, TypeVar
 from uuid import UUID
 
-from coordinator.metadata.image import MetadataImage
-from coordinator.metadata.settings import Basis
-from wire.errors import ErrorCode
-from wire.messages.delete_topics import (
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from wire.schema import Message
-from wire.stored.metadata_records import RemoveTopicRecord
-from wire.types import ZERO_UUID
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import RemoveTopicRecord
+from odradek.wire.types import ZERO_UUID
 
 T = TypeVar("T", bound=Hashable)
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from coordinator.configs.definition import ConfigSource, ResourceType
-from coordinator.configs.describe import (
+from odradek.coordinator.configs.definition import ConfigSource, ResourceType
+from odradek.coordinator.configs.describe import (
     DescribeOptions,
     describe_broker,
     describe_broker_default,
@@ -12,11 +12,11 @@ from coordinator.configs.describe import (
     describe_group,
     describe_topic,
 )
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.names import check_topic_name
-from coordinator.metadata.settings import Basis
-from wire.errors import ErrorCode
-from wire.messages.describe_configs import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.names import check_topic_name
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

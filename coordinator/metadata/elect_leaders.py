@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from enum import IntEnum
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from wire.errors import ErrorCode
-from wire.messages.elect_leaders import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,

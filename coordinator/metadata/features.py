@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import FeaturesImage
-from wire.errors import ErrorCode
-from wire.messages.update_features import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import FeaturesImage
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from wire.schema import Message
-from wire.stored.metadata_records import FeatureLevelRecord
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import FeatureLevelRecord
 
 METADATA_VERSION: Final = "metadata.version"
 _UNKNOWN: Final = (0, 0)

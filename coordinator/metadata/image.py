@@ -9,11 +9,11 @@ from dataclasses import field
 from typing import Final
 from uuid import UUID
 
-from wire.types import ZERO_UUID
-from wire.values import immutable
+from odradek.wire.types import ZERO_UUID
+from odradek.wire.values import immutable
 
 ConfigKey = tuple[int, str]
-"""A resource type (`coordinator.configs.definition.ResourceType`) and the name of the resource."""
+"""A resource type (`odradek.coordinator.configs.definition.ResourceType`) and the name of the resource."""
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Whom a quota is for: pairs of type and name in the order of the types; None is the default of its type."""

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from coordinator.configs.errors import RefusedError
-from wire.errors import ErrorCode
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.wire.errors import ErrorCode
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"

@@ -8,9 +8,9 @@ the same followers. Deterministic: the same cluster and request give the same pl
 from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import BrokerImage
-from wire.errors import ErrorCode
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import BrokerImage
+from odradek.wire.errors import ErrorCode
 
 
 def place_replicas(

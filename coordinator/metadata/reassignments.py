@@ -6,17 +6,17 @@ one broker, and no reassignment is ever under way.
 
 from collections.abc import Sequence
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import MetadataImage
-from wire.errors import ErrorCode
-from wire.messages.alter_partition_reassignments import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from wire.messages.list_partition_reassignments import (
+from odradek.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopics,

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from coordinator.metadata.image import BrokerImage, MetadataImage, PartitionImage, QuotaEntity, TopicImage
-from coordinator.metadata.replay import CLUSTER_ID, CLUSTER_RESOURCE
-from coordinator.shard import ShardRecord
-from wire.schema import Message
-from wire.stored.framing import decode_metadata_record, encode_metadata_record
-from wire.stored.metadata_records import (
+from odradek.coordinator.metadata.image import BrokerImage, MetadataImage, PartitionImage, QuotaEntity, TopicImage
+from odradek.coordinator.metadata.replay import CLUSTER_ID, CLUSTER_RESOURCE
+from odradek.coordinator.shard import ShardRecord
+from odradek.wire.schema import Message
+from odradek.wire.stored.framing import decode_metadata_record, encode_metadata_record
+from odradek.wire.stored.metadata_records import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from coordinator.configs.definition import ResourceType
-from coordinator.metadata.image import (
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.metadata.image import (
     BrokerImage,
     ConfigKey,
     FeaturesImage,
@@ -22,9 +22,9 @@ from coordinator.metadata.image import (
     ScramKey,
     TopicImage,
 )
-from coordinator.metadata.names import INTERNAL_TOPICS, collision_key
-from wire.schema import Message
-from wire.stored.metadata_records import (
+from odradek.coordinator.metadata.names import INTERNAL_TOPICS, collision_key
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
     ConfigRecord,

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import MetadataImage
-from coordinator.metadata.names import reason_invalid
-from coordinator.metadata.settings import Basis
-from wire.errors import ErrorCode
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.names import reason_invalid
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 Topic = TypeVar("Topic", CreatableTopic, CreatePartitionsTopic)
 

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import MetadataImage
-from wire.errors import ErrorCode
-from wire.messages import alter_user_scram_credentials as alter
-from wire.messages import describe_user_scram_credentials as describe
-from wire.schema import Message
-from wire.stored.metadata_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import alter_user_scram_credentials as alter
+from odradek.wire.messages import describe_user_scram_credentials as describe
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 HASHES: Final[Mapping[int, str]] = {1: "sha256", 2: "sha512"}
 """The mechanisms by Kafka's numbers: SCRAM-SHA-256 and SCRAM-SHA-512."""

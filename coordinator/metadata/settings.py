@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from coordinator.configs.definition import ResourceType
-from coordinator.configs.layers import BrokerLayers
-from coordinator.metadata.image import MetadataImage
-from wire.values import immutable
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.wire.values import immutable
 
 
 @immutable

@@ -12,29 +12,29 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.auto_create import auto_create_topics
-from coordinator.metadata.brokers import BrokerRegistration, Registered, found_cluster, register_broker
-from coordinator.metadata.create_topics import create_topics
-from coordinator.metadata.image import MetadataImage
-from coordinator.metadata.records import from_shard_record, to_shard_records
-from coordinator.metadata.replay import ImageBuilder
-from coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
-from coordinator.shard import Outcome, Reply, ShardRecord, Token
-from wire.messages.create_topics import CreateTopicsRequest
-from wire.schema import Message
-from wire.stored.metadata_records import ProducerIdsRecord
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.auto_create import auto_create_topics
+from odradek.coordinator.metadata.brokers import BrokerRegistration, Registered, found_cluster, register_broker
+from odradek.coordinator.metadata.create_topics import create_topics
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.records import from_shard_record, to_shard_records
+from odradek.coordinator.metadata.replay import ImageBuilder
+from odradek.coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
+from odradek.coordinator.shard import Outcome, Reply, ShardRecord, Token
+from odradek.wire.messages.create_topics import CreateTopicsRequest
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import ProducerIdsRecord
 
 if TYPE_CHECKING:
-    from wire.messages.alter_client_quotas import AlterClientQuotasRequest
-    from wire.messages.alter_configs import AlterConfigsRequest
-    from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-    from wire.messages.create_partitions import CreatePartitionsRequest
-    from wire.messages.delete_topics import DeleteTopicsRequest
-    from wire.messages.describe_configs import DescribeConfigsRequest
-    from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-    from wire.messages.unregister_broker import UnregisterBrokerRequest
-    from wire.messages.update_features import UpdateFeaturesRequest
+    from odradek.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+    from odradek.wire.messages.alter_configs import AlterConfigsRequest
+    from odradek.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+    from odradek.wire.messages.create_partitions import CreatePartitionsRequest
+    from odradek.wire.messages.delete_topics import DeleteTopicsRequest
+    from odradek.wire.messages.describe_configs import DescribeConfigsRequest
+    from odradek.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+    from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
+    from odradek.wire.messages.update_features import UpdateFeaturesRequest
 
 PRODUCER_ID_BLOCK: Final = 1000
 """How many producer ids a broker gets at a time, as in Kafka (KIP-730)."""
@@ -48,7 +48,7 @@ class ProducerIdBlock(NamedTuple):
 
 
 class MetadataShard:
-    """The cluster's metadata; implements `coordinator.shard.Shard`."""
+    """The cluster's metadata; implements `odradek.coordinator.shard.Shard`."""
 
     def __init__(self, config: MetadataConfig) -> None:
         self._config = config
@@ -149,19 +149,19 @@ class MetadataShard:
         now_ms: int,
     ) -> Outcome:
         """DeleteTopics, all versions."""
-        from coordinator.metadata.delete_topics import delete_topics
+        from odradek.coordinator.metadata.delete_topics import delete_topics
 
         return _outcome(*_reply(token, delete_topics(self.basis(), request, api_version)))
 
     def create_partitions(self, request: "CreatePartitionsRequest", token: Token, now_ms: int) -> Outcome:
         """CreatePartitions, all versions."""
-        from coordinator.metadata.create_partitions import create_partitions
+        from odradek.coordinator.metadata.create_partitions import create_partitions
 
         return _outcome(*_reply(token, create_partitions(self.basis(), request)))
 
     def alter_configs(self, request: "AlterConfigsRequest", token: Token, now_ms: int) -> Outcome:
         """AlterConfigs, all versions."""
-        from coordinator.metadata.alter_configs import alter_configs
+        from odradek.coordinator.metadata.alter_configs import alter_configs
 
         return _outcome(*_reply(token, alter_configs(self.basis(), request)))
 
@@ -172,7 +172,7 @@ class MetadataShard:
         now_ms: int,
     ) -> Outcome:
         """IncrementalAlterConfigs, all versions."""
-        from coordinator.metadata.alter_configs import incremental_alter_configs
+        from odradek.coordinator.metadata.alter_configs import incremental_alter_configs
 
         return _outcome(*_reply(token, incremental_alter_configs(self.basis(), request)))
 
@@ -184,13 +184,13 @@ class MetadataShard:
         now_ms: int,
     ) -> Outcome:
         """DescribeConfigs, all versions; `loggers` are this broker's log levels by logger."""
-        from coordinator.metadata.describe_configs import describe_configs
+        from odradek.coordinator.metadata.describe_configs import describe_configs
 
         return Outcome(replies=[Reply(token, describe_configs(self.basis(), request, loggers))])
 
     def alter_client_quotas(self, request: "AlterClientQuotasRequest", token: Token, now_ms: int) -> Outcome:
         """AlterClientQuotas, all versions."""
-        from coordinator.metadata.client_quotas import alter_client_quotas
+        from odradek.coordinator.metadata.client_quotas import alter_client_quotas
 
         return _outcome(*_reply(token, alter_client_quotas(self.image, request)))
 
@@ -198,19 +198,19 @@ class MetadataShard:
         self, request: "AlterUserScramCredentialsRequest", token: Token, now_ms: int
     ) -> Outcome:
         """AlterUserScramCredentials, all versions."""
-        from coordinator.metadata.scram import alter_user_scram_credentials
+        from odradek.coordinator.metadata.scram import alter_user_scram_credentials
 
         return _outcome(*_reply(token, alter_user_scram_credentials(self.image, request)))
 
     def update_features(self, request: "UpdateFeaturesRequest", api_version: int, token: Token, now_ms: int) -> Outcome:
         """UpdateFeatures, all versions."""
-        from coordinator.metadata.features import update_features
+        from odradek.coordinator.metadata.features import update_features
 
         return _outcome(*_reply(token, update_features(self.image.features, request, api_version)))
 
     def unregister_broker(self, request: "UnregisterBrokerRequest", token: Token, now_ms: int) -> Outcome:
         """UnregisterBroker, all versions."""
-        from coordinator.metadata.unregister_broker import unregister_broker
+        from odradek.coordinator.metadata.unregister_broker import unregister_broker
 
         return _outcome(*_reply(token, unregister_broker(self.image, request, self._config.node_id)))
 

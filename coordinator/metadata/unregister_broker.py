@@ -1,10 +1,10 @@
 """UnregisterBroker: a broker leaves the cluster for good."""
 
-from coordinator.metadata.image import MetadataImage
-from wire.errors import ErrorCode
-from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from wire.schema import Message
-from wire.stored.metadata_records import UnregisterBrokerRecord
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from odradek.wire.schema import Message
+from odradek.wire.stored.metadata_records import UnregisterBrokerRecord
 
 
 def unregister_broker(

@@ -5,7 +5,7 @@ Kafka takes, and no expression can keep a broker busy, for the work of a matcher
 and transactional ids. An expression matches a text as a whole; sets of characters are RE2/J's, of Unicode 6.0.
 """
 
-from coordinator.regex.matcher import Matcher, TooManySteps
-from coordinator.regex.syntax import InvalidRegex
+from odradek.coordinator.regex.matcher import Matcher, TooManySteps
+from odradek.coordinator.regex.syntax import InvalidRegex
 
 __all__ = ["InvalidRegex", "Matcher", "TooManySteps"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from coordinator.regex.unicode_tables import NEXT_CASES
+from odradek.coordinator.regex.unicode_tables import NEXT_CASES
 
 END: Final = 0x110000
 """One more than the last code point."""

@@ -6,8 +6,8 @@ from functools import cache
 from itertools import accumulate
 from typing import Final
 
-from coordinator.regex.charset import END, CharSet, one_char, union
-from coordinator.regex.unicode_tables import CATEGORIES, SCRIPTS
+from odradek.coordinator.regex.charset import END, CharSet, one_char, union
+from odradek.coordinator.regex.unicode_tables import CATEGORIES, SCRIPTS
 
 WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
 """What stands inside of a word, as `\\b` sees it."""

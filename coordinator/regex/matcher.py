@@ -7,9 +7,9 @@ kind of the last character; the step from a state by a character is computed onc
 from dataclasses import dataclass, field
 from typing import Final
 
-from coordinator.regex.charset import CharSet
-from coordinator.regex.classes import WORD
-from coordinator.regex.syntax import (
+from odradek.coordinator.regex.charset import CharSet
+from odradek.coordinator.regex.classes import WORD
+from odradek.coordinator.regex.syntax import (
     Assertion,
     Chars,
     Choice,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from coordinator.regex.charset import END, CharSet, char_range, one_char, union
-from coordinator.regex.classes import ANY, NOT_NEWLINE, PERL, POSIX, unicode_class
+from odradek.coordinator.regex.charset import END, CharSet, char_range, one_char, union
+from odradek.coordinator.regex.classes import ANY, NOT_NEWLINE, PERL, POSIX, unicode_class
 
 MAX_REPEAT: Final = 1000
 """The largest count in `{…}`, as in RE2."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from coordinator.transactions.state import PREPARED, RESTING, TransactionState
-from coordinator.transactions.table import Partitions, Transaction, TransactionTable
-from wire.errors import ErrorCode
+from odradek.coordinator.transactions.state import PREPARED, RESTING, TransactionState
+from odradek.coordinator.transactions.table import Partitions, Transaction, TransactionTable
+from odradek.wire.errors import ErrorCode
 
 
 class Claim(NamedTuple):

@@ -1,6 +1,6 @@
 """What an operator can set about transactions: Kafka's names, Kafka's defaults."""
 
-from wire.values import immutable
+from odradek.wire.values import immutable
 
 
 @immutable

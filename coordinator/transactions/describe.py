@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Final
 
-from coordinator.regex import Matcher
-from coordinator.transactions.state import STATE_BY_LABEL
-from coordinator.transactions.table import Transaction, TransactionTable
-from wire.errors import ErrorCode
-from wire.messages import describe_transactions, list_transactions
-from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from odradek.coordinator.regex import Matcher
+from odradek.coordinator.transactions.state import STATE_BY_LABEL
+from odradek.coordinator.transactions.table import Transaction, TransactionTable
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import describe_transactions, list_transactions
+from odradek.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 NO_FILTER: Final = -1
 

@@ -18,13 +18,13 @@ committed, but a producer that does not know how far it came may abort, and its 
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from coordinator.transactions.add import Claim, check_claim
-from coordinator.transactions.init import FENCING_EPOCH, LAST_EPOCH, NeedsProducerId
-from coordinator.transactions.state import PREPARED, RESTING, TransactionState
-from coordinator.transactions.table import Predecessor, Transaction, TransactionTable
-from coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
-from wire.errors import ErrorCode
-from wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from odradek.coordinator.transactions.add import Claim, check_claim
+from odradek.coordinator.transactions.init import FENCING_EPOCH, LAST_EPOCH, NeedsProducerId
+from odradek.coordinator.transactions.state import PREPARED, RESTING, TransactionState
+from odradek.coordinator.transactions.table import Predecessor, Transaction, TransactionTable
+from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class Ended(NamedTuple):

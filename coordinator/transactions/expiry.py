@@ -1,8 +1,8 @@
 """What time does: transactions that take too long are aborted, ids that nobody uses are forgotten."""
 
-from coordinator.transactions.init import fence
-from coordinator.transactions.state import RESTING
-from coordinator.transactions.table import Transaction, TransactionTable
+from odradek.coordinator.transactions.init import fence
+from odradek.coordinator.transactions.state import RESTING
+from odradek.coordinator.transactions.table import Transaction, TransactionTable
 
 
 def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from coordinator.transactions.state import PREPARED, TransactionState
-from coordinator.transactions.table import NO_PREDECESSOR, NO_TIME, Predecessor, Transaction, TransactionTable
-from coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
-from wire.errors import ErrorCode
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from odradek.coordinator.transactions.state import PREPARED, TransactionState
+from odradek.coordinator.transactions.table import NO_PREDECESSOR, NO_TIME, Predecessor, Transaction, TransactionTable
+from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 LAST_EPOCH: Final = 2**15 - 2
 """A producer with this epoch gets another producer id; the one above is kept for fencing it."""

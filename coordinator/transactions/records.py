@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from coordinator.shard import ShardRecord
-from coordinator.transactions.state import TransactionState
-from coordinator.transactions.table import Transaction
-from coordinator.transactions.version import EPOCH_PER_TRANSACTION, TAGGED_RECORDS
-from wire.errors import UnsupportedVersionError
-from wire.records.batch import NO_PRODUCER_ID
-from wire.stored.framing import decode_key, decode_value, encode_key, encode_value, transaction_key_types
-from wire.stored.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.transactions.state import TransactionState
+from odradek.coordinator.transactions.table import Transaction
+from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, TAGGED_RECORDS
+from odradek.wire.errors import UnsupportedVersionError
+from odradek.wire.records.batch import NO_PRODUCER_ID
+from odradek.wire.stored.framing import decode_key, decode_value, encode_key, encode_value, transaction_key_types
+from odradek.wire.stored.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 TAGGED: Final = 1
 UNTAGGED: Final = 0
@@ -54,7 +54,7 @@ def _key(transactional_id: str) -> bytes:
 def decode_id(key: bytes) -> str | None:
     """The transactional id that a record is about; None for a kind that this version does not know.
 
-    Raises wire.errors.DecodeError for other bytes.
+    Raises odradek.wire.errors.DecodeError for other bytes.
     """
     try:
         decoded = decode_key(key, transaction_key_types())
@@ -65,7 +65,7 @@ def decode_id(key: bytes) -> str | None:
 
 
 def decode_transaction(transactional_id: str, value: bytes) -> Transaction:
-    """Read an id's state, of either version. Raises wire.errors.ProtocolError for other bytes."""
+    """Read an id's state, of either version. Raises odradek.wire.errors.ProtocolError for other bytes."""
     decoded = decode_value(TransactionLogValue, value)
     return Transaction(
         transactional_id=transactional_id,

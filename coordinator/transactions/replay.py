@@ -1,9 +1,9 @@
 """Applies records to the state: the only place where what is durable changes, in a restart as in live handling."""
 
-from coordinator.shard import ShardRecord
-from coordinator.transactions.records import decode_id, decode_transaction
-from coordinator.transactions.state import PREPARED, TRANSITIONS, TransactionState
-from coordinator.transactions.table import Transaction, TransactionTable
+from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.transactions.records import decode_id, decode_transaction
+from odradek.coordinator.transactions.state import PREPARED, TRANSITIONS, TransactionState
+from odradek.coordinator.transactions.table import Transaction, TransactionTable
 
 
 def replay(table: TransactionTable, record: ShardRecord) -> None:

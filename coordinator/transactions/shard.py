@@ -7,19 +7,19 @@ says so with `complete`.
 
 from collections.abc import Callable, Sequence
 
-from coordinator.shard import Outcome, Reply, ShardRecord, Token
-from coordinator.transactions import add, describe, end, expiry, init, records
-from coordinator.transactions import replay as replaying
-from coordinator.transactions.add import Claim
-from coordinator.transactions.config import TransactionConfig
-from coordinator.transactions.table import Partitions, Transaction, TransactionTable
-from coordinator.transactions.version import HIGHEST
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.list_transactions import ListTransactionsRequest
+from odradek.coordinator.shard import Outcome, Reply, ShardRecord, Token
+from odradek.coordinator.transactions import add, describe, end, expiry, init, records
+from odradek.coordinator.transactions import replay as replaying
+from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.config import TransactionConfig
+from odradek.coordinator.transactions.table import Partitions, Transaction, TransactionTable
+from odradek.coordinator.transactions.version import HIGHEST
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
 
 class TransactionShard:
-    """Transactional ids and their transactions; implements `coordinator.shard.Shard`.
+    """Transactional ids and their transactions; implements `odradek.coordinator.shard.Shard`.
 
     Every operation answers errors in its reply and raises nothing for what a client may send. `level` tells the
     finalized `transaction.version`.

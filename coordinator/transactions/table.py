@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.transactions.config import TransactionConfig
-from coordinator.transactions.state import TransactionState
-from coordinator.transactions.version import HIGHEST, PLAIN
-from wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from odradek.coordinator.transactions.config import TransactionConfig
+from odradek.coordinator.transactions.state import TransactionState
+from odradek.coordinator.transactions.version import HIGHEST, PLAIN
+from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 NO_TIME = -1
 

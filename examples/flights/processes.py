@@ -61,7 +61,7 @@ class Broker(Child):
 
     def __init__(self, directory: Path, logs: Path) -> None:
         serve = ("serve", "--listen", "127.0.0.1:0", "--data", str(directory))
-        super().__init__("broker", logs, "gateway", *serve, "--set", "group.initial.rebalance.delay.ms=500")
+        super().__init__("broker", logs, "odradek", *serve, "--set", "group.initial.rebalance.delay.ms=500")
         assert self.process.stdout is not None
         self.ready_line = self.process.stdout.readline().decode().strip()
         match = re.search(r"ready .*?at (\S+:\d+)", self.ready_line)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import click
 
-from gateway.cli.errors import CliError, UnreachableError
+from odradek.gateway.cli.errors import CliError, UnreachableError
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 RETRY_PAUSE_S = 0.1

@@ -28,7 +28,7 @@ def completion(shell: str) -> None:
 
     Names of topics come from the broker at --bootstrap or ODRADEK_BOOTSTRAP, where one answers within a second.
     """
-    from gateway.cli.main import cli
+    from odradek.gateway.cli.main import cli
 
     kind: Any = get_completion_class(shell)
     # not the method of bash's own class, which starts a bash to see which version it is

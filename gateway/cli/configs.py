@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from gateway.cli.assignment import Assignment
-from gateway.cli.client import Admin, Target, library, open_admin, retrying
-from gateway.cli.errors import CliError, client_error_text
-from gateway.cli.options import Text, connection_options, json_option
-from gateway.cli.output import emit_json, heading, note, table
-from gateway.cli.topics import describe_existing
+from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.client import Admin, Target, library, open_admin, retrying
+from odradek.gateway.cli.errors import CliError, client_error_text
+from odradek.gateway.cli.options import Text, connection_options, json_option
+from odradek.gateway.cli.output import emit_json, heading, note, table
+from odradek.gateway.cli.topics import describe_existing
 
 KINDS = ("topic", "broker", "group", "client-metrics")
 ALL_BROKERS = "default"
@@ -39,7 +39,7 @@ def configs() -> None:
 @json_option
 def list_settings(*, scope: str | None, idle: bool, markdown: bool, as_json: bool) -> None:
     """Print every setting that this version of Odradek knows, without asking a broker."""
-    from gateway.cli.settings_list import ACTS, page, rows
+    from odradek.gateway.cli.settings_list import ACTS, page, rows
 
     if markdown:
         click.echo(page(), nl=False)

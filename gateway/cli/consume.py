@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
-from gateway.cli.client import Target, TopicPartition
-from gateway.cli.clients.interface import CommitRefusedError, Reader, ReadSettings
-from gateway.cli.clients.settings import client_option, open_reader
-from gateway.cli.errors import ended_by
-from gateway.cli.formats import FORMAT_HELP, Formatter, check_layout, formatter
-from gateway.cli.options import INT32_MAX, Text, TopicName, connection_options
-from gateway.cli.output import Meter, meter, note
-from gateway.cli.positions import FROM_HELP, Start, find_partitions, parse_start, start_offsets
-from gateway.cli.signals import Stop, stop_noticed
-from gateway.cli.stdout_sink import Sink
+from odradek.gateway.cli.client import Target, TopicPartition
+from odradek.gateway.cli.clients.interface import CommitRefusedError, Reader, ReadSettings
+from odradek.gateway.cli.clients.settings import client_option, open_reader
+from odradek.gateway.cli.errors import ended_by
+from odradek.gateway.cli.formats import FORMAT_HELP, Formatter, check_layout, formatter
+from odradek.gateway.cli.options import INT32_MAX, Text, TopicName, connection_options
+from odradek.gateway.cli.output import Meter, meter, note
+from odradek.gateway.cli.positions import FROM_HELP, Start, find_partitions, parse_start, start_offsets
+from odradek.gateway.cli.signals import Stop, stop_noticed
+from odradek.gateway.cli.stdout_sink import Sink
 
 POLL_MS = 250
 COMMIT_EVERY_MS = 5_000

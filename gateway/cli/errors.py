@@ -7,7 +7,7 @@ from typing import IO, Any, cast
 
 import click
 
-from wire.errors import ErrorCode
+from odradek.wire.errors import ErrorCode
 
 EXIT_CODES = """\
 0    done
@@ -97,6 +97,8 @@ def explained(error: Exception) -> CliError | None:
     confluent = cast("Any", sys.modules.get("confluent_kafka"))
     if confluent is not None and isinstance(error, confluent.KafkaException):
         return CliError(confluent_error_text(error.args[0]))
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "kafka":
+        return CliError("this command is a client of a broker and needs kafka-python: pip install 'odradek[cli]'")
     return None
 
 

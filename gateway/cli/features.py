@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from gateway.cli.client import Target, library, open_admin, retrying
-from gateway.cli.errors import CliError, broker_error_text, client_error_text, response_message
-from gateway.cli.options import INT16_MAX, Text, connection_options, json_option
-from gateway.cli.output import emit_json, note, table
+from odradek.gateway.cli.client import Target, library, open_admin, retrying
+from odradek.gateway.cli.errors import CliError, broker_error_text, client_error_text, response_message
+from odradek.gateway.cli.options import INT16_MAX, Text, connection_options, json_option
+from odradek.gateway.cli.output import emit_json, note, table
 
 
 class UpgradeType(IntEnum):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from gateway.cli.clients.interface import Access, Outgoing
+from odradek.gateway.cli.clients.interface import Access, Outgoing
 
 Formatter = Callable[[Sequence[Any]], list[bytes]]
 """Records of a client to the bytes that each becomes. A column at a time: a call for each field of each is slow."""

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import click
 
-from gateway.cli.client import Admin, Target, TopicPartition, open_admin, retrying, topic_partition
-from gateway.cli.errors import CliError, broker_error_text
-from gateway.cli.group_offsets import TopicChoice
-from gateway.cli.options import Text, connection_options
-from gateway.cli.output import note
+from odradek.gateway.cli.client import Admin, Target, TopicPartition, open_admin, retrying, topic_partition
+from odradek.gateway.cli.errors import CliError, broker_error_text
+from odradek.gateway.cli.group_offsets import TopicChoice
+from odradek.gateway.cli.options import Text, connection_options
+from odradek.gateway.cli.output import note
 
 EPILOG = """\
 \b

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
-from gateway.cli.errors import CliError, broker_error_text
-from gateway.cli.offset_csv import OffsetFile, write_offsets
-from gateway.cli.offset_plan import Goal, Situation, Step, plan
-from gateway.cli.options import (
+from odradek.gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
+from odradek.gateway.cli.errors import CliError, broker_error_text
+from odradek.gateway.cli.offset_csv import OffsetFile, write_offsets
+from odradek.gateway.cli.offset_plan import Goal, Situation, Step, plan
+from odradek.gateway.cli.options import (
     INT32_MAX,
     INT64_MAX,
     Duration,
@@ -21,8 +21,8 @@ from gateway.cli.options import (
     is_topic_name,
     json_option,
 )
-from gateway.cli.output import counted, emit_json, note, table
-from gateway.cli.topics import describe_existing, partition_bounds
+from odradek.gateway.cli.output import counted, emit_json, note, table
+from odradek.gateway.cli.topics import describe_existing, partition_bounds
 
 EPILOG = """\
 \b

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import click
 
-from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
-from gateway.cli.errors import CliError, client_error_text
-from gateway.cli.group_delete_offsets import delete_offsets
-from gateway.cli.group_offsets import reset_offsets
-from gateway.cli.options import OneOf, Text, connection_options, json_option
-from gateway.cli.output import counted, emit_json, heading, note, table
+from odradek.gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
+from odradek.gateway.cli.errors import CliError, client_error_text
+from odradek.gateway.cli.group_delete_offsets import delete_offsets
+from odradek.gateway.cli.group_offsets import reset_offsets
+from odradek.gateway.cli.options import OneOf, Text, connection_options, json_option
+from odradek.gateway.cli.output import counted, emit_json, heading, note, table
 
 
 @click.group(

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gateway.cli.client import Admin, Target, TopicPartition, retrying, topic_partition
-from gateway.cli.errors import CliError
-from gateway.cli.topics import describe_existing
+from odradek.gateway.cli.client import Admin, Target, TopicPartition, retrying, topic_partition
+from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.topics import describe_existing
 
 Choice = tuple[str, tuple[int, ...]]
 """A topic and the partitions meant; none stands for all of them."""

@@ -4,9 +4,9 @@ import select
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol, cast
 
-from gateway.cli.errors import CliError
-from gateway.cli.output import descriptor_of
-from gateway.cli.signals import Stop
+from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.output import descriptor_of
+from odradek.gateway.cli.signals import Stop
 
 READ_BYTES = 65_536
 

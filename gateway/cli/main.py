@@ -7,20 +7,21 @@ from typing import Any
 
 import click
 
-from gateway.cli.errors import EXIT_CODES, INTERRUPTED, READER_GONE, CliError, explained
+from odradek.gateway.cli.errors import EXIT_CODES, INTERRUPTED, READER_GONE, CliError, explained
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "serve": ("gateway.cli.serve", "Run a broker."),
-    "topics": ("gateway.cli.topics", "List, create, describe, alter and delete topics."),
-    "produce": ("gateway.cli.produce", "Send the lines of stdin to a topic."),
-    "consume": ("gateway.cli.consume", "Print a topic's records."),
-    "configs": ("gateway.cli.configs", "List, describe and alter settings."),
-    "groups": ("gateway.cli.groups", "List, describe and delete consumer groups, reset their offsets."),
-    "transactions": ("gateway.cli.transactions", "List and describe transactions, find and end those that hang."),
-    "recover": ("gateway.cli.recover", "Make a lost metadata log again; adopt or delete stray logs."),
-    "features": ("gateway.cli.features", "Show the levels of the cluster's features, raise and lower them."),
-    "completion": ("gateway.cli.completion", "Print the script that makes a shell complete all this."),
+COMMANDS = {
+    "serve": "Run a broker.",
+    "topics": "List, create, describe, alter and delete topics.",
+    "produce": "Send the lines of stdin to a topic.",
+    "consume": "Print a topic's records.",
+    "configs": "List, describe and alter settings.",
+    "groups": "List, describe and delete consumer groups, reset their offsets.",
+    "transactions": "List and describe transactions, find and end those that hang.",
+    "recover": "Make a lost metadata log again; adopt or delete stray logs.",
+    "features": "Show the levels of the cluster's features, raise and lower them.",
+    "completion": "Print the script that makes a shell complete all this.",
 }
+"""Each command, which its module is named after, and its summary."""
 
 EPILOG = f"""\
 \b
@@ -47,13 +48,13 @@ class OdradekGroup(click.Group):
         """Import the command's module and take the command of the same name."""
         if cmd_name not in COMMANDS:
             return None
-        command: Any = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        command: Any = getattr(importlib.import_module(f"odradek.gateway.cli.{cmd_name}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; map errors the user can act on, let our own bugs show their traceback."""

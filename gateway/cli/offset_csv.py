@@ -6,8 +6,8 @@ from typing import TextIO
 
 import click
 
-from gateway.cli.client import TopicPartition, topic_partition
-from gateway.cli.errors import CliError
+from odradek.gateway.cli.client import TopicPartition, topic_partition
+from odradek.gateway.cli.errors import CliError
 
 
 class OffsetFile(click.ParamType[dict[TopicPartition, int]]):

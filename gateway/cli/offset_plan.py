@@ -7,8 +7,8 @@ after the last record means the end, a shift counts from the committed offset.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.cli.client import TopicPartition
-from gateway.cli.errors import CliError
+from odradek.gateway.cli.client import TopicPartition
+from odradek.gateway.cli.errors import CliError
 
 
 @dataclass(frozen=True, slots=True)

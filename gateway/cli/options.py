@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from gateway.cli.assignment import Assignment
-from gateway.cli.client import DEFAULT_BOOTSTRAP, Target, library, open_admin, split_address
+from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.client import DEFAULT_BOOTSTRAP, Target, library, open_admin, split_address
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -90,7 +90,7 @@ def meter(label: str, total: int | None, *, of_bytes: bool = False, shown: bool 
     if not shown or not sys.stderr.isatty():
         yield _SilentMeter()
         return
-    from gateway.cli.progress import rich_meter
+    from odradek.gateway.cli.progress import rich_meter
 
     with rich_meter(label, total, of_bytes=of_bytes) as shown_meter:
         yield shown_meter

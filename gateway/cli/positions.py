@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.cli.client import TopicPartition
-from gateway.cli.clients.interface import Reader
-from gateway.cli.errors import CliError
-from gateway.cli.options import INT64_MAX, parse_moment_ms
+from odradek.gateway.cli.client import TopicPartition
+from odradek.gateway.cli.clients.interface import Reader
+from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.options import INT64_MAX, parse_moment_ms
 
 FROM_HELP = (
     "`earliest`, `latest`, an offset, -N for the last N records of each partition, "

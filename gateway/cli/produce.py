@@ -12,16 +12,16 @@ from typing import BinaryIO
 
 import click
 
-from gateway.cli.assignment import Assignment
-from gateway.cli.client import Target
-from gateway.cli.clients.interface import Headers, Outgoing, OutgoingTuple, Sender, SendSettings
-from gateway.cli.clients.settings import client_option, open_sender
-from gateway.cli.errors import CliError, ended_by
-from gateway.cli.formats import parse_json_record
-from gateway.cli.input_lines import read_lines
-from gateway.cli.options import INT32_MAX, Text, TopicName, connection_options
-from gateway.cli.output import Meter, counted, meter, note
-from gateway.cli.signals import stop_noticed
+from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.client import Target
+from odradek.gateway.cli.clients.interface import Headers, Outgoing, OutgoingTuple, Sender, SendSettings
+from odradek.gateway.cli.clients.settings import client_option, open_sender
+from odradek.gateway.cli.errors import CliError, ended_by
+from odradek.gateway.cli.formats import parse_json_record
+from odradek.gateway.cli.input_lines import read_lines
+from odradek.gateway.cli.options import INT32_MAX, Text, TopicName, connection_options
+from odradek.gateway.cli.output import Meter, counted, meter, note
+from odradek.gateway.cli.signals import stop_noticed
 
 LARGEST_RECORD_BYTES = 512 * 1024 * 1024
 

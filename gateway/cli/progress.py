@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from gateway.cli.output import Meter
+from odradek.gateway.cli.output import Meter
 
 FORGET_AFTER_S = 10.0
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.assignment import Assignment
-from gateway.cli.errors import CliError
-from gateway.cli.output import counted, note, table
-from gateway.cli.serve import load, storage_url
+from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.output import counted, note, table
+from odradek.gateway.cli.serve import load, storage_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gateway.config import BrokerConfig
-    from gateway.recovery import Adoption, Found
-    from storage_backends.interface import Store
+    from odradek.gateway.config import BrokerConfig
+    from odradek.gateway.recovery import Adoption, Found
+    from odradek.storage_backends.interface import Store
 
 EPILOG = """\
 \b
@@ -106,8 +106,8 @@ class _Recovery:
     """One run of the command."""
 
     def __init__(self, config: "BrokerConfig", data: Path, counts: "Mapping[str, int]", *, yes: bool) -> None:
-        from coordinator.metadata.settings import MetadataConfig
-        from gateway.environment import ProductionEnvironment
+        from odradek.coordinator.metadata.settings import MetadataConfig
+        from odradek.gateway.environment import ProductionEnvironment
 
         self._config = config
         self._metadata_config: MetadataConfig = MetadataConfig(config.node_id, config.layers.static)
@@ -118,8 +118,8 @@ class _Recovery:
 
     def run(self, adopt: str | None, *, delete_strays: bool) -> None:
         """Do what the options say. Raises CliError."""
-        from gateway.recovery import RecoveryError, look
-        from storage_backends.interface import StoreError
+        from odradek.gateway.recovery import RecoveryError, look
+        from odradek.storage_backends.interface import StoreError
 
         try:
             store = self._env.open_store(self._config.storage_url)
@@ -146,8 +146,8 @@ class _Recovery:
             note("Adopt a topic with --adopt TOPIC, or delete all with --delete-strays.")
 
     def _rebuild(self, store: "Store", found: "Found") -> None:
-        from gateway.recovery import plan, rebuild
-        from gateway.runtime.metadata import CLUSTER_ID, text_of
+        from odradek.gateway.recovery import plan, rebuild
+        from odradek.gateway.runtime.metadata import CLUSTER_ID, text_of
 
         planned = plan(found, self._metadata_config, self._counts)
         click.echo(f"The metadata log in {self._data} cannot be used: {found.damage}")
@@ -163,7 +163,7 @@ class _Recovery:
             click.echo("The metadata log is made again: start the broker, then see to the settings named above.")
 
     def _adopt(self, store: "Store", found: "Found", name: str) -> None:
-        from gateway.recovery import adopt, adoption_of
+        from odradek.gateway.recovery import adopt, adoption_of
 
         if found.damage:
             raise CliError(

@@ -13,13 +13,13 @@ from urllib.parse import quote, unquote
 
 import click
 
-from gateway.cli.assignment import Assignment
-from gateway.cli.errors import CliError
-from gateway.quick_import import collector_paused
+from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.errors import CliError
+from odradek.gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
-    from gateway.broker import Running
-    from gateway.config import BrokerConfig
+    from odradek.gateway.broker import Running
+    from odradek.gateway.config import BrokerConfig
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ def _log_to_stderr(level: str, *, as_json: bool) -> None:
 
 def _formatter(*, as_json: bool) -> logging.Formatter:
     if as_json:
-        from gateway.cli.json_logs import JsonFormatter
+        from odradek.gateway.cli.json_logs import JsonFormatter
 
         return JsonFormatter()
     formatter = logging.Formatter(LOG_FORMAT, LOG_TIME_FORMAT)
@@ -187,7 +187,7 @@ def storage_url(data: Path) -> str:
 def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
     """The broker's configuration; without any setting of `listeners`, one that listens to this machine only."""
     with collector_paused():
-        from gateway.config import ConfigError, load_config
+        from odradek.gateway.config import ConfigError, load_config
 
     # Kafka's own default is every interface; a broker without authentication stays on this machine.
     defaults = {"listeners": f"PLAINTEXT://{DEFAULT_LISTEN}"}
@@ -201,10 +201,10 @@ def _run(
     config: "BrokerConfig", ready_line: "Callable[[BrokerConfig, Running], str]", ready_message: str | None
 ) -> None:
     with collector_paused():
-        from gateway.broker import run_broker
-        from gateway.errors import StartError
-        from storage_backends.interface import StoreError
-        from storage_backends.opener import StoreUrlError
+        from odradek.gateway.broker import run_broker
+        from odradek.gateway.errors import StartError
+        from odradek.storage_backends.interface import StoreError
+        from odradek.storage_backends.opener import StoreUrlError
 
     ready = False
 
@@ -233,7 +233,7 @@ def _bind_failure(config: "BrokerConfig", error: OSError) -> str:
 
 
 def _ready_line(config: "BrokerConfig", running: "Running") -> str:
-    from gateway.cli.main import version
+    from odradek.gateway.cli.main import version
 
     return (
         f"odradek {version()} ready in {process_age_ms():.0f} ms at {running.bootstrap}, storing in {_place(config)}; "
@@ -243,7 +243,7 @@ def _ready_line(config: "BrokerConfig", running: "Running") -> str:
 
 def _ready_document(config: "BrokerConfig", running: "Running") -> str:
     """The same as `_ready_line` in JSON."""
-    from gateway.cli.main import version
+    from odradek.gateway.cli.main import version
 
     return _json_line(
         message="ready",
@@ -256,7 +256,7 @@ def _ready_document(config: "BrokerConfig", running: "Running") -> str:
 
 def _json_line(**fields: object) -> str:
     """A line of stdout in the form of the log's."""
-    from gateway.cli.json_logs import line, utc
+    from odradek.gateway.cli.json_logs import line, utc
 
     now = utc(time.time())  # noqa: TID251 - what the log says comes from the same clock
     return line({"time": now, "level": "INFO", "logger": __name__, **fields})

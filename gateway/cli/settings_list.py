@@ -2,11 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from coordinator.configs.definition import Definition
-from coordinator.configs.effects import AT_START, ONE_LISTENER, SCOPES, WITHOUT_EFFECT, when_changed, without_effect
-from coordinator.configs.protections import PROTECTIONS
-from coordinator.configs.tables import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS
-from wire.values import immutable
+from odradek.coordinator.configs.definition import Definition
+from odradek.coordinator.configs.effects import (
+    AT_START,
+    ONE_LISTENER,
+    SCOPES,
+    WITHOUT_EFFECT,
+    when_changed,
+    without_effect,
+)
+from odradek.coordinator.configs.protections import PROTECTIONS
+from odradek.coordinator.configs.tables import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS
+from odradek.wire.values import immutable
 
 _TABLES: Mapping[str, Mapping[str, Definition]] = {
     "broker": BROKER_CONFIGS,

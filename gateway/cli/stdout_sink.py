@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from gateway.cli.output import Meter, descriptor_of
-from gateway.cli.signals import Stop
+from odradek.gateway.cli.output import Meter, descriptor_of
+from odradek.gateway.cli.signals import Stop
 
 MAX_POLL_RECORDS = 10_000
 NEVER_BLOCKING_BYTES = select.PIPE_BUF

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from gateway.cli.assignment import Assignment
-from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
-from gateway.cli.errors import CliError, broker_error_text, client_error_text
-from gateway.cli.options import INT16_MAX, INT32_MAX, TopicName, connection_options, json_option
-from gateway.cli.output import counted, emit_json, heading, note, table
+from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
+from odradek.gateway.cli.errors import CliError, broker_error_text, client_error_text
+from odradek.gateway.cli.options import INT16_MAX, INT32_MAX, TopicName, connection_options, json_option
+from odradek.gateway.cli.output import counted, emit_json, heading, note, table
 
 UNKNOWN_TOPIC = 3
 TOPIC_EXISTS = 36

@@ -6,12 +6,21 @@ from typing import Any, Final
 
 import click
 
-from gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying
-from gateway.cli.errors import CliError, broker_error_text, response_message
-from gateway.cli.group_offsets import TopicChoice
-from gateway.cli.hanging import find_hanging, named_partitions, open_producers
-from gateway.cli.options import INT16_MAX, INT32_MAX, INT64_MAX, Duration, OneOf, Text, connection_options, json_option
-from gateway.cli.output import emit_json, note, table
+from odradek.gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying
+from odradek.gateway.cli.errors import CliError, broker_error_text, response_message
+from odradek.gateway.cli.group_offsets import TopicChoice
+from odradek.gateway.cli.hanging import find_hanging, named_partitions, open_producers
+from odradek.gateway.cli.options import (
+    INT16_MAX,
+    INT32_MAX,
+    INT64_MAX,
+    Duration,
+    OneOf,
+    Text,
+    connection_options,
+    json_option,
+)
+from odradek.gateway.cli.output import emit_json, note, table
 
 LONGEST_TRANSACTION: Final = "PT15M"
 STATES: Final = (

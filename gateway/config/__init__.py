@@ -4,10 +4,10 @@ From the highest: command line, `ODRADEK_*` environment, `KAFKA_*` environment (
 (TOML or Kafka's server.properties), defaults. Names are Kafka's; our own begin with `odradek.`.
 """
 
-from gateway.config.broker_config import BrokerConfig
-from gateway.config.errors import ConfigError
-from gateway.config.listeners import Endpoint
-from gateway.config.loading import load_config
-from gateway.config.python_values import SettingValue
+from odradek.gateway.config.broker_config import BrokerConfig
+from odradek.gateway.config.errors import ConfigError
+from odradek.gateway.config.listeners import Endpoint
+from odradek.gateway.config.loading import load_config
+from odradek.gateway.config.python_values import SettingValue
 
 __all__ = ["BrokerConfig", "ConfigError", "Endpoint", "SettingValue", "load_config"]

@@ -5,16 +5,16 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from coordinator.configs.definition import ConfigValue
-from coordinator.configs.layers import BrokerLayers
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
-from coordinator.groups.consumer.config import ConsumerGroupConfig
-from coordinator.transactions.config import TransactionConfig
-from gateway.config.errors import ConfigError
-from gateway.config.listeners import Endpoint, advertised, check_ports, check_protocols, parse_endpoints
-from gateway.config.rules import check_rules
-from wire.values import immutable
+from odradek.coordinator.configs.definition import ConfigValue
+from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
+from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
+from odradek.coordinator.transactions.config import TransactionConfig
+from odradek.gateway.config.errors import ConfigError
+from odradek.gateway.config.listeners import Endpoint, advertised, check_ports, check_protocols, parse_endpoints
+from odradek.gateway.config.rules import check_rules
+from odradek.wire.values import immutable
 
 
 @immutable

@@ -4,8 +4,8 @@ import re
 from itertools import combinations
 from typing import Final
 
-from gateway.config.errors import ConfigError
-from wire.values import immutable
+from odradek.gateway.config.errors import ConfigError
+from odradek.wire.values import immutable
 
 _ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):(-?[0-9]+)")
 MAX_PORT: Final = 65535

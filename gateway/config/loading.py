@@ -5,16 +5,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from coordinator.configs.effects import without_effect
-from coordinator.configs.errors import ConfigRefusedError
-from coordinator.configs.layers import BrokerLayers
-from coordinator.configs.tables import broker_definition
-from gateway.config.broker_config import BrokerConfig
-from gateway.config.errors import ConfigError
-from gateway.config.protections import check_protections
-from gateway.config.python_values import SettingValue, setting_texts
-from gateway.config.sources import Setting, Settings, read_environment, read_file, warn_of_unknown
-from gateway.config.variables import warn_of_unknown_variables
+from odradek.coordinator.configs.effects import without_effect
+from odradek.coordinator.configs.errors import ConfigRefusedError
+from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.coordinator.configs.tables import broker_definition
+from odradek.gateway.config.broker_config import BrokerConfig
+from odradek.gateway.config.errors import ConfigError
+from odradek.gateway.config.protections import check_protections
+from odradek.gateway.config.python_values import SettingValue, setting_texts
+from odradek.gateway.config.sources import Setting, Settings, read_environment, read_file, warn_of_unknown
+from odradek.gateway.config.variables import warn_of_unknown_variables
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """Refuses to start with settings that promise a protection which this broker does not give."""
 
-from coordinator.configs.protections import ADVICE, promise_of
-from gateway.config.errors import ConfigError
-from gateway.config.sources import Settings
+from odradek.coordinator.configs.protections import ADVICE, promise_of
+from odradek.gateway.config.errors import ConfigError
+from odradek.gateway.config.sources import Settings
 
 _WHAT_TO_DO = (
     "remove them to run without that protection (then let only trusted machines reach the port, for example by "

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
-from gateway.config.errors import ConfigError
+from odradek.gateway.config.errors import ConfigError
 
 SettingValue: TypeAlias = str | bool | int | float | Sequence[str]
 """Text as in a properties file, a number, a boolean, or a list, which is joined with commas."""

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from coordinator.configs.layers import BrokerLayers
-from gateway.config.errors import ConfigError
+from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.gateway.config.errors import ConfigError
 
 _NOT_ABOVE: Final = (
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from coordinator.configs.tables import broker_definition
-from gateway.config.errors import ConfigError
-from gateway.config.properties import parse_properties
-from gateway.config.python_values import setting_text
-from gateway.config.variables import dotted, settings_of
-from wire.values import immutable
+from odradek.coordinator.configs.tables import broker_definition
+from odradek.gateway.config.errors import ConfigError
+from odradek.gateway.config.properties import parse_properties
+from odradek.gateway.config.python_values import setting_text
+from odradek.gateway.config.variables import dotted, settings_of
+from odradek.wire.values import immutable
 
 log = logging.getLogger(__name__)
 

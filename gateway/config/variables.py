@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from coordinator.configs.tables import BROKER_CONFIGS, broker_definition
+from odradek.coordinator.configs.tables import BROKER_CONFIGS, broker_definition
 
 log = logging.getLogger(__name__)
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from coordinator.transactions.add import Claim
-from gateway.context import RequestContext
-from gateway.errors import fencing_error
-from gateway.runtime.waiter import CoordinatorError
-from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from odradek.coordinator.transactions.add import Claim
+from odradek.gateway.context import RequestContext
+from odradek.gateway.errors import fencing_error
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 REQUEST: Final = AddOffsetsToTxnRequest
 FENCED_SINCE: Final = 2

@@ -7,13 +7,13 @@ producer of transaction.version 2 writes to, or to *verify* that they do. Here b
 from collections.abc import Sequence
 from typing import Final
 
-from coordinator.transactions.add import Claim
-from coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
-from gateway.context import RequestContext
-from gateway.errors import fencing_error
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.add_partitions_to_txn import (
+from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
+from odradek.gateway.context import RequestContext
+from odradek.gateway.errors import fencing_error
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from coordinator.metadata.reassignments import alter_partition_reassignments
-from gateway.context import RequestContext
-from wire.messages.alter_partition_reassignments import (
+from odradek.coordinator.metadata.reassignments import alter_partition_reassignments
+from odradek.gateway.context import RequestContext
+from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )

@@ -3,10 +3,10 @@
 import logging
 from typing import Final
 
-from gateway.context import RequestContext
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
-from wire.messages.alter_replica_log_dirs import (
+from odradek.gateway.context import RequestContext
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,

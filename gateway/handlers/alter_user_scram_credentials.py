@@ -4,11 +4,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.parts import in_parts
-from gateway.runtime.metadata import decided
-from wire.errors import ErrorCode
-from wire.messages.alter_user_scram_credentials import (
+from odradek.gateway.context import RequestContext
+from odradek.gateway.parts import in_parts
+from odradek.gateway.runtime.metadata import decided
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,

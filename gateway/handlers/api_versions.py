@@ -8,10 +8,10 @@ Gaps: version 5 of Kafka 4.4 checks cluster and node ids (KIP-1242); 4.3 serves 
 import re
 from typing import Final
 
-from gateway.context import RequestContext
-from wire.api_keys import ADVERTISED
-from wire.errors import ErrorCode
-from wire.messages.api_versions import (
+from odradek.gateway.context import RequestContext
+from odradek.wire.api_keys import ADVERTISED
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,

@@ -6,11 +6,11 @@ Refused with UNSUPPORTED_VERSION in the same cases as ConsumerGroupHeartbeat.
 from dataclasses import replace
 from typing import Final
 
-from gateway.authorized_operations import GROUP_OPERATIONS
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_describe import (
+from odradek.gateway.authorized_operations import GROUP_OPERATIONS
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,

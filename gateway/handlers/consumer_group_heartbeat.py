@@ -6,10 +6,10 @@ Refused with UNSUPPORTED_VERSION while `group.coordinator.rebalance.protocols` l
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 REQUEST: Final = ConsumerGroupHeartbeatRequest
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 REQUEST: Final = CreateAclsRequest
 NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
 REQUEST: Final = CreateDelegationTokenRequest
 REQUESTER_SINCE: Final = 3

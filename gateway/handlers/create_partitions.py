@@ -4,14 +4,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.request_size import added_partitions, check_create_partitions
-from gateway.context import RequestContext
-from gateway.parts import in_parts
-from gateway.runtime.metadata import error_of_unavailable
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.create_partitions import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.request_size import added_partitions, check_create_partitions
+from odradek.gateway.context import RequestContext
+from odradek.gateway.parts import in_parts
+from odradek.gateway.runtime.metadata import error_of_unavailable
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Final
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.request_size import check_create_topics, partitions_of
-from gateway.context import RequestContext
-from gateway.parts import in_parts
-from gateway.runtime.metadata import error_of_unavailable
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.request_size import check_create_topics, partitions_of
+from odradek.gateway.context import RequestContext
+from odradek.gateway.parts import in_parts
+from odradek.gateway.runtime.metadata import error_of_unavailable
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 REQUEST: Final = CreateTopicsRequest
 

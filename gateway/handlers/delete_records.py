@@ -5,14 +5,14 @@ The space is freed when whole segments lie below the log start. Answered once th
 
 from typing import Final
 
-from coordinator.metadata.names import INTERNAL_TOPICS
-from gateway.context import RequestContext
-from gateway.errors import error_of_store
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
-from partitions.results import UNKNOWN_OFFSET, Rejected
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
-from wire.messages.delete_records import (
+from odradek.coordinator.metadata.names import INTERNAL_TOPICS
+from odradek.gateway.context import RequestContext
+from odradek.gateway.errors import error_of_store
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.partitions.results import UNKNOWN_OFFSET, Rejected
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.parts import in_parts
-from gateway.runtime.metadata import error_of_unavailable
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.delete_topics import (
+from odradek.gateway.context import RequestContext
+from odradek.gateway.parts import in_parts
+from odradek.gateway.runtime.metadata import error_of_unavailable
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

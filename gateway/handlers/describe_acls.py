@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 REQUEST: Final = DescribeAclsRequest
 NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."

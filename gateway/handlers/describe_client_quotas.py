@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from coordinator.metadata.client_quotas import describe_client_quotas
-from gateway.context import RequestContext
-from wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from odradek.coordinator.metadata.client_quotas import describe_client_quotas
+from odradek.gateway.context import RequestContext
+from odradek.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 REQUEST: Final = DescribeClientQuotasRequest
 

@@ -5,10 +5,14 @@ Version 2 can ask for fenced brokers too (KIP-1073); there are none beside the o
 
 from typing import Final
 
-from gateway.authorized_operations import CLUSTER_OPERATIONS
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from odradek.gateway.authorized_operations import CLUSTER_OPERATIONS
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 
 REQUEST: Final = DescribeClusterRequest
 BROKERS: Final = 1

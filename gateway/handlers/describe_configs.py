@@ -3,9 +3,13 @@
 from dataclasses import replace
 from typing import Final
 
-from coordinator.metadata.describe_configs import describe_configs
-from gateway.context import RequestContext
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse, DescribeConfigsResult
+from odradek.coordinator.metadata.describe_configs import describe_configs
+from odradek.gateway.context import RequestContext
+from odradek.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 
 REQUEST: Final = DescribeConfigsRequest
 

@@ -2,9 +2,12 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
 
 REQUEST: Final = DescribeDelegationTokenRequest
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
-from gateway.authorized_operations import GROUP_OPERATIONS
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from odradek.gateway.authorized_operations import GROUP_OPERATIONS
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 REQUEST: Final = DescribeGroupsRequest
 

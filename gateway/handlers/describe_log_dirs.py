@@ -7,13 +7,13 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from coordinator.metadata.image import MetadataImage
-from gateway.context import RequestContext
-from gateway.runtime.recovery import exhausted
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
-from storage_backends.interface import StoreError, StoreSpace
-from wire.errors import ErrorCode
-from wire.messages.describe_log_dirs import (
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.recovery import exhausted
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.storage_backends.interface import StoreError, StoreSpace
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

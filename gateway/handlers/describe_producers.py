@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
-from wire.errors import ErrorCode
-from wire.messages.describe_producers import (
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,

@@ -5,11 +5,11 @@ One broker keeps it, and answers for it on the listener that the client already 
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH
-from gateway.runtime.replica import ReplicaOfflineError
-from wire.errors import ErrorCode
-from wire.messages.describe_quorum import (
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH
+from odradek.gateway.runtime.replica import ReplicaOfflineError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from coordinator.metadata.image import PartitionImage, TopicImage
-from gateway.authorized_operations import TOPIC_OPERATIONS
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.describe_topic_partitions import (
+from odradek.coordinator.metadata.image import PartitionImage, TopicImage
+from odradek.gateway.authorized_operations import TOPIC_OPERATIONS
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

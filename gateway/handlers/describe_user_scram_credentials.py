@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from coordinator.metadata.scram import describe_user_scram_credentials
-from gateway.context import RequestContext
-from wire.messages.describe_user_scram_credentials import (
+from odradek.coordinator.metadata.scram import describe_user_scram_credentials
+from odradek.gateway.context import RequestContext
+from odradek.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )

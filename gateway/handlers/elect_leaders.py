@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from coordinator.metadata.elect_leaders import elect_leaders
-from gateway.context import RequestContext
-from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from odradek.coordinator.metadata.elect_leaders import elect_leaders
+from odradek.gateway.context import RequestContext
+from odradek.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 REQUEST: Final = ElectLeadersRequest
 

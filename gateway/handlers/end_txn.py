@@ -5,12 +5,12 @@ From version 5 on every end raises the epoch, and the answer says with which one
 
 from typing import Final
 
-from coordinator.transactions.add import Claim
-from coordinator.transactions.version import version_of_end_txn
-from gateway.context import RequestContext
-from gateway.errors import fencing_error
-from gateway.runtime.waiter import CoordinatorError
-from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.version import version_of_end_txn
+from odradek.gateway.context import RequestContext
+from odradek.gateway.errors import fencing_error
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 REQUEST: Final = EndTxnRequest
 FENCED_SINCE: Final = 2

@@ -14,25 +14,25 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from gateway.context import TURN_EVERY, RequestContext
-from gateway.leader_hints import fetch_with_leaders
-from gateway.opening import open_all
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
-from gateway.runtime.watch import Watcher
-from partitions.fetch import FetchBudget
-from partitions.fetch_sessions import Fetch, Wanted
-from partitions.results import FetchPlan, Isolation, Rejected
-from storage_backends.interface import ReadLease
-from wire.errors import ErrorCode
-from wire.messages.fetch import (
+from odradek.gateway.context import TURN_EVERY, RequestContext
+from odradek.gateway.leader_hints import fetch_with_leaders
+from odradek.gateway.opening import open_all
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.runtime.watch import Watcher
+from odradek.partitions.fetch import FetchBudget
+from odradek.partitions.fetch_sessions import Fetch, Wanted
+from odradek.partitions.results import FetchPlan, Isolation, Rejected
+from odradek.storage_backends.interface import ReadLease
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch import (
     AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from wire.records.batch import iter_headers
-from wire.types import ZERO_UUID
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.types import ZERO_UUID
 
 REQUEST: Final = FetchRequest
 

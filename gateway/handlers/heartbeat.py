@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 REQUEST: Final = HeartbeatRequest
 

@@ -5,13 +5,13 @@ from functools import partial
 from itertools import repeat
 from typing import Final
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.alter_configs import results_of
-from gateway.context import RequestContext
-from gateway.parts import in_parts
-from gateway.runtime.metadata import decided
-from wire.errors import ErrorCode
-from wire.messages.incremental_alter_configs import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.alter_configs import results_of
+from odradek.gateway.context import RequestContext
+from odradek.gateway.parts import in_parts
+from odradek.gateway.runtime.metadata import decided
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.errors import fencing_error
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.errors import fencing_error
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 REQUEST: Final = InitProducerIdRequest
 FENCED_SINCE: Final = 4

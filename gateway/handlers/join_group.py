@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.waiter import PendingReply
-from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import PendingReply
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 REQUEST: Final = JoinGroupRequest
 

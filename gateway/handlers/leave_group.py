@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 REQUEST: Final = LeaveGroupRequest
 

@@ -7,11 +7,11 @@ for; topics, brokers and loggers all.
 from collections.abc import Iterable
 from typing import Final
 
-from coordinator.configs.definition import ResourceType
-from coordinator.metadata.image import MetadataImage
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.list_config_resources import (
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,

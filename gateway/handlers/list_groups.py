@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 REQUEST: Final = ListGroupsRequest
 

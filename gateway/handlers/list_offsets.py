@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.opening import open_all
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
-from partitions.offsets import (
+from odradek.gateway.context import RequestContext
+from odradek.gateway.opening import open_all
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.partitions.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -21,17 +21,17 @@ from partitions.offsets import (
     MAX_TIMESTAMP,
     offset_in_batches,
 )
-from partitions.results import NO_LEADER_EPOCH, Isolation, NeedsScan, OffsetFound, Rejected
-from wire.errors import ErrorCode
-from wire.messages.list_offsets import (
+from odradek.partitions.results import NO_LEADER_EPOCH, Isolation, NeedsScan, OffsetFound, Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from wire.records.batch import iter_headers
-from wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.errors import InvalidRecordBatch
 
 REQUEST: Final = ListOffsetsRequest
 SCAN_BYTES: Final = 64 * 1024

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from coordinator.metadata.reassignments import list_partition_reassignments
-from gateway.context import RequestContext
-from wire.messages.list_partition_reassignments import (
+from odradek.coordinator.metadata.reassignments import list_partition_reassignments
+from odradek.gateway.context import RequestContext
+from odradek.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from coordinator.regex import InvalidRegex, Matcher
-from coordinator.transactions.describe import matching
-from coordinator.transactions.state import STATE_BY_LABEL
-from gateway.context import TURN_EVERY, RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
+from odradek.coordinator.regex import InvalidRegex, Matcher
+from odradek.coordinator.transactions.describe import matching
+from odradek.coordinator.transactions.state import STATE_BY_LABEL
+from odradek.gateway.context import TURN_EVERY, RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 REQUEST: Final = ListTransactionsRequest
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import PartitionImage, TopicImage
-from gateway.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.metadata import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import PartitionImage, TopicImage
+from odradek.gateway.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

@@ -7,12 +7,12 @@ topics are named by id (KIP-848): what was read of a topic says nothing of one t
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from coordinator.metadata.image import MetadataImage
-from coordinator.shard import Outcome, Token
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError, TooLargeError
-from wire.errors import ErrorCode
-from wire.messages.offset_commit import (
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.shard import Outcome, Token
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError, TooLargeError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -20,11 +20,11 @@ from wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from wire.types import ZERO_UUID
+from odradek.wire.types import ZERO_UUID
 
 if TYPE_CHECKING:
-    from coordinator.groups.offset_commit import Prepared
-    from coordinator.groups.shard import GroupShard
+    from odradek.coordinator.groups.offset_commit import Prepared
+    from odradek.coordinator.groups.shard import GroupShard
 
 REQUEST: Final = OffsetCommitRequest
 TOPIC_IDS_SINCE: Final = 10
@@ -65,7 +65,7 @@ _Codes = dict[tuple[str, int], int]
 
 def _prepared(request: OffsetCommitRequest, now_ms: int) -> "Prepared | None":
     """What decides about groups is imported here, in a worker thread."""
-    from coordinator.groups.offset_commit import prepare
+    from odradek.coordinator.groups.offset_commit import prepare
 
     return prepare(request, now_ms)
 

@@ -7,10 +7,10 @@ even where nothing is left: whether it is the coordinator, and has such a group,
 from dataclasses import replace
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.offset_delete import (
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.opening import open_all
-from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
-from partitions.results import Rejected
-from wire.errors import ErrorCode
-from wire.messages.offset_for_leader_epoch import (
+from odradek.gateway.context import RequestContext
+from odradek.gateway.opening import open_all
+from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.partitions.results import Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

@@ -15,19 +15,19 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from coordinator.metadata.names import INTERNAL_TOPICS
-from gateway.context import RequestContext
-from gateway.errors import RequestRefusedError, error_of_store
-from gateway.leader_hints import produce_with_leaders
-from gateway.opening import open_all
-from gateway.runtime.commit import Ticket
-from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
-from gateway.runtime.waiter import CoordinatorError
-from partitions.producers import VerificationGuard
-from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
-from wire.messages.produce import (
+from odradek.coordinator.metadata.names import INTERNAL_TOPICS
+from odradek.gateway.context import RequestContext
+from odradek.gateway.errors import RequestRefusedError, error_of_store
+from odradek.gateway.leader_hints import produce_with_leaders
+from odradek.gateway.opening import open_all
+from odradek.gateway.runtime.commit import Ticket
+from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.partitions.producers import VerificationGuard
+from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -36,10 +36,10 @@ from wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from wire.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_FLAG, BatchHeader
+from odradek.wire.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_FLAG, BatchHeader
 
 if TYPE_CHECKING:
-    from coordinator.transactions.add import Claim
+    from odradek.coordinator.transactions.add import Claim
 
 REQUEST: Final = ProduceRequest
 VALID_ACKS: Final = frozenset({-1, 0, 1})
@@ -204,7 +204,7 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
 
     Without a transactional id nobody may write in a transaction.
     """
-    from coordinator.transactions.add import Claim
+    from odradek.coordinator.transactions.add import Claim
 
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

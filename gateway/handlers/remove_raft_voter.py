@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from wire.types import ZERO_UUID
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from odradek.wire.types import ZERO_UUID
 
 REQUEST: Final = RemoveRaftVoterRequest
 

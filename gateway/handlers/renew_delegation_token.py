@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from wire.errors import ErrorCode
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from odradek.gateway.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 REQUEST: Final = RenewDelegationTokenRequest
 NO_TIME: Final = -1

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.waiter import PendingReply
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.waiter import PendingReply
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUEST: Final = SyncGroupRequest
 

@@ -7,13 +7,13 @@ the transaction's coordinator has said that the group takes part. From version 5
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from coordinator.shard import Producer
-from coordinator.transactions.add import Claim
-from gateway.context import RequestContext
-from gateway.runtime.groups import OFFSETS_TOPIC
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
-from wire.messages.txn_offset_commit import (
+from odradek.coordinator.shard import Producer
+from odradek.coordinator.transactions.add import Claim
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.groups import OFFSETS_TOPIC
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
@@ -23,7 +23,7 @@ from wire.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from coordinator.groups.offset_commit import Prepared
+    from odradek.coordinator.groups.offset_commit import Prepared
 
 REQUEST: Final = TxnOffsetCommitRequest
 LOADING_SINCE: Final = 2
@@ -79,7 +79,7 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
 
 def _prepared(request: TxnOffsetCommitRequest, now_ms: int) -> "Prepared | None":
     """What decides about groups is imported here, in a worker thread."""
-    from coordinator.groups.txn_offset_commit import prepare
+    from odradek.coordinator.groups.txn_offset_commit import prepare
 
     return prepare(request, now_ms)
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.metadata import decided
-from wire.errors import ErrorCode
-from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.metadata import decided
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 REQUEST: Final = UnregisterBrokerRequest
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gateway.context import RequestContext
-from gateway.runtime.metadata import decided
-from wire.errors import ErrorCode
-from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from odradek.gateway.context import RequestContext
+from odradek.gateway.runtime.metadata import decided
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 REQUEST: Final = UpdateFeaturesRequest
 

@@ -7,15 +7,15 @@ Version 2 says which transaction.version the transaction follows, and so how str
 import logging
 from typing import Final
 
-from coordinator.shard import Producer
-from gateway.context import RequestContext
-from gateway.errors import error_of_store
-from gateway.runtime.markers import Marker
-from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
-from gateway.runtime.waiter import CoordinatorError
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
-from wire.messages.write_txn_markers import (
+from odradek.coordinator.shard import Producer
+from odradek.gateway.context import RequestContext
+from odradek.gateway.errors import error_of_store
+from odradek.gateway.runtime.markers import Marker
+from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

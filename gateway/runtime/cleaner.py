@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gateway.config import BrokerConfig
-from gateway.environment import Environment
-from gateway.runtime.recovery import exhausted
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
-from gateway.runtime.replicas import Replicas
-from gateway.runtime.retention import RetentionJanitor
-from gateway.runtime.upkeep import Alarm
-from partitions.config import NO_LIMIT
-from storage_backends.interface import StoreError
-from wire.records.batch import iter_headers
-from wire.records.errors import InvalidRecordBatch
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.environment import Environment
+from odradek.gateway.runtime.recovery import exhausted
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.runtime.replicas import Replicas
+from odradek.gateway.runtime.retention import RetentionJanitor
+from odradek.gateway.runtime.upkeep import Alarm
+from odradek.partitions.config import NO_LIMIT
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.errors import InvalidRecordBatch
 
 if TYPE_CHECKING:
-    from partitions.compaction.plan import Cleaning
+    from odradek.partitions.compaction.plan import Cleaning
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class LogCleaner:
         found = await self._dirtiest()
         if found is None:
             return False
-        from gateway.runtime.cleaning_round import Outdated, Round
+        from odradek.gateway.runtime.cleaning_round import Outdated, Round
 
         replica, cleaning = found
         self._busy.add(replica)
@@ -122,7 +122,7 @@ class LogCleaner:
 
     async def _look_at(self, replica: Replica) -> "Cleaning | None":
         """What may be cleaned of a log; None when it does not serve now."""
-        from partitions.compaction.plan import first_dirty_offset, plan_cleaning
+        from odradek.partitions.compaction.plan import first_dirty_offset, plan_cleaning
 
         try:
             view = await replica.view()

@@ -7,14 +7,14 @@ from typing import Final, TypeVar
 
 import trio
 
-from gateway.config import BrokerConfig
-from gateway.environment import Environment
-from gateway.runtime.replica import Replica
-from partitions.compaction.cleaner import BatchFilter, KeyIndex, LastEntry
-from partitions.compaction.offset_map import OffsetMap
-from partitions.compaction.plan import Cleaning, group_segments
-from storage_backends.interface import OffsetNotInStoreError, PartitionStore, SegmentDraft
-from wire.log_values import AbortedTransaction, SegmentInfo
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.environment import Environment
+from odradek.gateway.runtime.replica import Replica
+from odradek.partitions.compaction.cleaner import BatchFilter, KeyIndex, LastEntry
+from odradek.partitions.compaction.offset_map import OffsetMap
+from odradek.partitions.compaction.plan import Cleaning, group_segments
+from odradek.storage_backends.interface import OffsetNotInStoreError, PartitionStore, SegmentDraft
+from odradek.wire.log_values import AbortedTransaction, SegmentInfo
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from typing import TypeVar
 import outcome
 import trio
 
-from gateway.environment import Environment
-from gateway.runtime.ticker import Ticker
-from storage_backends.interface import PartitionStore, StoreError
-from wire.log_values import LogWrite
+from odradek.gateway.environment import Environment
+from odradek.gateway.runtime.ticker import Ticker
+from odradek.storage_backends.interface import PartitionStore, StoreError
+from odradek.wire.log_values import LogWrite
 
 T = TypeVar("T")
 

@@ -12,15 +12,15 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from coordinator.groups.partitioner import partition_for
-from coordinator.shard import Outcome, Shard, Token
-from gateway.environment import Environment
-from gateway.runtime.metadata import MetadataService
-from gateway.runtime.replicas import Replicas
-from gateway.runtime.shards import ShardRuntime, ShardState, SteadyClock
-from gateway.runtime.waiter import CoordinatorError, PendingReply, refused
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
+from odradek.coordinator.groups.partitioner import partition_for
+from odradek.coordinator.shard import Outcome, Shard, Token
+from odradek.gateway.environment import Environment
+from odradek.gateway.runtime.metadata import MetadataService
+from odradek.gateway.runtime.replicas import Replicas
+from odradek.gateway.runtime.shards import ShardRuntime, ShardState, SteadyClock
+from odradek.gateway.runtime.waiter import CoordinatorError, PendingReply, refused
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 

@@ -3,21 +3,21 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from coordinator.groups.config import GroupConfig
-from coordinator.metadata.names import CONSUMER_OFFSETS
-from coordinator.shard import Outcome, Producer, Reply, Token
-from gateway.environment import Environment
-from gateway.runtime.coordinator import Coordinator
-from gateway.runtime.markers import Marker
-from gateway.runtime.metadata import MetadataService
-from gateway.runtime.regexes import TopicRegexes
-from gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
-from gateway.runtime.replicas import Replicas
-from gateway.runtime.waiter import CoordinatorError
-from wire.errors import ErrorCode
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.metadata.names import CONSUMER_OFFSETS
+from odradek.coordinator.shard import Outcome, Producer, Reply, Token
+from odradek.gateway.environment import Environment
+from odradek.gateway.runtime.coordinator import Coordinator
+from odradek.gateway.runtime.markers import Marker
+from odradek.gateway.runtime.metadata import MetadataService
+from odradek.gateway.runtime.regexes import TopicRegexes
+from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.runtime.replicas import Replicas
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator.groups.shard import GroupShard
+    from odradek.coordinator.groups.shard import GroupShard
 
 R = TypeVar("R")
 GroupOperation = Callable[["GroupShard", Token, int], Outcome]
@@ -119,6 +119,6 @@ class GroupCoordinator(Coordinator["GroupShard"]):
 
 def _group_shard(config: GroupConfig, metadata: MetadataService, regexes: TopicRegexes) -> "GroupShard":
     """A new shard. All that decides about groups is imported here, for a broker without groups starts faster."""
-    from coordinator.groups.shard import GroupShard
+    from odradek.coordinator.groups.shard import GroupShard
 
     return GroupShard(config, lambda: metadata.image, regexes)

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from coordinator.shard import Producer
-from gateway.runtime.commit import Ticket
-from gateway.runtime.replica import Replica
-from partitions.results import AppendOrigin, Rejected
-from wire.errors import ErrorCode
-from wire.records.builder import end_transaction_marker
+from odradek.coordinator.shard import Producer
+from odradek.gateway.runtime.commit import Ticket
+from odradek.gateway.runtime.replica import Replica
+from odradek.partitions.results import AppendOrigin, Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.builder import end_transaction_marker
 
 
 class Marker(NamedTuple):

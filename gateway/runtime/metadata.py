@@ -12,37 +12,40 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.brokers import BrokerRegistration, Registered, with_broker
-from coordinator.metadata.image import ListenerImage, MetadataImage
-from coordinator.metadata.names import reason_invalid
-from coordinator.metadata.settings import MetadataConfig
-from coordinator.metadata.shard import MetadataShard, ProducerIdBlock
-from coordinator.shard import Outcome, Token
-from gateway.config import BrokerConfig
-from gateway.environment import Environment
-from gateway.errors import StartError
-from gateway.parts import in_parts
-from gateway.runtime.replica import Replica
-from gateway.runtime.shards import ShardRuntime, SteadyClock
-from gateway.runtime.waiter import CoordinatorError, TooLargeError
-from partitions.config import LogConfig
-from wire.errors import ErrorCode
-from wire.log_values import PartitionKey
-from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.brokers import BrokerRegistration, Registered, with_broker
+from odradek.coordinator.metadata.image import ListenerImage, MetadataImage
+from odradek.coordinator.metadata.names import reason_invalid
+from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.coordinator.metadata.shard import MetadataShard, ProducerIdBlock
+from odradek.coordinator.shard import Outcome, Token
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.environment import Environment
+from odradek.gateway.errors import StartError
+from odradek.gateway.parts import in_parts
+from odradek.gateway.runtime.replica import Replica
+from odradek.gateway.runtime.shards import ShardRuntime, SteadyClock
+from odradek.gateway.runtime.waiter import CoordinatorError, TooLargeError
+from odradek.partitions.config import LogConfig
+from odradek.wire.errors import ErrorCode
+from odradek.wire.log_values import PartitionKey
+from odradek.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-    from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-    from wire.messages.alter_user_scram_credentials import (
+    from odradek.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+    from odradek.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+    from odradek.wire.messages.alter_user_scram_credentials import (
         AlterUserScramCredentialsRequest,
         AlterUserScramCredentialsResponse,
     )
-    from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-    from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-    from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-    from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-    from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+    from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+    from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from odradek.wire.messages.incremental_alter_configs import (
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
+    from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+    from odradek.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +176,7 @@ class MetadataService:
 
     async def delete_topics(self, request: "DeleteTopicsRequest", api_version: int) -> "DeleteTopicsResponse":
         """Delete topics; nobody finds them any more when this returns, their logs go soon after."""
-        from wire.messages.delete_topics import DeleteTopicsResponse
+        from odradek.wire.messages.delete_topics import DeleteTopicsResponse
 
         return await self._call(
             lambda shard, token, now_ms: shard.delete_topics(request, api_version, token, now_ms),
@@ -182,7 +185,7 @@ class MetadataService:
 
     async def create_partitions(self, request: "CreatePartitionsRequest") -> "CreatePartitionsResponse":
         """Give topics more partitions."""
-        from wire.messages.create_partitions import CreatePartitionsResponse
+        from odradek.wire.messages.create_partitions import CreatePartitionsResponse
 
         return await self._call(
             lambda shard, token, now_ms: shard.create_partitions(request, token, now_ms), CreatePartitionsResponse
@@ -190,7 +193,7 @@ class MetadataService:
 
     async def alter_configs(self, request: "AlterConfigsRequest") -> "AlterConfigsResponse":
         """Replace all settings of resources; in force when this returns."""
-        from wire.messages.alter_configs import AlterConfigsResponse
+        from odradek.wire.messages.alter_configs import AlterConfigsResponse
 
         return await self._call(
             lambda shard, token, now_ms: shard.alter_configs(request, token, now_ms), AlterConfigsResponse
@@ -200,7 +203,7 @@ class MetadataService:
         self, request: "IncrementalAlterConfigsRequest"
     ) -> "IncrementalAlterConfigsResponse":
         """Change single settings of resources; in force when this returns."""
-        from wire.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
+        from odradek.wire.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 
         return await self._call(
             lambda shard, token, now_ms: shard.incremental_alter_configs(request, token, now_ms),
@@ -209,7 +212,7 @@ class MetadataService:
 
     async def alter_client_quotas(self, request: "AlterClientQuotasRequest") -> "AlterClientQuotasResponse":
         """Set and remove quotas; described when this returns."""
-        from wire.messages.alter_client_quotas import AlterClientQuotasResponse
+        from odradek.wire.messages.alter_client_quotas import AlterClientQuotasResponse
 
         return await self._call(
             lambda shard, token, now_ms: shard.alter_client_quotas(request, token, now_ms), AlterClientQuotasResponse
@@ -219,7 +222,7 @@ class MetadataService:
         self, request: "AlterUserScramCredentialsRequest"
     ) -> "AlterUserScramCredentialsResponse":
         """Set and remove users' passwords; described when this returns."""
-        from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse
+        from odradek.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsResponse
 
         return await self._call(
             lambda shard, token, now_ms: shard.alter_user_scram_credentials(request, token, now_ms),
@@ -228,7 +231,7 @@ class MetadataService:
 
     async def update_features(self, request: "UpdateFeaturesRequest", api_version: int) -> "UpdateFeaturesResponse":
         """Change the levels of features; in force when this returns."""
-        from wire.messages.update_features import UpdateFeaturesResponse
+        from odradek.wire.messages.update_features import UpdateFeaturesResponse
 
         return await self._call(
             lambda shard, token, now_ms: shard.update_features(request, api_version, token, now_ms),
@@ -237,7 +240,7 @@ class MetadataService:
 
     async def unregister_broker(self, request: "UnregisterBrokerRequest") -> "UnregisterBrokerResponse":
         """Forget a broker that will not come back."""
-        from wire.messages.unregister_broker import UnregisterBrokerResponse
+        from odradek.wire.messages.unregister_broker import UnregisterBrokerResponse
 
         return await self._call(
             lambda shard, token, now_ms: shard.unregister_broker(request, token, now_ms), UnregisterBrokerResponse

@@ -2,7 +2,7 @@
 
 import trio
 
-from gateway.runtime.metadata import MetadataService
+from odradek.gateway.runtime.metadata import MetadataService
 
 
 class ProducerIds:

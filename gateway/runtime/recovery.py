@@ -13,10 +13,10 @@ import logging
 from collections.abc import Hashable
 from typing import Final
 
-from gateway.environment import Environment
-from gateway.repeats import Repeats
-from storage_backends.interface import StoreExhaustedError
-from wire.values import immutable
+from odradek.gateway.environment import Environment
+from odradek.gateway.repeats import Repeats
+from odradek.storage_backends.interface import StoreExhaustedError
+from odradek.wire.values import immutable
 
 log = logging.getLogger(__name__)
 

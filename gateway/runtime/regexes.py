@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
-from coordinator.metadata.image import MetadataImage, TopicImage
-from gateway.side_work import SideWork
+from odradek.coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.gateway.side_work import SideWork
 
 MAX_KEPT: Final = 100
 """Of how many expressions the result is kept, the last used ones; each may be as long as the list of topics."""
@@ -45,7 +45,7 @@ class TopicRegexes:
 
     def check(self, regex: str) -> None:
         """See `RegexResolver.check`."""
-        from coordinator.regex import Matcher
+        from odradek.coordinator.regex import Matcher
 
         known = self._known.get(regex)
         if known is None:
@@ -84,8 +84,8 @@ class TopicRegexes:
 
 
 def _match(regex: str, image: MetadataImage) -> _Result:
-    from coordinator.groups.consumer.resolver import matching_topics
-    from coordinator.regex import InvalidRegex
+    from odradek.coordinator.groups.consumer.resolver import matching_topics
+    from odradek.coordinator.regex import InvalidRegex
 
     try:
         return matching_topics(regex, image)

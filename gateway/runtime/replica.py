@@ -19,18 +19,18 @@ from typing import Final, TypeVar
 
 import trio
 
-from gateway.environment import Environment
-from gateway.repeats import Repeats
-from gateway.runtime.commit import Backlog, CommitQueue, Ticket, UnexpectedError
-from gateway.runtime.recovery import Backoff, Recovery, exhausted
-from gateway.runtime.ticker import Ticker
-from gateway.runtime.watch import Watchable
-from partitions.config import NO_LIMIT, LogConfig
-from partitions.log import PartitionLog
-from partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
-from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
-from partitions.validation import check_client_batch, takes_long
-from storage_backends.interface import (
+from odradek.gateway.environment import Environment
+from odradek.gateway.repeats import Repeats
+from odradek.gateway.runtime.commit import Backlog, CommitQueue, Ticket, UnexpectedError
+from odradek.gateway.runtime.recovery import Backoff, Recovery, exhausted
+from odradek.gateway.runtime.ticker import Ticker
+from odradek.gateway.runtime.watch import Watchable
+from odradek.partitions.config import NO_LIMIT, LogConfig
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
+from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.partitions.validation import check_client_batch, takes_long
+from odradek.storage_backends.interface import (
     LogPolicy,
     PartitionStore,
     ReadLease,
@@ -38,10 +38,10 @@ from storage_backends.interface import (
     Store,
     StoreError,
 )
-from wire.log_values import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
-from wire.records.batch import BatchHeader, peek_header
-from wire.records.errors import InvalidRecordBatch
-from wire.values import immutable
+from odradek.wire.log_values import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
+from odradek.wire.records.batch import BatchHeader, peek_header
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.values import immutable
 
 log = logging.getLogger(__name__)
 

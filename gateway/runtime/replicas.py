@@ -10,13 +10,13 @@ from uuid import UUID
 
 import trio
 
-from coordinator.metadata.image import MetadataImage, TopicImage
-from gateway.runtime.recovery import exhausted
-from gateway.runtime.replica import Replica, Shared
-from gateway.runtime.strays import few, knows
-from partitions.config import LogConfig
-from storage_backends.interface import StoreError, StoreSpace
-from wire.log_values import PartitionKey
+from odradek.coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.gateway.runtime.recovery import exhausted
+from odradek.gateway.runtime.replica import Replica, Shared
+from odradek.gateway.runtime.strays import few, knows
+from odradek.partitions.config import LogConfig
+from odradek.storage_backends.interface import StoreError, StoreSpace
+from odradek.wire.log_values import PartitionKey
 
 log = logging.getLogger(__name__)
 

@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Callable, Collection, Hashable
 
-from gateway.config import BrokerConfig
-from gateway.environment import Environment
-from gateway.runtime.recovery import exhausted
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
-from gateway.runtime.replicas import Replicas
-from gateway.runtime.upkeep import Alarm
-from partitions.retention import retention_start
-from storage_backends.interface import StoreError
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.environment import Environment
+from odradek.gateway.runtime.recovery import exhausted
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.runtime.replicas import Replicas
+from odradek.gateway.runtime.upkeep import Alarm
+from odradek.partitions.retention import retention_start
+from odradek.storage_backends.interface import StoreError
 
 log = logging.getLogger(__name__)
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from coordinator.configs.definition import ResourceType
-from coordinator.configs.layers import BrokerLayers, topic_config_values
-from coordinator.configs.log_settings import log_config_from
-from coordinator.metadata.image import MetadataImage
-from gateway.config import BrokerConfig
-from partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
+from odradek.coordinator.configs.log_settings import log_config_from
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.gateway.config import BrokerConfig
+from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 
 ALL_BROKERS: Final = ""
 """The resource name of what is set for all brokers."""

@@ -14,20 +14,20 @@ from typing import Generic, TypeVar
 
 import trio
 
-from coordinator.shard import Outcome, Producer, Reply, Shard, ShardRecord, Token
-from gateway.environment import Environment
-from gateway.runtime.markers import Marker, append_marker
-from gateway.runtime.recovery import Episodes
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
-from gateway.runtime.waiter import CoordinatorError, Waiter
-from partitions.markers import read_end_txn_marker
-from partitions.results import AppendOrigin, Rejected
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode, ProtocolError
-from wire.records.batch import NO_PRODUCER_ID, check_crc, iter_headers
-from wire.records.builder import SimpleRecord, build_batch
-from wire.records.errors import InvalidRecordBatch
-from wire.records.reader import read_records
+from odradek.coordinator.shard import Outcome, Producer, Reply, Shard, ShardRecord, Token
+from odradek.gateway.environment import Environment
+from odradek.gateway.runtime.markers import Marker, append_marker
+from odradek.gateway.runtime.recovery import Episodes
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.runtime.waiter import CoordinatorError, Waiter
+from odradek.partitions.markers import read_end_txn_marker
+from odradek.partitions.results import AppendOrigin, Rejected
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.records.batch import NO_PRODUCER_ID, check_crc, iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import read_records
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Mapping
 from functools import partial
 
-from gateway.environment import Environment
-from gateway.errors import StartError
-from gateway.runtime.metadata import METADATA_KEY, MetadataService
-from gateway.runtime.strays import take_back
-from gateway.runtime.waiter import CoordinatorError
-from storage_backends.interface import Store, StoreError
-from wire.records.errors import InvalidRecordBatch
+from odradek.gateway.environment import Environment
+from odradek.gateway.errors import StartError
+from odradek.gateway.runtime.metadata import METADATA_KEY, MetadataService
+from odradek.gateway.runtime.strays import take_back
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.storage_backends.interface import Store, StoreError
+from odradek.wire.records.errors import InvalidRecordBatch
 
 Listeners = Mapping[str, tuple[str, int]]
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from coordinator.metadata.image import MetadataImage
-from gateway.environment import Environment
-from storage_backends.interface import Store
-from wire.log_values import PartitionKey
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.gateway.environment import Environment
+from odradek.storage_backends.interface import Store
+from odradek.wire.log_values import PartitionKey
 
 log = logging.getLogger(__name__)
 

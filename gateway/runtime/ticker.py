@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from gateway.runtime.wakeup import Wakeup
+from odradek.gateway.runtime.wakeup import Wakeup
 
 CALLS_AT_ONCE: Final = 200
 """How many calls are made before others get a turn; each may be a small commit, of some ten microseconds."""

@@ -17,29 +17,29 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from coordinator.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from coordinator.shard import Outcome, Producer, Token
-from coordinator.transactions.config import TransactionConfig
-from coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEATURE, PLAIN
-from gateway.environment import Environment
-from gateway.runtime.coordinator import Coordinator
-from gateway.runtime.groups import GroupCoordinator
-from gateway.runtime.markers import Marker, write_marker
-from gateway.runtime.metadata import MetadataService
-from gateway.runtime.producer_ids import ProducerIds
-from gateway.runtime.recovery import Episodes
-from gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
-from gateway.runtime.replicas import Replicas
-from gateway.runtime.waiter import CoordinatorError
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
+from odradek.coordinator.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.coordinator.shard import Outcome, Producer, Token
+from odradek.coordinator.transactions.config import TransactionConfig
+from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEATURE, PLAIN
+from odradek.gateway.environment import Environment
+from odradek.gateway.runtime.coordinator import Coordinator
+from odradek.gateway.runtime.groups import GroupCoordinator
+from odradek.gateway.runtime.markers import Marker, write_marker
+from odradek.gateway.runtime.metadata import MetadataService
+from odradek.gateway.runtime.producer_ids import ProducerIds
+from odradek.gateway.runtime.recovery import Episodes
+from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.runtime.replicas import Replicas
+from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator.transactions.add import Claim
-    from coordinator.transactions.end import Ended
-    from coordinator.transactions.shard import TransactionShard
-    from coordinator.transactions.table import Partitions, Transaction
-    from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+    from odradek.coordinator.transactions.add import Claim
+    from odradek.coordinator.transactions.end import Ended
+    from odradek.coordinator.transactions.shard import TransactionShard
+    from odradek.coordinator.transactions.table import Partitions, Transaction
+    from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +93,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def _init_producer_id(
         self, transactional_id: str, request: "InitProducerIdRequest"
     ) -> "InitProducerIdResponse":
-        from coordinator.transactions.init import NeedsProducerId
-        from wire.messages.init_producer_id import InitProducerIdResponse
+        from odradek.coordinator.transactions.init import NeedsProducerId
+        from odradek.wire.messages.init_producer_id import InitProducerIdResponse
 
         def operation(shard: "TransactionShard", token: Token, now_ms: int) -> Outcome:
             return shard.init_producer_id(request, fresh_id, token, now_ms)
@@ -136,8 +136,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return await self._patiently(claim.transactional_id, ask, lambda ended: ended.error)
 
     async def _end_transaction(self, claim: "Claim", committed: bool, version: int) -> "Ended":
-        from coordinator.transactions.end import Ended
-        from coordinator.transactions.init import NeedsProducerId
+        from odradek.coordinator.transactions.end import Ended
+        from odradek.coordinator.transactions.init import NeedsProducerId
 
         def operation(shard: "TransactionShard", token: Token, now_ms: int) -> Outcome:
             return shard.end_transaction(claim, committed, version, fresh_id, token, now_ms)
@@ -152,7 +152,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
     async def look_up(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
         """Whether the producer may write in its transaction, for each (topic, partition). Raises CoordinatorError."""
-        from coordinator.transactions.add import Verdicts
+        from odradek.coordinator.transactions.add import Verdicts
 
         verdicts = await self.call(
             claim.transactional_id,
@@ -206,7 +206,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             self._nursery.start_soon(self._finish, transaction)
 
     async def _finish(self, decided: "Transaction") -> None:
-        from coordinator.transactions.state import TransactionState
+        from odradek.coordinator.transactions.state import TransactionState
 
         transactional_id = decided.transactional_id
         try:
@@ -264,7 +264,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
 def _transaction_shard(config: TransactionConfig, metadata: MetadataService) -> "TransactionShard":
     """A new shard. What decides about transactions is imported here and on, for a broker without them starts faster."""
-    from coordinator.transactions.shard import TransactionShard
+    from odradek.coordinator.transactions.shard import TransactionShard
 
     return TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN))
 

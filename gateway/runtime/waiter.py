@@ -9,8 +9,8 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from coordinator.shard import Token
-from wire.errors import ErrorCode
+from odradek.coordinator.shard import Token
+from odradek.wire.errors import ErrorCode
 
 R = TypeVar("R")
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Self
 
 import sniffio
 
-from gateway.quick_import import collector_paused
+from odradek.gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
-    from gateway.broker import Running
-    from gateway.config import BrokerConfig, SettingValue
+    from odradek.gateway.broker import Running
+    from odradek.gateway.config import BrokerConfig, SettingValue
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
@@ -72,7 +72,7 @@ class TestBroker:
 
     def create_topic(self, name: str, partitions: int = 1, configs: "Mapping[str, SettingValue] | None" = None) -> None:
         """Create a topic. Raises RuntimeError with the broker's reason, ConfigError for a value of another kind."""
-        from gateway.config.python_values import setting_texts
+        from odradek.gateway.config.python_values import setting_texts
 
         self._started().create_topic(name, partitions, setting_texts(configs))
 
@@ -89,7 +89,7 @@ class TestBroker:
     def _run(self) -> None:
         try:
             with collector_paused():
-                from gateway.broker import run_broker
+                from odradek.gateway.broker import run_broker
 
             run_broker(self._settings(), self._on_ready, signals=False)
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
@@ -103,7 +103,7 @@ class TestBroker:
         self._ready.set()
 
     def _settings(self) -> "BrokerConfig":
-        from gateway.config import load_config
+        from odradek.gateway.config import load_config
 
         url = self._storage if "://" in self._storage else f"lmdb://{Path(self._storage).absolute()}"
         settings = {

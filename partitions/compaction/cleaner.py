@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from partitions.compaction.offset_map import OffsetMap
-from partitions.compaction.transactions import CleanedTransactions
-from wire.log_values import AbortedTransaction, StoredBatch
-from wire.records.batch import BatchHeader, batch_bytes, iter_headers, parse_header
-from wire.records.reader import RawRecord, read_raw_records
-from wire.records.rebuild import retain_records, without_records
+from odradek.partitions.compaction.offset_map import OffsetMap
+from odradek.partitions.compaction.transactions import CleanedTransactions
+from odradek.wire.log_values import AbortedTransaction, StoredBatch
+from odradek.wire.records.batch import BatchHeader, batch_bytes, iter_headers, parse_header
+from odradek.wire.records.reader import RawRecord, read_raw_records
+from odradek.wire.records.rebuild import retain_records, without_records
 
 
 class LastEntry(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from partitions.config import LogConfig
-from wire.log_values import SegmentInfo
+from odradek.partitions.config import LogConfig
+from odradek.wire.log_values import SegmentInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ must what Fetch tells of an aborted transaction (KIP-98).
 
 from collections.abc import Iterable
 
-from wire.log_values import AbortedTransaction
-from wire.records.batch import BatchHeader
-from wire.records.crc import BytesLike
-from wire.records.reader import ControlType, read_control_marker
+from odradek.wire.log_values import AbortedTransaction
+from odradek.wire.records.batch import BatchHeader
+from odradek.wire.records.crc import BytesLike
+from odradek.wire.records.reader import ControlType, read_control_marker
 
 
 class CleanedTransactions:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import lmdb
 
-from storage_backends.interface import SegmentInfo, StoreCorruptError, StoreError
-from storage_backends.lmdb_segments.advice import what_to_do
-from storage_backends.lmdb_segments.errors import mapping_errors
-from storage_backends.lmdb_segments.files import sync_directory
-from storage_backends.lmdb_segments.layout import (
+from odradek.storage_backends.interface import SegmentInfo, StoreCorruptError, StoreError
+from odradek.storage_backends.lmdb_segments.advice import what_to_do
+from odradek.storage_backends.lmdb_segments.errors import mapping_errors
+from odradek.storage_backends.lmdb_segments.files import sync_directory
+from odradek.storage_backends.lmdb_segments.layout import (
     CLEANED_SUFFIX,
     META_KEY,
     SegmentMeta,
@@ -25,7 +25,7 @@ from storage_backends.lmdb_segments.layout import (
     segment_name,
     unpack_meta,
 )
-from storage_backends.lmdb_segments.segment import (
+from odradek.storage_backends.lmdb_segments.segment import (
     EnvSettings,
     Handle,
     LogDb,
@@ -35,9 +35,9 @@ from storage_backends.lmdb_segments.segment import (
     draft_path,
     open_sealed_env,
 )
-from storage_backends.lmdb_segments.tables import LogRows, adopt_cleaned, append_writes, put_rows, read_rows
-from storage_backends.options import StoreOptions
-from wire.log_values import AbortedTransaction, LogWrite, StoredBatch
+from odradek.storage_backends.lmdb_segments.tables import LogRows, adopt_cleaned, append_writes, put_rows, read_rows
+from odradek.storage_backends.options import StoreOptions
+from odradek.wire.log_values import AbortedTransaction, LogWrite, StoredBatch
 
 _logger = logging.getLogger(__name__)
 

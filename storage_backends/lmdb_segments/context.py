@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
-from storage_backends.lmdb_segments.layout import DELETED_SUFFIX
-from storage_backends.lmdb_segments.open_files import OpenFiles
-from storage_backends.options import StoreOptions
-from wire.values import immutable
+from odradek.storage_backends.lmdb_segments.layout import DELETED_SUFFIX
+from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
+from odradek.storage_backends.options import StoreOptions
+from odradek.wire.values import immutable
 
 _logger = logging.getLogger(__name__)
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import lmdb
 
-from storage_backends.interface import (
+from odradek.storage_backends.interface import (
     StoreCorruptError,
     StoreError,
     StoreExhaustedError,
     StoreFormatError,
     StoreFullError,
 )
-from storage_backends.lmdb_segments.advice import what_to_do
-from storage_backends.lmdb_segments.layout import SEGMENT_SUFFIX
-from wire.records.errors import InvalidRecordBatch
+from odradek.storage_backends.lmdb_segments.advice import what_to_do
+from odradek.storage_backends.lmdb_segments.layout import SEGMENT_SUFFIX
+from odradek.wire.records.errors import InvalidRecordBatch
 
 ForeignError = (lmdb.Error, OSError, MemoryError, InvalidRecordBatch)
 """All that may come from below; catch it and raise what `mapped` returns."""

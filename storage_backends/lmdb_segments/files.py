@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from storage_backends.interface import StoreLockedError
+from odradek.storage_backends.interface import StoreLockedError
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

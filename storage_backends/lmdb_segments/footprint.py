@@ -7,9 +7,9 @@ between the `stat` and the use cannot be seen: a file cut short in those microse
 import os
 from pathlib import Path
 
-from storage_backends.interface import StoreCorruptError
-from storage_backends.lmdb_segments.advice import what_to_do
-from storage_backends.lmdb_segments.inspection import check_file
+from odradek.storage_backends.interface import StoreCorruptError
+from odradek.storage_backends.lmdb_segments.advice import what_to_do
+from odradek.storage_backends.lmdb_segments.inspection import check_file
 
 
 class Footprint:

@@ -16,8 +16,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-from storage_backends.interface import StoreCorruptError
-from storage_backends.lmdb_segments.advice import what_to_do
+from odradek.storage_backends.interface import StoreCorruptError
+from odradek.storage_backends.lmdb_segments.advice import what_to_do
 
 MAX_PAGES: Final = 512
 """How many branch and leaf pages are looked at, 40 µs each. A file shorter than its last page is looked at whole."""

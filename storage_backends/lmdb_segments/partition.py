@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage_backends.interface import (
+from odradek.storage_backends.interface import (
     LogPolicy,
     OffsetNotInStoreError,
     SegmentDraft,
@@ -17,12 +17,12 @@ from storage_backends.interface import (
     StoreCorruptError,
     StoreError,
 )
-from storage_backends.lmdb_segments.cleaning import LmdbDraft
-from storage_backends.lmdb_segments.context import StoreContext
-from storage_backends.lmdb_segments.errors import ForeignError, mapped, mapped_commit, mapping_errors
-from storage_backends.lmdb_segments.hot import HotTail
-from storage_backends.lmdb_segments.layout import SegmentMeta
-from storage_backends.lmdb_segments.reads import (
+from odradek.storage_backends.lmdb_segments.cleaning import LmdbDraft
+from odradek.storage_backends.lmdb_segments.context import StoreContext
+from odradek.storage_backends.lmdb_segments.errors import ForeignError, mapped, mapped_commit, mapping_errors
+from odradek.storage_backends.lmdb_segments.hot import HotTail
+from odradek.storage_backends.lmdb_segments.layout import SegmentMeta
+from odradek.storage_backends.lmdb_segments.reads import (
     CopyLease,
     PageLease,
     ReadTxn,
@@ -30,12 +30,12 @@ from storage_backends.lmdb_segments.reads import (
     lend,
     max_timestamp_from,
 )
-from storage_backends.lmdb_segments.recovery import OpenedLog, read_segment
-from storage_backends.lmdb_segments.segment import LogDb, Segment
-from storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
-from storage_backends.lmdb_segments.tables import snapshot
-from storage_backends.planning import NO_TIMESTAMP, Run, SegmentFill, plan_runs
-from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, read_segment
+from odradek.storage_backends.lmdb_segments.segment import LogDb, Segment
+from odradek.storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
+from odradek.storage_backends.lmdb_segments.tables import snapshot
+from odradek.storage_backends.planning import NO_TIMESTAMP, Run, SegmentFill, plan_runs
+from odradek.wire.log_values import LogSnapshot, LogWrite, PartitionKey
 
 
 class SegmentGoneError(Exception):

@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 import lmdb
 
-from storage_backends.lmdb_segments.layout import ROW_KEY, TIME, U64
-from storage_backends.lmdb_segments.segment import LogDb, Segment
-from storage_backends.planning import NO_TIMESTAMP
-from wire.records.batch import BatchHeader, iter_headers, slice_from_offset, trim_before_offset, trim_to_bytes
+from odradek.storage_backends.lmdb_segments.layout import ROW_KEY, TIME, U64
+from odradek.storage_backends.lmdb_segments.segment import LogDb, Segment
+from odradek.storage_backends.planning import NO_TIMESTAMP
+from odradek.wire.records.batch import BatchHeader, iter_headers, slice_from_offset, trim_before_offset, trim_to_bytes
 
 _logger = logging.getLogger(__name__)
 

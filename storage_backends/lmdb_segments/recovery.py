@@ -14,12 +14,12 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError, StoreFormatError
-from storage_backends.lmdb_segments.advice import what_to_do
-from storage_backends.lmdb_segments.cleaning import finish_cleanings, put_in_place, read_cleaned
-from storage_backends.lmdb_segments.context import StoreContext, purge
-from storage_backends.lmdb_segments.files import sync_directory
-from storage_backends.lmdb_segments.layout import (
+from odradek.storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError, StoreFormatError
+from odradek.storage_backends.lmdb_segments.advice import what_to_do
+from odradek.storage_backends.lmdb_segments.cleaning import finish_cleanings, put_in_place, read_cleaned
+from odradek.storage_backends.lmdb_segments.context import StoreContext, purge
+from odradek.storage_backends.lmdb_segments.files import sync_directory
+from odradek.storage_backends.lmdb_segments.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     FORMAT_VERSION,
@@ -34,9 +34,9 @@ from storage_backends.lmdb_segments.layout import (
     unpack_meta,
     unsynced_name,
 )
-from storage_backends.lmdb_segments.salvage import salvage_segment
-from storage_backends.lmdb_segments.segment import Handle, Segment, close_env, env_settings, growing, open_env
-from storage_backends.lmdb_segments.tables import LogRows, alive, read_rows
+from odradek.storage_backends.lmdb_segments.salvage import salvage_segment
+from odradek.storage_backends.lmdb_segments.segment import Handle, Segment, close_env, env_settings, growing, open_env
+from odradek.storage_backends.lmdb_segments.tables import LogRows, alive, read_rows
 
 _logger = logging.getLogger(__name__)
 

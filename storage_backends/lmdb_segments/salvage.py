@@ -11,11 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError
-from storage_backends.lmdb_segments.advice import what_to_do
-from storage_backends.lmdb_segments.context import StoreContext
-from storage_backends.lmdb_segments.files import sync_directory
-from storage_backends.lmdb_segments.layout import (
+from odradek.storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError
+from odradek.storage_backends.lmdb_segments.advice import what_to_do
+from odradek.storage_backends.lmdb_segments.context import StoreContext
+from odradek.storage_backends.lmdb_segments.files import sync_directory
+from odradek.storage_backends.lmdb_segments.layout import (
     META_KEY,
     SegmentMeta,
     segment_bases,
@@ -23,7 +23,7 @@ from storage_backends.lmdb_segments.layout import (
     unpack_meta,
     unsynced_name,
 )
-from storage_backends.lmdb_segments.segment import (
+from odradek.storage_backends.lmdb_segments.segment import (
     Handle,
     WriteTxn,
     close_env,
@@ -33,7 +33,7 @@ from storage_backends.lmdb_segments.segment import (
     open_env,
     open_sealed_env,
 )
-from storage_backends.lmdb_segments.tables import LogRows, put_rows
+from odradek.storage_backends.lmdb_segments.tables import LogRows, put_rows
 
 _logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def _copy_valid(path: Path, draft: Path, base_offset: int) -> bool:
     limit = _NO_LIMIT
     for _ in range(_ATTEMPTS):
         draft.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "storage_backends.lmdb_segments.salvage_worker"]
+        command = [sys.executable, "-m", "odradek.storage_backends.lmdb_segments.salvage_worker"]
         command += [str(path), str(draft), str(base_offset), str(limit)]
         worker = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if not worker.returncode:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import lmdb
 
-from storage_backends.interface import LogPolicy
-from storage_backends.lmdb_segments.layout import META_KEY, SegmentMeta, unpack_meta
-from storage_backends.lmdb_segments.segment import Handle, WriteTxn, create_env, env_settings, open_doubtful_env
-from storage_backends.lmdb_segments.tables import append_writes
-from storage_backends.options import StoreOptions
-from wire.log_values import EpochStart, LogWrite, StoredBatch
-from wire.records.batch import batch_bytes, check_crc, iter_headers
-from wire.records.errors import InvalidRecordBatch
+from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.lmdb_segments.layout import META_KEY, SegmentMeta, unpack_meta
+from odradek.storage_backends.lmdb_segments.segment import Handle, WriteTxn, create_env, env_settings, open_doubtful_env
+from odradek.storage_backends.lmdb_segments.tables import append_writes
+from odradek.storage_backends.options import StoreOptions
+from odradek.wire.log_values import EpochStart, LogWrite, StoredBatch
+from odradek.wire.records.batch import batch_bytes, check_crc, iter_headers
+from odradek.wire.records.errors import InvalidRecordBatch
 
 _COMMIT_BYTES = 32 * 1024 * 1024
 

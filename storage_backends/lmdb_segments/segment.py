@@ -28,12 +28,12 @@ from typing import NamedTuple, TypeAlias
 import lmdb
 from lmdb import _Database  # pyright: ignore[reportPrivateUsage]
 
-from storage_backends.interface import LogPolicy
-from storage_backends.lmdb_segments.footprint import Footprint
-from storage_backends.lmdb_segments.inspection import check_file
-from storage_backends.lmdb_segments.layout import LOCK_SUFFIX, LOG_DB, NEW_SUFFIX
-from storage_backends.lmdb_segments.open_files import OpenFiles
-from storage_backends.options import StoreOptions
+from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.lmdb_segments.footprint import Footprint
+from odradek.storage_backends.lmdb_segments.inspection import check_file
+from odradek.storage_backends.lmdb_segments.layout import LOCK_SUFFIX, LOG_DB, NEW_SUFFIX
+from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
+from odradek.storage_backends.options import StoreOptions
 
 LogDb = _Database
 WriteTxn: TypeAlias = "lmdb.Transaction[bytes]"

@@ -19,19 +19,19 @@ from typing import NamedTuple, TypeVar
 
 import lmdb
 
-from storage_backends.interface import LogPolicy, SegmentInfo
-from storage_backends.lmdb_segments.cleaning import LmdbDraft, cleaned_path, tell_of_cleaned
-from storage_backends.lmdb_segments.context import StoreContext
-from storage_backends.lmdb_segments.files import sync_directory, write_durably
-from storage_backends.lmdb_segments.layout import (
+from odradek.storage_backends.interface import LogPolicy, SegmentInfo
+from odradek.storage_backends.lmdb_segments.cleaning import LmdbDraft, cleaned_path, tell_of_cleaned
+from odradek.storage_backends.lmdb_segments.context import StoreContext
+from odradek.storage_backends.lmdb_segments.files import sync_directory, write_durably
+from odradek.storage_backends.lmdb_segments.layout import (
     META_KEY,
     TRUNCATED_SUFFIX,
     SegmentMeta,
     segment_name,
     unsynced_name,
 )
-from storage_backends.lmdb_segments.recovery import OpenedLog, finish_truncation, open_log, read_segment
-from storage_backends.lmdb_segments.segment import (
+from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, finish_truncation, open_log, read_segment
+from odradek.storage_backends.lmdb_segments.segment import (
     EnvSettings,
     Handle,
     LogDb,
@@ -45,7 +45,7 @@ from storage_backends.lmdb_segments.segment import (
     open_env,
     open_sealed_env,
 )
-from storage_backends.lmdb_segments.tables import (
+from odradek.storage_backends.lmdb_segments.tables import (
     LogRows,
     alive,
     append_writes,
@@ -53,9 +53,9 @@ from storage_backends.lmdb_segments.tables import (
     put_rows,
     read_rows,
 )
-from storage_backends.lmdb_segments.truncation import truncate_segment
-from storage_backends.planning import Run, RunStart, checked_run, sealed_run
-from wire.log_values import LogWrite
+from odradek.storage_backends.lmdb_segments.truncation import truncate_segment
+from odradek.storage_backends.planning import Run, RunStart, checked_run, sealed_run
+from odradek.wire.log_values import LogWrite
 
 _logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import cast
 
-from storage_backends.interface import (
+from odradek.storage_backends.interface import (
     LogPolicy,
     StoreCorruptError,
     StoreError,
@@ -18,11 +18,11 @@ from storage_backends.interface import (
     StoreSpace,
     StrayLog,
 )
-from storage_backends.lmdb_segments.advice import what_is_lost
-from storage_backends.lmdb_segments.context import Janitor, StoreContext, purge
-from storage_backends.lmdb_segments.errors import mapping_errors
-from storage_backends.lmdb_segments.files import DirectoryLock, boot_id, sync_directory, write_durably
-from storage_backends.lmdb_segments.layout import (
+from odradek.storage_backends.lmdb_segments.advice import what_is_lost
+from odradek.storage_backends.lmdb_segments.context import Janitor, StoreContext, purge
+from odradek.storage_backends.lmdb_segments.errors import mapping_errors
+from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id, sync_directory, write_durably
+from odradek.storage_backends.lmdb_segments.layout import (
     DELETED_SUFFIX,
     FORMAT_FILE,
     FORMAT_NAME,
@@ -42,15 +42,15 @@ from storage_backends.lmdb_segments.layout import (
     segment_name,
     unsynced_name,
 )
-from storage_backends.lmdb_segments.malloc import keep_environments_small
-from storage_backends.lmdb_segments.open_files import OpenFiles, allowed_files
-from storage_backends.lmdb_segments.partition import LmdbPartition
-from storage_backends.lmdb_segments.recovery import OpenedLog, make_durable, open_log
-from storage_backends.lmdb_segments.segment import Segment, close_env, env_settings, growing
-from storage_backends.lmdb_segments.segment_log import make_segment
-from storage_backends.lmdb_segments.tables import LogRows
-from storage_backends.options import StoreOptions
-from wire.log_values import PartitionKey
+from odradek.storage_backends.lmdb_segments.malloc import keep_environments_small
+from odradek.storage_backends.lmdb_segments.open_files import OpenFiles, allowed_files
+from odradek.storage_backends.lmdb_segments.partition import LmdbPartition
+from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, make_durable, open_log
+from odradek.storage_backends.lmdb_segments.segment import Segment, close_env, env_settings, growing
+from odradek.storage_backends.lmdb_segments.segment_log import make_segment
+from odradek.storage_backends.lmdb_segments.tables import LogRows
+from odradek.storage_backends.options import StoreOptions
+from odradek.wire.log_values import PartitionKey
 
 _logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from typing import NamedTuple, TypeVar
 
 import lmdb
 
-from storage_backends.interface import SegmentInfo
-from storage_backends.lmdb_segments.layout import (
+from odradek.storage_backends.interface import SegmentInfo
+from odradek.storage_backends.lmdb_segments.layout import (
     ABORTED,
     ABORTED_KEY,
     CLEAN,
@@ -22,10 +22,10 @@ from storage_backends.lmdb_segments.layout import (
     U64,
     SegmentMeta,
 )
-from storage_backends.lmdb_segments.segment import LogDb, WriteTxn
-from storage_backends.options import StoreOptions
-from storage_backends.planning import NO_TIMESTAMP, visible_aborted, visible_epochs
-from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
+from odradek.storage_backends.lmdb_segments.segment import LogDb, WriteTxn
+from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.planning import NO_TIMESTAMP, visible_aborted, visible_epochs
+from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 
 _Bytes = bytes | bytearray | memoryview
 _NEVER = U64.pack(0)

@@ -1,10 +1,10 @@
 """Cutting a segment's end off, inside one transaction."""
 
-from storage_backends.lmdb_segments.layout import META_KEY, TIME, U64, SegmentMeta
-from storage_backends.lmdb_segments.segment import LogDb, WriteTxn
-from storage_backends.lmdb_segments.tables import LogRows, below, replace_rows, rows
-from storage_backends.planning import NO_TIMESTAMP
-from wire.records.batch import iter_headers, trim_before_offset
+from odradek.storage_backends.lmdb_segments.layout import META_KEY, TIME, U64, SegmentMeta
+from odradek.storage_backends.lmdb_segments.segment import LogDb, WriteTxn
+from odradek.storage_backends.lmdb_segments.tables import LogRows, below, replace_rows, rows
+from odradek.storage_backends.planning import NO_TIMESTAMP
+from odradek.wire.records.batch import iter_headers, trim_before_offset
 
 
 def truncate_segment(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from storage_backends.interface import (
+from odradek.storage_backends.interface import (
     LogPolicy,
     SegmentDraft,
     SegmentInfo,
@@ -12,11 +12,11 @@ from storage_backends.interface import (
     StoreSpace,
     StrayLog,
 )
-from storage_backends.memory.log import MemoryDraft, own_batches
-from storage_backends.memory.medium import MediumLog, MemoryMedium
-from storage_backends.options import StoreOptions
-from storage_backends.planning import checked_run
-from wire.log_values import LogSnapshot, LogWrite, PartitionKey
+from odradek.storage_backends.memory.log import MemoryDraft, own_batches
+from odradek.storage_backends.memory.medium import MediumLog, MemoryMedium
+from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.planning import checked_run
+from odradek.wire.log_values import LogSnapshot, LogWrite, PartitionKey
 
 __all__ = ["MemoryMedium", "MemoryPartition", "MemoryStore", "open_memory_store"]
 

@@ -1,6 +1,6 @@
 """One partition's log in memory: the same segments, rolls and truncations as on disk, as plain Python values.
 
-Not thread-safe: `storage_backends.memory` holds a lock around it.
+Not thread-safe: `odradek.storage_backends.memory` holds a lock around it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from itertools import chain
 
-from storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentInfo
-from storage_backends.planning import (
+from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentInfo
+from odradek.storage_backends.planning import (
     NO_TIMESTAMP,
     Run,
     RunStart,
@@ -20,8 +20,8 @@ from storage_backends.planning import (
     visible_epochs,
     without_run,
 )
-from wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
-from wire.values import mutable
+from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
+from odradek.wire.values import mutable
 
 
 @mutable

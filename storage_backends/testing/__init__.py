@@ -2,7 +2,7 @@
 
 In a test module, define the fixture `store_factory` (see `medium.StoreFactory`) and subclass the suite:
 
-    from storage_backends.testing.conformance import StoreConformance
+    from odradek.storage_backends.testing.conformance import StoreConformance
 
     @pytest.fixture
     def store_factory(tmp_path):

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from storage_backends.interface import PartitionStore
-from storage_backends.testing.batches import make_batch
-from wire.log_values import LogWrite, StoredBatch
-from wire.records.batch import iter_headers
+from odradek.storage_backends.interface import PartitionStore
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.wire.log_values import LogWrite, StoredBatch
+from odradek.wire.records.batch import iter_headers
 
 _BIG = 2**31 - 1
 

@@ -2,9 +2,9 @@
 
 from struct import Struct
 
-from wire.log_values import StoredBatch
-from wire.records.batch import MAGIC_V2
-from wire.records.crc import crc32c
+from odradek.wire.log_values import StoredBatch
+from odradek.wire.records.batch import MAGIC_V2
+from odradek.wire.records.crc import crc32c
 
 _PREFIX = Struct(">qiibI")
 _COVERED = Struct(">hiqqqhii")

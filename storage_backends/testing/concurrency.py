@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from threading import Event
 
-from storage_backends.interface import LogPolicy, OffsetNotInStoreError, PartitionStore, ReadLease
-from storage_backends.testing.batches import make_batch
-from storage_backends.testing.keys import KEY, SIBLING
-from storage_backends.testing.medium import StoreFactory
-from wire.log_values import LogWrite
-from wire.records.batch import check_crc, iter_headers
+from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, PartitionStore, ReadLease
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.storage_backends.testing.keys import KEY, SIBLING
+from odradek.storage_backends.testing.medium import StoreFactory
+from odradek.wire.log_values import LogWrite
+from odradek.wire.records.batch import check_crc, iter_headers
 
 _COMMITS = 150
 _READERS = 3

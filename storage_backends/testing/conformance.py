@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from storage_backends.interface import (
+from odradek.storage_backends.interface import (
     LogPolicy,
     OffsetNotInStoreError,
     PartitionStore,
@@ -13,15 +13,15 @@ from storage_backends.interface import (
     StoreError,
     StoreLockedError,
 )
-from storage_backends.testing.access import base_offsets, fill, joined, read_all, replace_run
-from storage_backends.testing.at_once import CommittingAtOnce
-from storage_backends.testing.batches import make_batch
-from storage_backends.testing.concurrency import check_partitions_in_parallel, check_readers_beside_writer
-from storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, SIBLING
-from storage_backends.testing.medium import StoreFactory, StoreMedium
-from storage_backends.testing.setting_aside import SettingAside
-from storage_backends.testing.state_machine import check_against_model
-from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
+from odradek.storage_backends.testing.access import base_offsets, fill, joined, read_all, replace_run
+from odradek.storage_backends.testing.at_once import CommittingAtOnce
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.storage_backends.testing.concurrency import check_partitions_in_parallel, check_readers_beside_writer
+from odradek.storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, SIBLING
+from odradek.storage_backends.testing.medium import StoreFactory, StoreMedium
+from odradek.storage_backends.testing.setting_aside import SettingAside
+from odradek.storage_backends.testing.state_machine import check_against_model
+from odradek.wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 
 POLICY = LogPolicy()
 _BIG = 2**31 - 1

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from storage_backends.interface import Store
+from odradek.storage_backends.interface import Store
 
 
 class StoreMedium(Protocol):

@@ -4,7 +4,7 @@ import pytest
 
 from compat_tests import api_table
 from compat_tests.processes import ROOT
-from wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.api_keys import ADVERTISED, ApiKey
 
 HOW = "run: pytest compat_tests/test_every_version.py --write-apis"
 

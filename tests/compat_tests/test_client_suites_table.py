@@ -4,7 +4,7 @@ import pytest
 
 from compat_tests.suites import franz_go, kafka_python
 from compat_tests.suites.results import Result, Skip, Status, judge, summary, table
-from wire.api_keys import ApiKey
+from odradek.wire.api_keys import ApiKey
 
 PASSED, FAILED, SKIPPED = Result(Status.PASSED), Result(Status.FAILED, said="boom"), Result(Status.SKIPPED)
 GROUPS = Skip(r"Test\w+/848", "needs KIP-848", ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)

@@ -14,7 +14,7 @@ from examples.flights import __main__ as demo
 from examples.flights.dataset import Flight, flights, totals_of
 from examples.flights.member import Member, StateTopic
 from examples.flights.totals import PartitionState, Totals
-from gateway.testing import TestBroker
+from odradek import TestBroker
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coordinator.configs.tables import BROKER_CONFIGS
-from gateway.cli.main import cli
-from gateway.testing import broker
+from odradek import broker
+from odradek.coordinator.configs.tables import BROKER_CONFIGS
+from odradek.gateway.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

@@ -33,6 +33,6 @@ def topic(client):
 @pytest.fixture
 def broker_log(caplog):
     """The log from debug up; the test fails when the broker logged a bug of its own."""
-    caplog.set_level(logging.DEBUG, "gateway")
+    caplog.set_level(logging.DEBUG, "odradek")
     yield caplog
     assert internal_errors(caplog.records) == []

@@ -4,47 +4,54 @@ from gateway_client import RawClient
 from gateway_groups import joined
 from long_form import rounds
 
-from wire.api_keys import ApiKey
-from wire.messages.add_partitions_to_txn import (
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from wire.messages.alter_client_quotas import (
+from odradek.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.alter_partition_reassignments import (
+from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
-from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
-from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from wire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
-from wire.messages.describe_quorum import DescribeQuorumRequest
-from wire.messages.describe_quorum import DescribeQuorumRequestPartitionData as QuorumPartition
-from wire.messages.describe_quorum import DescribeQuorumRequestTopicData as QuorumTopic
-from wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.list_transactions import ListTransactionsRequest
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.messages.txn_offset_commit import (
+from odradek.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from odradek.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.wire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from odradek.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from odradek.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from odradek.wire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from odradek.wire.messages.describe_quorum import DescribeQuorumRequest
+from odradek.wire.messages.describe_quorum import DescribeQuorumRequestPartitionData as QuorumPartition
+from odradek.wire.messages.describe_quorum import DescribeQuorumRequestTopicData as QuorumTopic
+from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 MANY = rounds(2000, 10_000)
 MEMBERS = 1000

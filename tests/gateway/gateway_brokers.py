@@ -18,12 +18,12 @@ from typing import Self
 import trio
 from off_the_loop import OffTheLoopStore
 
-from gateway.broker import Broker, open_broker
-from gateway.config import load_config
-from gateway.environment import ProductionEnvironment
-from storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
-from storage_backends.interface import Store, StoreError
-from storage_backends.opener import open_store
+from odradek.gateway.broker import Broker, open_broker
+from odradek.gateway.config import load_config
+from odradek.gateway.environment import ProductionEnvironment
+from odradek.storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
+from odradek.storage_backends.interface import Store, StoreError
+from odradek.storage_backends.opener import open_store
 
 START_TIMEOUT_S = 60
 
@@ -180,7 +180,7 @@ class ProcessBroker:
         return [
             sys.executable,
             "-m",
-            "gateway",
+            "odradek",
             "serve",
             "--listen",
             listen,

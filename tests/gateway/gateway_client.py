@@ -5,18 +5,23 @@ import struct
 from collections.abc import Sequence
 from typing import Self
 
-from wire.api_keys import ADVERTISED, ApiKey
-from wire.frames import LENGTH_BYTES
-from wire.headers import decode_response, encode_request
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from wire.records.batch import BatchHeader, check_crc, iter_headers
-from wire.records.builder import SimpleRecord, build_batch
-from wire.records.reader import Record, read_records
-from wire.schema import Message
+from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.frames import LENGTH_BYTES
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.wire.records.batch import BatchHeader, check_crc, iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.reader import Record, read_records
+from odradek.wire.schema import Message
 
 TIMEOUT_S = 30
 """How long to wait for what must come; only a failing test waits so long."""

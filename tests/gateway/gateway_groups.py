@@ -2,13 +2,17 @@
 
 from gateway_client import RawClient
 
-from wire.errors import ErrorCode
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest
+from odradek.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 
 def find(client: RawClient, group: str) -> int:

@@ -2,15 +2,15 @@
 
 from gateway_client import RawClient, batch_of
 
-from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.end_txn import EndTxnRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.messages.txn_offset_commit import (
+from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.messages.end_txn import EndTxnRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

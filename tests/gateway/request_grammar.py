@@ -11,16 +11,16 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.consumer_metadata import encode_assignment, encode_subscription
+from odradek.wire.errors import ProtocolError
+from odradek.wire.headers import decode_request_header, encode_request
+from odradek.wire.messages import request_class
+from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.schema import FieldSpec
+from odradek.wire.types import WireType
 from tests.wire.wire_catalogue import golden_frames
-from wire.api_keys import ADVERTISED, ApiKey
-from wire.consumer_metadata import encode_assignment, encode_subscription
-from wire.errors import ProtocolError
-from wire.headers import decode_request_header, encode_request
-from wire.messages import request_class
-from wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from wire.records.builder import SimpleRecord, build_batch
-from wire.schema import FieldSpec
-from wire.types import WireType
 
 CORRELATION = 7
 TOPICS = ("fuzz-0", "fuzz-1", "fuzz-compacted", "__consumer_offsets", "__transaction_state")

@@ -8,16 +8,16 @@ import pytest
 from gateway_brokers import ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_many, produce_request
 
-from wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey, is_advertised, is_flexible
-from wire.errors import ErrorCode
-from wire.frames import LENGTH_BYTES
-from wire.headers import decode_response, encode_request
-from wire.messages import request_class
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.records.crc import crc32c
+from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey, is_advertised, is_flexible
+from odradek.wire.errors import ErrorCode
+from odradek.wire.frames import LENGTH_BYTES
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages import request_class
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.records.crc import crc32c
 
 REQUEST_MAX_BYTES = 100 * 1024 * 1024
 

@@ -12,12 +12,16 @@ from gateway_brokers import FaultyEnvironment, ProcessBroker, ThreadBroker, logg
 from gateway_client import RawClient, batch_of
 from test_retention import SMALL, alter, await_start
 
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest
-from wire.records.builder import SimpleRecord, build_batch
-from wire.records.crc import crc32c
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.crc import crc32c
 
 OFFSETS = "__consumer_offsets"
 SMALL_STEPS = {"log_cleaner_io_buffer_size": 3000, "log_retention_check_interval_ms": 10**9}

@@ -12,18 +12,18 @@ import trio
 from gateway_brokers import ProcessBroker, ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 
-from gateway.context import TURN_EVERY
-from gateway.testing.simulation import World, run_virtually
-from gateway.testing.simulation.broker_host import BrokerHost
-from wire.headers import encode_request
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.incremental_alter_configs import (
+from odradek.gateway.context import TURN_EVERY
+from odradek.gateway.testing.simulation import World, run_virtually
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.wire.headers import encode_request
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.metadata import MetadataRequest
+from odradek.wire.messages.metadata import MetadataRequest
 
 MB = 1 << 20
 FOREVER_MS = 2**31 - 1

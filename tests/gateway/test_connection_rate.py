@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_handlers_topics import alter
 
-from gateway.connection_rate import ConnectionRate
-from wire.messages.api_versions import ApiVersionsRequest
+from odradek.gateway.connection_rate import ConnectionRate
+from odradek.wire.messages.api_versions import ApiVersionsRequest
 
 
 def test_a_second_s_connections_at_once_then_one_by_one():

@@ -15,7 +15,7 @@ from damages import (
 from gateway_brokers import ProcessBroker
 from gateway_client import RawClient, batch_of
 
-from wire.errors import ErrorCode
+from odradek.wire.errors import ErrorCode
 
 IN_PLACE = {
     f"{kind}-{damage.__name__}": damage

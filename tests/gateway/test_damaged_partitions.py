@@ -14,10 +14,10 @@ from gateway_client import RawClient, batch_of, produce_many
 from gateway_groups import commit_error, committed, find
 from long_form import rounds
 
-from coordinator.groups.partitioner import partition_for
-from wire.errors import ErrorCode
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.coordinator.groups.partitioner import partition_for
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 
 RUNNING = range(len(DAMAGES))
 STOPPED = range(len(DAMAGES), 2 * len(DAMAGES))

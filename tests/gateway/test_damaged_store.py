@@ -29,8 +29,8 @@ from gateway_brokers import START_TIMEOUT_S, ProcessBroker, environment
 from gateway_client import RawClient, batch_of
 from long_form import rounds
 
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 SMALL_FILES = (garble, remove, empty, zero)
 LONG_TOPIC = "long-" + "x" * 240
@@ -99,7 +99,7 @@ def test_the_metadata_log_while_the_broker_runs(tmp_path, damage):
         assert re.search(r"odradek recover --data '[^']+my data'", broker.log())
         command = re.search(r"run `(odradek recover --data [^`]+)`", refusal(data))
         assert command
-        recover = [sys.executable, "-m", "gateway", *shlex.split(command[1])[1:], "--yes"]
+        recover = [sys.executable, "-m", "odradek", *shlex.split(command[1])[1:], "--yes"]
         subprocess.run(recover, check=True, capture_output=True, timeout=START_TIMEOUT_S, env=environment())
         broker.start()
         with RawClient(broker.address) as client:

@@ -8,10 +8,10 @@ from gateway_brokers import ThreadBroker, internal_errors
 from gateway_client import TIMEOUT_S, RawClient, batch_of, only, produce_request
 from gateway_groups import described, find, join_request, joined
 
-from wire.errors import ErrorCode
-from wire.messages.join_group import JoinGroupRequestProtocol
-from wire.messages.metadata import MetadataRequest
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.join_group import JoinGroupRequestProtocol
+from odradek.wire.messages.metadata import MetadataRequest
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 MB = 1 << 20
 TOLD_ITS_ID_AT_ONCE = 3
@@ -20,7 +20,7 @@ TOLD_ITS_ID_AT_ONCE = 3
 
 @pytest.fixture
 def broker_log(caplog):
-    caplog.set_level(logging.INFO, "gateway")
+    caplog.set_level(logging.INFO, "odradek")
     yield caplog
     assert internal_errors(caplog.records) == []
 

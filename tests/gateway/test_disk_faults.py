@@ -14,8 +14,8 @@ from gateway_client import RawClient, assert_serves, batch_of
 from gateway_groups import commit_error, committed, find
 from gateway_transactions import Transactional, stable_and_aborted
 
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 RETRIABLE = {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_CONTROLLER}
 FAST = ("--set", "odradek.log.retry.backoff.max.ms=50")

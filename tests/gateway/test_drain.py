@@ -5,8 +5,8 @@ from gateway_brokers import ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 from gateway_groups import described, find, join_request, joined
 
-from wire.errors import ErrorCode
-from wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.api_versions import ApiVersionsRequest
 
 FOREVER_MS = 2**31 - 1
 

@@ -4,13 +4,13 @@ import json
 import subprocess
 import sys
 
-from gateway.early_imports import late_modules
+from odradek.gateway.early_imports import late_modules
 
 SCRIPT = """
 import json, sys, threading, time
-from gateway.broker import run_broker
-from gateway.config import load_config
-from gateway.early_imports import late_modules
+from odradek.gateway.broker import run_broker
+from odradek.gateway.config import load_config
+from odradek.gateway.early_imports import late_modules
 
 def imported():
     return [name for name in late_modules() if name in sys.modules]
@@ -39,8 +39,8 @@ def imported(data, kind):
 
 def test_late_modules_are_imported_after_the_start(tmp_path):
     at_ready, at_end = imported(tmp_path, "serves")
-    assert "coordinator.groups.shard" not in at_ready
-    assert "gateway.handlers.offset_commit" not in at_ready
+    assert "odradek.coordinator.groups.shard" not in at_ready
+    assert "odradek.gateway.handlers.offset_commit" not in at_ready
     assert at_end == late_modules()
 
 

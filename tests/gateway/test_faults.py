@@ -11,23 +11,23 @@ from gateway_brokers import ProcessBroker, ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_many, produce_request
 from gateway_groups import commit_error, committed, find
 
-from gateway.errors import StartError
-from gateway.runtime.replica import ReplicaState
-from wire.errors import ErrorCode
-from wire.messages.alter_configs import AlterConfigsRequest
-from wire.messages.alter_configs import AlterConfigsResource as LegacyResource
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.incremental_alter_configs import (
+from odradek.gateway.errors import StartError
+from odradek.gateway.runtime.replica import ReplicaState
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_configs import AlterConfigsRequest
+from odradek.wire.messages.alter_configs import AlterConfigsResource as LegacyResource
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_for_leader_epoch import (
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

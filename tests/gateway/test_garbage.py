@@ -11,11 +11,11 @@ from gateway_groups import commit_error, find, join_request, joined
 from gateway_transactions import Transactional
 from trio.testing import MockClock
 
-from gateway.broker import COLLECT_EVERY_S, WORTH_COLLECTING, _collect_garbage
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.list_transactions import ListTransactionsRequest
-from wire.messages.metadata import MetadataRequest
+from odradek.gateway.broker import COLLECT_EVERY_S, WORTH_COLLECTING, _collect_garbage
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
+from odradek.wire.messages.metadata import MetadataRequest
 
 REQUESTS = {
     "produce": produce_request("t", batch_of(b"value")),

@@ -17,11 +17,11 @@ from gateway_brokers import ProductionEnvironment, ThreadBroker
 from gateway_client import TIMEOUT_S, RawClient, batch_of
 from request_grammar import TOPICS, Grammar
 
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.headers import decode_response
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.metadata import MetadataRequest
 from tests.long_form import rounds
-from wire.api_keys import ApiKey
-from wire.headers import decode_response
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.metadata import MetadataRequest
 
 FRAMES = rounds(12_000, 200_000)
 SENTINEL = 0x5EED
@@ -117,7 +117,7 @@ def look_after(fuzz: Fuzz, victim: RawClient) -> list:
 @pytest.fixture
 def complaints():
     """Takes the broker's errors. Warnings are dropped: what keeps every one keeps the frame that it is about, too."""
-    log, handler = logging.getLogger("gateway"), Complaints()
+    log, handler = logging.getLogger("odradek"), Complaints()
     log.addHandler(handler)
     logging.disable(logging.WARNING)
     gc.collect()

@@ -9,17 +9,17 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, assert_serves
 from gateway_groups import commit_error, committed, described, find, join_request, joined
 
-from coordinator.groups.partitioner import partition_for
-from gateway.runtime.groups import OFFSETS_TOPIC
-from gateway.runtime.shards import ShardRuntime
-from wire.errors import ErrorCode
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.leave_group import LeaveGroupRequest
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
-from wire.messages.sync_group import SyncGroupRequest
+from odradek.coordinator.groups.partitioner import partition_for
+from odradek.gateway.runtime.groups import OFFSETS_TOPIC
+from odradek.gateway.runtime.shards import ShardRuntime
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.leave_group import LeaveGroupRequest
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
+from odradek.wire.messages.sync_group import SyncGroupRequest
 
 
 def test_while_a_shard_loads_nothing_is_answered_but_heartbeats(tmp_path, broker_log):

@@ -4,50 +4,53 @@ import pytest
 from gateway_brokers import ProcessBroker, ThreadBroker, logged
 from gateway_client import RawClient, batch_of
 
-from wire.api_keys import ADVERTISED
-from wire.errors import ErrorCode
-from wire.messages.alter_client_quotas import (
+from odradek.wire.api_keys import ADVERTISED
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.alter_configs import AlterableConfig as LegacyConfig
-from wire.messages.alter_configs import AlterConfigsRequest
-from wire.messages.alter_configs import AlterConfigsResource as LegacyResource
-from wire.messages.alter_replica_log_dirs import (
+from odradek.wire.messages.alter_configs import AlterableConfig as LegacyConfig
+from odradek.wire.messages.alter_configs import AlterConfigsRequest
+from odradek.wire.messages.alter_configs import AlterConfigsResource as LegacyResource
+from odradek.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.create_delegation_token import CreateDelegationTokenRequest
-from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from wire.messages.describe_acls import DescribeAclsRequest
-from wire.messages.describe_client_quotas import DescribeClientQuotasRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
-from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from wire.messages.describe_quorum import (
+from odradek.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from odradek.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from odradek.wire.messages.describe_acls import DescribeAclsRequest
+from odradek.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from odradek.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from odradek.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
-from wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from wire.messages.incremental_alter_configs import (
+from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from odradek.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.list_config_resources import ListConfigResourcesRequest
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.messages.sasl_handshake import SaslHandshakeRequest
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
+from odradek.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
+from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 USER = (EntityData(entity_type="user", entity_name="ann"),)

@@ -5,19 +5,19 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient
 from gateway_groups import committed, find, offset_commit
 
-from gateway.config import ConfigError, load_config
-from wire.errors import ErrorCode
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.incremental_alter_configs import (
+from odradek.gateway.config import ConfigError, load_config
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.list_groups import ListGroupsRequest
-from wire.stored.framing import decode_key, group_key_types
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.stored.framing import decode_key, group_key_types
 
 GROUP_RESOURCE = 32
 AT_ONCE = {"group_consumer_assignment_interval_ms": 0}

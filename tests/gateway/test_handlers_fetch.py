@@ -5,16 +5,16 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 from gateway_groups import delete_topic
 
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.offset_for_leader_epoch import (
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch import FetchRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from wire.records.batch import iter_headers
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 FOREVER_MS = 2**31 - 1
 

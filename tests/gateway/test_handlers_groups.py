@@ -19,16 +19,24 @@ from gateway_groups import (
     offset_commit,
 )
 
-from wire.errors import ErrorCode
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.leave_group import LeaveGroupRequest
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.leave_group import LeaveGroupRequest
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 OFFSETS = "__consumer_offsets"
 

@@ -7,19 +7,19 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, assert_serves, batch_of, only, produce_request
 from gateway_groups import commit_error, committed, delete_topic, find
 
-from storage_backends.faulty import FaultyPartition
-from wire.errors import ErrorCode
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from wire.messages.incremental_alter_configs import (
+from odradek.storage_backends.faulty import FaultyPartition
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.records.batch import TimestampType
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.records.batch import TimestampType
 
 TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1

@@ -16,10 +16,14 @@ from confluent_kafka import Producer
 from gateway_brokers import ProcessBroker, environment
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 KILLS = 20
 PARTITIONS = 3

@@ -14,47 +14,51 @@ from gateway_client import RawClient, batch_of, produce_many
 from gateway_groups import find
 from long_form import rounds
 
-from wire.api_keys import ADVERTISED, ApiKey
-from wire.errors import ErrorCode
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.alter_configs import AlterConfigsRequest
-from wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from wire.messages.describe_producers import DescribeProducersRequest
-from wire.messages.describe_producers import TopicRequest as ProducersOfTopic
-from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.elect_leaders import ElectLeadersRequest
-from wire.messages.end_txn import EndTxnRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.incremental_alter_configs import (
+from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.wire.messages.alter_configs import AlterConfigsRequest
+from odradek.wire.messages.alter_configs import AlterConfigsResource as ReplacedResource
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from odradek.wire.messages.describe_producers import DescribeProducersRequest
+from odradek.wire.messages.describe_producers import TopicRequest as ProducersOfTopic
+from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.messages.elect_leaders import ElectLeadersRequest
+from odradek.wire.messages.end_txn import EndTxnRequest
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.list_config_resources import ListConfigResourcesRequest
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import (
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from wire.messages.offset_for_leader_epoch import (
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 from gateway_client import fetch_request
 
-from coordinator.metadata.image import BrokerImage, ListenerImage, MetadataImage, PartitionImage, TopicImage
-from gateway.leader_hints import fetch_with_leaders, produce_with_leaders
-from wire.errors import ErrorCode
-from wire.messages import fetch, produce
+from odradek.coordinator.metadata.image import BrokerImage, ListenerImage, MetadataImage, PartitionImage, TopicImage
+from odradek.gateway.leader_hints import fetch_with_leaders, produce_with_leaders
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import fetch, produce
 
 WRONG, OLD, GONE = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -9,13 +9,13 @@ from gateway_client import RawClient, batch_of
 from test_handlers_consumer_groups import beat, find, held, join
 from test_handlers_topics import alter
 
-from gateway.config import load_config
-from gateway.runtime.cleaner import LogCleaner
-from gateway.runtime.metadata import metadata_log_config
-from gateway.runtime.replica import Replica, ReplicaState
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.describe_producers import DescribeProducersRequest
-from wire.messages.describe_producers import TopicRequest as ProducersOf
+from odradek.gateway.config import load_config
+from odradek.gateway.runtime.cleaner import LogCleaner
+from odradek.gateway.runtime.metadata import metadata_log_config
+from odradek.gateway.runtime.replica import Replica, ReplicaState
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.describe_producers import DescribeProducersRequest
+from odradek.wire.messages.describe_producers import TopicRequest as ProducersOf
 
 PATIENCE_S = 30
 

@@ -5,10 +5,10 @@ import threading
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of
 
-from coordinator.shard import ShardRecord
-from gateway.runtime.shards import REPLAYED_AT_ONCE, _replayed
-from partitions.log import PartitionLog
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.coordinator.shard import ShardRecord
+from odradek.gateway.runtime.shards import REPLAYED_AT_ONCE, _replayed
+from odradek.partitions.log import PartitionLog
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 
 def test_a_partition_s_state_is_restored_beside_the_loop(monkeypatch):

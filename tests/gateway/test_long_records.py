@@ -7,13 +7,13 @@ import trio
 from gateway_brokers import FaultyEnvironment, ThreadBroker, internal_errors
 from gateway_client import RawClient, batch_of, only, produce_many, produce_request
 
-from gateway.environment import ProductionEnvironment
-from gateway.side_work import SideWork
-from partitions import offsets, validation
-from wire.errors import ErrorCode
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.records.batch import Codec
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.gateway.environment import ProductionEnvironment
+from odradek.gateway.side_work import SideWork
+from odradek.partitions import offsets, validation
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.records.batch import Codec
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 STAMP = 1_750_000_000_000
 TIMEOUT_S = 30

@@ -8,14 +8,14 @@ from gateway_brokers import ThreadBroker, internal_errors
 from gateway_client import RawClient, batch_of, only, produce_request
 from gateway_groups import find
 
-from coordinator.groups.consumer import resolver
-from coordinator.transactions import describe
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.list_transactions import ListTransactionsRequest
+from odradek.coordinator.groups.consumer import resolver
+from odradek.coordinator.transactions import describe
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
 SLOW = ".*a.{200}"
 SLOWER = "(.*a.{230}){20}"
@@ -134,7 +134,7 @@ def test_commits_go_on_while_expressions_are_matched(broker, client, monkeypatch
         assert gate.wait(TIMEOUT_S)
         return real(*arguments)
 
-    monkeypatch.setattr("gateway.handlers.list_transactions.matching", held)
+    monkeypatch.setattr("odradek.gateway.handlers.list_transactions.matching", held)
     asking = [RawClient(broker.address) for _ in range(20)]
     sent = [each.send(ListTransactionsRequest(transactional_id_pattern="a.*")) for each in asking]
     assert begun.acquire(timeout=TIMEOUT_S)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.notify import READY, notify
+from odradek.gateway.notify import READY, notify
 
 
 def manager(address: str) -> socket.socket:
@@ -26,7 +26,7 @@ def manager(address: str) -> socket.socket:
 def serving(folder: Path, notify_socket: str) -> Iterator[subprocess.Popen[str]]:
     clean = {name: text for name, text in os.environ.items() if not name.startswith(("ODRADEK_", "KAFKA_"))}
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "serve", "--listen", "127.0.0.1:0", "--storage", "memory://"],
+        [sys.executable, "-m", "odradek", "serve", "--listen", "127.0.0.1:0", "--storage", "memory://"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

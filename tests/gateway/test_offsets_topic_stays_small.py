@@ -8,7 +8,11 @@ from gateway_client import RawClient
 from gateway_groups import committed, find
 from test_retention import alter
 
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 OFFSETS = "__consumer_offsets"
 COMMITS, PARTITIONS = 100_000, 500

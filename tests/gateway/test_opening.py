@@ -6,12 +6,12 @@ import pytest
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, fetch_request, produce_many
 
-from gateway.opening import OPENED_AT_ONCE
-from storage_backends.faulty import FaultyStore
-from storage_backends.interface import StoreError
-from wire.errors import ErrorCode
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.offset_for_leader_epoch import (
+from odradek.gateway.opening import OPENED_AT_ONCE
+from odradek.storage_backends.faulty import FaultyStore
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from gateway.quick_import import collector_paused
+from odradek.gateway.quick_import import collector_paused
 
 
 def fail_paused() -> None:

@@ -8,9 +8,9 @@ import pytest
 from gateway_brokers import FaultyEnvironment, ThreadBroker, logged
 from gateway_client import RawClient, batch_of
 
-from wire.errors import ErrorCode
-from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from wire.messages.incremental_alter_configs import (
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

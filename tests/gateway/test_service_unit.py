@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.configs.layers import BrokerLayers
+from odradek.coordinator.configs.layers import BrokerLayers
 
 UNIT = Path(__file__).parents[2] / "docker" / "systemd" / "odradek.service"
 PROGRAM = "/opt/odradek/bin/odradek"

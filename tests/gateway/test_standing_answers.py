@@ -7,14 +7,14 @@ from gateway_brokers import ThreadBroker
 from gateway_client import TIMEOUT_S, RawClient, batch_of, only, produce_request
 from gateway_groups import delete_topic, described, find, join_request, joined, offset_commit
 
-from wire.api_keys import ApiKey
-from wire.errors import ErrorCode
-from wire.headers import decode_response, encode_request
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 TIMES = 20
 SESSION_MS = 1000

@@ -9,16 +9,16 @@ from gateway_brokers import ThreadBroker, internal_errors
 from gateway_client import RawClient, batch_of
 from off_the_loop import CalledOnTheLoopError
 
-from storage_backends.interface import LogPolicy
-from wire.log_values import PartitionKey
-from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from wire.messages.incremental_alter_configs import (
+from odradek.storage_backends.interface import LogPolicy
+from odradek.wire.log_values import PartitionKey
+from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 TOPIC_RESOURCE = 2
 SEGMENT = {"internal_segment_bytes": "2000"}

@@ -7,16 +7,20 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, assert_serves, batch_of
 from gateway_groups import delete_topic, find
 
-from wire.errors import ErrorCode
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.records.batch import iter_headers
-from wire.types import ZERO_UUID
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.types import ZERO_UUID
 
 NOBODY = UUID(int=0x77)
 FOREVER_MS = 2**31 - 1

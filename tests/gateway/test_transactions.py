@@ -11,10 +11,10 @@ from gateway_brokers import ProcessBroker, ThreadBroker
 from gateway_client import RawClient
 from gateway_transactions import Transactional, committed_offset, settled, stable_and_aborted
 
-from gateway.context import TURN_EVERY
-from wire.errors import ErrorCode
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.list_transactions import ListTransactionsRequest
+from odradek.gateway.context import TURN_EVERY
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
 _names = count()
 
@@ -100,7 +100,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(client, topic):
 
 
 def test_markers_of_a_deleted_topic_are_not_waited_for(client, producer):
-    from wire.messages.delete_topics import DeleteTopicsRequest
+    from odradek.wire.messages.delete_topics import DeleteTopicsRequest
 
     name = f"topic-{producer.name}"
     client.create_topic(name)
@@ -185,8 +185,8 @@ def test_exactly_once_under_kill_9(tmp_path):
 
 def test_the_state_topic_can_be_read_as_kafka_writes_it(client, topic, producer):
     """Records of every state, in Kafka's format, in the partition that Kafka would choose."""
-    from coordinator.groups.partitioner import partition_for
-    from coordinator.transactions.records import decode_id, decode_transaction
+    from odradek.coordinator.groups.partitioner import partition_for
+    from odradek.coordinator.transactions.records import decode_id, decode_transaction
 
     assert producer.add(topic, 0) == {0}
     assert producer.end(True) == 0
@@ -198,7 +198,7 @@ def test_the_state_topic_can_be_read_as_kafka_writes_it(client, topic, producer)
 
 
 def test_deleting_the_state_topic_forgets_all_transactions(topic):
-    from wire.messages.delete_topics import DeleteTopicsRequest
+    from odradek.wire.messages.delete_topics import DeleteTopicsRequest
 
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         client.create_topic("t")

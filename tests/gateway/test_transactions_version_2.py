@@ -7,11 +7,11 @@ from gateway_brokers import ProcessBroker
 from gateway_client import RawClient
 from gateway_transactions import Transactional2, committed_offset, settled, stable_and_aborted
 
-from wire.errors import ErrorCode
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 _names = count()
 

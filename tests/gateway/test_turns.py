@@ -7,28 +7,32 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient
 from gateway_groups import find
 
-from gateway.context import TURN_EVERY, RequestContext
-from gateway.dispatch import LARGE_FRAME_BYTES, Dispatcher
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.describe_producers import DescribeProducersRequest
-from wire.messages.describe_producers import TopicRequest as ProducersOfTopic
-from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from wire.messages.offset_for_leader_epoch import (
+from odradek.gateway.context import TURN_EVERY, RequestContext
+from odradek.gateway.dispatch import LARGE_FRAME_BYTES, Dispatcher
+from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+from odradek.wire.messages.describe_producers import DescribeProducersRequest
+from odradek.wire.messages.describe_producers import TopicRequest as ProducersOfTopic
+from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from wire.messages.txn_offset_commit import (
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

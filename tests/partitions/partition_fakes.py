@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from partitions.config import LogConfig
-from partitions.log import PartitionLog
-from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
-from wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
-from wire.records.batch import crc32c
-from wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
+from odradek.partitions.config import LogConfig
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
+from odradek.wire.records.batch import crc32c
+from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 
 NOW_MS = 1_700_000_000_000
 

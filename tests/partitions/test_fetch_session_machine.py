@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from partitions.fetch_sessions import EVICTION_MS, FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSessions, Wanted
-from wire.errors import ErrorCode
-from wire.messages.fetch import (
+from odradek.partitions.fetch_sessions import EVICTION_MS, FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSessions, Wanted
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -17,7 +17,7 @@ from wire.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
-from wire.types import ZERO_UUID
+from odradek.wire.types import ZERO_UUID
 
 SLOTS = 2
 NAMES = ("a", "b")

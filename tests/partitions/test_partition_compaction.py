@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from partition_fakes import NOW_MS, data_batch, end_marker, of_producer
 
-from partitions.compaction.cleaner import BatchFilter, KeyIndex, LastEntry
-from partitions.compaction.offset_map import SLOT_BYTES, OffsetMap
-from partitions.compaction.plan import first_dirty_offset, group_segments, plan_cleaning
-from partitions.config import CleanupPolicy, LogConfig
-from wire.log_values import AbortedTransaction, SegmentInfo
-from wire.records.batch import Codec, assign_offsets, check_crc, iter_headers
-from wire.records.builder import SimpleRecord, build_batch
-from wire.records.errors import InvalidRecordBatch
-from wire.records.reader import read_records
+from odradek.partitions.compaction.cleaner import BatchFilter, KeyIndex, LastEntry
+from odradek.partitions.compaction.offset_map import SLOT_BYTES, OffsetMap
+from odradek.partitions.compaction.plan import first_dirty_offset, group_segments, plan_cleaning
+from odradek.partitions.config import CleanupPolicy, LogConfig
+from odradek.wire.log_values import AbortedTransaction, SegmentInfo
+from odradek.wire.records.batch import Codec, assign_offsets, check_crc, iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import read_records
 
 RETENTION_MS = 1000
 COMPACTED = frozenset({CleanupPolicy.COMPACT})

@@ -2,9 +2,9 @@
 
 import pytest
 
-from partitions.epochs import EpochHistory
-from partitions.results import EpochEnd
-from wire.log_values import EpochStart
+from odradek.partitions.epochs import EpochHistory
+from odradek.partitions.results import EpochEnd
+from odradek.wire.log_values import EpochStart
 
 
 def history(*entries: tuple[int, int]) -> EpochHistory:

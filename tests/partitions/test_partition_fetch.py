@@ -2,7 +2,7 @@
 
 import pytest
 
-from partitions.fetch import FetchBudget
+from odradek.partitions.fetch import FetchBudget
 
 
 def served(offers: list[tuple[int, list[int]]], max_bytes: int) -> list[int]:

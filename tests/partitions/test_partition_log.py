@@ -3,10 +3,10 @@
 import pytest
 from partition_fakes import NOW_MS, Partition, StoredLog, data_batch, end_marker, of_producer, patched
 
-from partitions import offsets
-from partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
-from partitions.log import PartitionLog
-from partitions.results import (
+from odradek.partitions import offsets
+from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.results import (
     OFFSET_NOT_FOUND,
     Appended,
     AppendOrigin,
@@ -17,9 +17,9 @@ from partitions.results import (
     OffsetFound,
     Rejected,
 )
-from wire.errors import ErrorCode
-from wire.log_values import EpochStart, LogSnapshot, LogWrite
-from wire.records.batch import Codec
+from odradek.wire.errors import ErrorCode
+from odradek.wire.log_values import EpochStart, LogSnapshot, LogWrite
+from odradek.wire.records.batch import Codec
 
 ALL = Isolation.READ_UNCOMMITTED
 STABLE = Isolation.READ_COMMITTED

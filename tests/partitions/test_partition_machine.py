@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from partition_fakes import NOW_MS, StoredLog, data_batch, end_marker, of_producer
 
-from partitions.config import LogConfig
-from partitions.log import PartitionLog
-from partitions.results import Appended, AppendOrigin, Duplicate, Isolation, Rejected
-from wire.errors import ErrorCode
-from wire.log_values import LogSnapshot, LogWrite
+from odradek.partitions.config import LogConfig
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Isolation, Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.log_values import LogSnapshot, LogWrite
 
 EXPIRATION_MS = 1000
 SEQUENCES = 2**31

@@ -3,10 +3,10 @@
 import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer
 
-from partitions.config import LogConfig, MessageTimestampType
-from partitions.producers import BATCHES_KEPT, ProducerBatch, ProducerEntry, ProducerRowError
-from partitions.results import Appended, AppendOrigin, Duplicate, Rejected
-from wire.errors import ErrorCode
+from odradek.partitions.config import LogConfig, MessageTimestampType
+from odradek.partitions.producers import BATCHES_KEPT, ProducerBatch, ProducerEntry, ProducerRowError
+from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.wire.errors import ErrorCode
 
 MAX_SEQUENCE = 2**31 - 1
 P = 4001

@@ -2,9 +2,9 @@
 
 import pytest
 
-from partitions.config import CleanupPolicy, LogConfig
-from partitions.retention import retention_start
-from wire.log_values import SegmentInfo
+from odradek.partitions.config import CleanupPolicy, LogConfig
+from odradek.partitions.retention import retention_start
+from odradek.wire.log_values import SegmentInfo
 
 NOW_MS = 1_000_000
 

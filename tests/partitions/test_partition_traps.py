@@ -3,12 +3,12 @@
 import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer, patched
 
-from partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
-from partitions.log import PartitionLog
-from partitions.offsets import LATEST_TIMESTAMP
-from partitions.results import Appended, AppendOrigin, FetchPlan, Isolation, OffsetFound, Rejected
-from wire.errors import ErrorCode
-from wire.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, Codec, check_crc, parse_header
+from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.offsets import LATEST_TIMESTAMP
+from odradek.partitions.results import Appended, AppendOrigin, FetchPlan, Isolation, OffsetFound, Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, Codec, check_crc, parse_header
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer, patched
 
-from partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
-from partitions.results import Appended, AppendOrigin, Rejected
-from wire.errors import ErrorCode
-from wire.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, Codec, check_crc, parse_header
-from wire.records.reader import read_records
+from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
+from odradek.partitions.results import Appended, AppendOrigin, Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, Codec, check_crc, parse_header
+from odradek.wire.records.reader import read_records
 
 HOUR_MS = 3_600_000
 COMPACTED = LogConfig(cleanup_policy=frozenset({CleanupPolicy.COMPACT}))

@@ -2,9 +2,9 @@
 
 from partition_fakes import Partition, end_marker, of_producer
 
-from partitions.config import LogConfig
-from partitions.results import Appended, Duplicate, Rejected
-from wire.errors import ErrorCode
+from odradek.partitions.config import LogConfig
+from odradek.partitions.results import Appended, Duplicate, Rejected
+from odradek.wire.errors import ErrorCode
 
 P = 4001
 VERIFYING = LogConfig(transaction_verification=True)

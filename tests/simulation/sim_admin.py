@@ -4,11 +4,11 @@ import trio
 from sim_client import SimClient, UnreachableError
 from sim_oracle import Invariant, Violation, check
 
-from gateway.testing.simulation import World
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from wire.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.gateway.testing.simulation import World
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 RETRY_S = 0.3
 AGAIN = frozenset(

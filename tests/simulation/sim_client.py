@@ -4,12 +4,12 @@ from collections import deque
 
 import trio
 
-from gateway.network import Transport
-from gateway.testing.simulation import World
-from wire.api_keys import ApiKey
-from wire.frames import FrameReader
-from wire.headers import decode_response, encode_request
-from wire.schema import Message
+from odradek.gateway.network import Transport
+from odradek.gateway.testing.simulation import World
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.frames import FrameReader
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.schema import Message
 
 VERSIONS = {
     ApiKey.PRODUCE: 9,

@@ -7,36 +7,36 @@ import trio
 from sim_client import SimClient, UnreachableError
 from sim_oracle import Invariant, Oracle, Violation
 
-from gateway.testing.simulation import World
-from wire.codec import decode_exact, encode
-from wire.errors import ErrorCode
-from wire.messages.consumer_protocol import (
+from odradek.gateway.testing.simulation import World
+from odradek.wire.codec import decode_exact, encode
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from wire.messages.offset_commit import (
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from wire.messages.offset_fetch import (
+from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from wire.records.batch import check_crc, iter_headers
-from wire.records.errors import InvalidRecordBatch
-from wire.records.reader import read_records
-from wire.schema import Message
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from odradek.wire.records.batch import check_crc, iter_headers
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import read_records
+from odradek.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from sim_oracle import Invariant
 
-from coordinator.groups import offset_commit
-from gateway.handlers.produce import PendingProduce
-from gateway.runtime.commit import CommitQueue, Ticket
-from gateway.runtime.replica import Replica
-from gateway.runtime.shards import ShardRuntime
-from partitions.log import PartitionLog
-from partitions.producers import Producers
-from storage_backends.memory import MemoryPartition
-from storage_backends.memory.medium import MediumLog
-from wire.errors import ErrorCode
-from wire.frames import FrameReader
+from odradek.coordinator.groups import offset_commit
+from odradek.gateway.handlers.produce import PendingProduce
+from odradek.gateway.runtime.commit import CommitQueue, Ticket
+from odradek.gateway.runtime.replica import Replica
+from odradek.gateway.runtime.shards import ShardRuntime
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.producers import Producers
+from odradek.storage_backends.memory import MemoryPartition
+from odradek.storage_backends.memory.medium import MediumLog
+from odradek.wire.errors import ErrorCode
+from odradek.wire.frames import FrameReader
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

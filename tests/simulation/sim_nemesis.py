@@ -6,8 +6,8 @@ from typing import Any
 
 import trio
 
-from gateway.testing.simulation import World
-from gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
 
 
 class Nemesis:

@@ -19,27 +19,27 @@ from sim_nemesis import Nemesis
 from sim_oracle import Invariant, Oracle, Violation, check
 from sim_producer import SimProducer
 
-from gateway.testing.simulation import World, run_virtually
-from gateway.testing.simulation.broker_host import BrokerHost
-from gateway.testing.simulation.disk import Medium, VolatileMedium
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from wire.messages.list_offsets import (
+from odradek.gateway.testing.simulation import World, run_virtually
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.disk import Medium, VolatileMedium
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from wire.messages.metadata import MetadataRequest, MetadataResponse
-from wire.messages.offset_fetch import (
+from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from wire.schema import Message
+from odradek.wire.schema import Message
 
 TOPIC, PARTITIONS, GROUP = "events", 4, "readers"
 BROKER = ("broker-1", 9092)

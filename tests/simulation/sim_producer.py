@@ -6,17 +6,17 @@ import trio
 from sim_client import SimClient, UnreachableError
 from sim_oracle import Invariant, Oracle, Violation
 
-from gateway.testing.simulation import World
-from wire.errors import ErrorCode
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.messages.produce import (
+from odradek.gateway.testing.simulation import World
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 RETRIABLE = frozenset(
     {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}

@@ -14,15 +14,15 @@ from sim_client import SimClient
 from sim_oracle import Invariant, Violation, check
 from trio.testing import MockClock
 
-from gateway.testing.simulation import World, run_virtually
-from gateway.testing.simulation.broker_host import BrokerHost
-from wire.errors import ErrorCode
-from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from odradek.gateway.testing.simulation import World, run_virtually
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 BROKER, GROUP = ("broker-1", 9092), "g"
 SESSION_MS, REBALANCE_MS = 6_000, 10_000

@@ -9,9 +9,9 @@ import itertools
 import pytest
 from sim_one_broker import simulate
 
-from storage_backends.lmdb_segments.partition import LmdbPartition
-from storage_backends.memory import MemoryMedium, MemoryStore
-from storage_backends.opener import StoreOptions, open_store
+from odradek.storage_backends.lmdb_segments.partition import LmdbPartition
+from odradek.storage_backends.memory import MemoryMedium, MemoryStore
+from odradek.storage_backends.opener import StoreOptions, open_store
 
 
 class Memory:

@@ -9,15 +9,15 @@ import pytest
 import trio
 from sim_client import SimClient, UnreachableError
 
-from gateway.testing.simulation import World, run_virtually
-from gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation import World, run_virtually
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.metadata import MetadataRequest
 from tests.long_form import rounds
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest
 
 BROKER, TOPIC, PARTITIONS = ("broker-1", 9092), "__consumer_offsets", 50
 SETTINGS = {"odradek.storage": "memory://", "group.initial.rebalance.delay.ms": "0"}

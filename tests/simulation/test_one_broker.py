@@ -16,7 +16,7 @@ from sim_mutants import MUTANTS
 from sim_one_broker import Result, simulate
 from sim_oracle import Invariant
 
-from partitions.log import PartitionLog
+from odradek.partitions.log import PartitionLog
 
 SHORT = tuple(range(12))
 MUTANT_SEEDS = 80

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 import trio
 
-from gateway.testing.simulation import (
+from odradek.gateway.testing.simulation import (
     MemoryNetwork,
     NetworkFaults,
     Trace,
@@ -15,9 +15,9 @@ from gateway.testing.simulation import (
     deterministic_scheduling,
     run_virtually,
 )
-from storage_backends.interface import LogPolicy, StoreError, StoreLockedError
-from wire.log_values import LogWrite, PartitionKey, StoredBatch
-from wire.records.builder import SimpleRecord, build_batch
+from odradek.storage_backends.interface import LogPolicy, StoreError, StoreLockedError
+from odradek.wire.log_values import LogWrite, PartitionKey, StoredBatch
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 KEY = PartitionKey("topic", World(0).environment("any").uuid(), 0)
 

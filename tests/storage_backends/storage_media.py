@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 from random import Random
 
-from storage_backends.faulty import FaultPlan, FaultyStore
-from storage_backends.lmdb_segments.store import LmdbStore
-from storage_backends.memory import MemoryMedium, MemoryStore
-from storage_backends.options import StoreOptions
+from odradek.storage_backends.faulty import FaultPlan, FaultyStore
+from odradek.storage_backends.lmdb_segments.store import LmdbStore
+from odradek.storage_backends.memory import MemoryMedium, MemoryStore
+from odradek.storage_backends.options import StoreOptions
 
 SMALL = StoreOptions(
     max_value_bytes=4080,

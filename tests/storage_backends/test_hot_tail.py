@@ -2,7 +2,7 @@
 
 import sys
 
-from storage_backends.lmdb_segments.hot import HotTail
+from odradek.storage_backends.lmdb_segments.hot import HotTail
 
 
 def test_it_holds_about_its_bytes_whatever_the_commits_sizes() -> None:

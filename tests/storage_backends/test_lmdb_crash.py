@@ -11,17 +11,17 @@ from threading import Event
 
 import pytest
 
-from storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreFullError
-from storage_backends.lmdb_segments import cleaning, segment_log
-from storage_backends.lmdb_segments.layout import META_KEY
-from storage_backends.lmdb_segments.segment import EnvSettings, open_env
-from storage_backends.lmdb_segments.store import LmdbStore
-from storage_backends.options import StoreOptions
-from storage_backends.testing.access import fill, read_all
-from storage_backends.testing.batches import make_batch
-from storage_backends.testing.keys import KEY
-from wire.log_values import AbortedTransaction, LogWrite
-from wire.records.batch import check_crc, iter_headers
+from odradek.storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreFullError
+from odradek.storage_backends.lmdb_segments import cleaning, segment_log
+from odradek.storage_backends.lmdb_segments.layout import META_KEY
+from odradek.storage_backends.lmdb_segments.segment import EnvSettings, open_env
+from odradek.storage_backends.lmdb_segments.store import LmdbStore
+from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.testing.access import fill, read_all
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.storage_backends.testing.keys import KEY
+from odradek.wire.log_values import AbortedTransaction, LogWrite
+from odradek.wire.records.batch import check_crc, iter_headers
 
 SMALL_SEGMENTS = LogPolicy(segment_bytes=500)
 

@@ -9,16 +9,16 @@ from random import Random
 import lmdb
 import pytest
 
-from storage_backends.interface import LogPolicy, StoreCorruptError, StoreError
-from storage_backends.lmdb_segments import inspection
-from storage_backends.lmdb_segments.inspection import check_file
-from storage_backends.lmdb_segments.layout import partition_dir_name
-from storage_backends.lmdb_segments.store import LmdbStore
-from storage_backends.options import StoreOptions
-from storage_backends.testing.access import fill, joined, read_all
-from storage_backends.testing.batches import make_batch
-from storage_backends.testing.keys import KEY, SIBLING
-from wire.log_values import LogWrite
+from odradek.storage_backends.interface import LogPolicy, StoreCorruptError, StoreError
+from odradek.storage_backends.lmdb_segments import inspection
+from odradek.storage_backends.lmdb_segments.inspection import check_file
+from odradek.storage_backends.lmdb_segments.layout import partition_dir_name
+from odradek.storage_backends.lmdb_segments.store import LmdbStore
+from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.testing.access import fill, joined, read_all
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.storage_backends.testing.keys import KEY, SIBLING
+from odradek.wire.log_values import LogWrite
 
 PAGE = 4096
 SMALL_SEGMENTS = LogPolicy(segment_bytes=2000)

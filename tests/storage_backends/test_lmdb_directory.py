@@ -8,13 +8,13 @@ import sys
 import lmdb
 import pytest
 
-from storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreLockedError
-from storage_backends.lmdb_segments.layout import LOG_DB, partition_dir_name
-from storage_backends.lmdb_segments.store import LmdbStore
-from storage_backends.opener import StoreUrlError, open_store
-from storage_backends.options import StoreOptions
-from storage_backends.testing.access import fill, joined, read_all
-from storage_backends.testing.keys import DOTTED, KEY, LONGEST, SIBLING
+from odradek.storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreLockedError
+from odradek.storage_backends.lmdb_segments.layout import LOG_DB, partition_dir_name
+from odradek.storage_backends.lmdb_segments.store import LmdbStore
+from odradek.storage_backends.opener import StoreUrlError, open_store
+from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.testing.access import fill, joined, read_all
+from odradek.storage_backends.testing.keys import DOTTED, KEY, LONGEST, SIBLING
 
 OPTIONS = StoreOptions(map_slack_bytes=4 << 20)
 
@@ -23,8 +23,8 @@ class TestLock:
     def test_a_second_process_is_refused_and_told_who_has_it(self, tmp_path):
         store = LmdbStore(tmp_path, OPTIONS)
         script = (
-            "import sys; from storage_backends.opener import open_store\n"
-            "from storage_backends.interface import StoreLockedError\n"
+            "import sys; from odradek.storage_backends.opener import open_store\n"
+            "from odradek.storage_backends.interface import StoreLockedError\n"
             "try: open_store('lmdb://' + sys.argv[1])\n"
             "except StoreLockedError as error: sys.exit(f'refused: {error}')\n"
         )
@@ -53,7 +53,7 @@ class TestLock:
 
     def test_the_lock_of_a_killed_process_does_not_stay(self, tmp_path):
         script = (
-            "import os, sys; from storage_backends.opener import open_store\n"
+            "import os, sys; from odradek.storage_backends.opener import open_store\n"
             "open_store('lmdb://' + sys.argv[1]); os.kill(os.getpid(), 9)\n"
         )
         assert subprocess.run([sys.executable, "-c", script, tmp_path], check=False).returncode == -9

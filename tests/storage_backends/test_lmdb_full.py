@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from storage_backends.interface import StoreFullError
-from storage_backends.lmdb_segments.errors import mapped
+from odradek.storage_backends.interface import StoreFullError
+from odradek.storage_backends.lmdb_segments.errors import mapped
 
 _SCRIPT = """
 import sys
-from storage_backends.interface import LogPolicy, StoreFullError
-from storage_backends.opener import StoreOptions, open_store
-from storage_backends.testing.batches import make_batch
-from storage_backends.testing.access import read_all
-from storage_backends.testing.keys import KEY
-from wire.log_values import LogWrite, PartitionKey
+from odradek.storage_backends.interface import LogPolicy, StoreFullError
+from odradek.storage_backends.opener import StoreOptions, open_store
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.storage_backends.testing.access import read_all
+from odradek.storage_backends.testing.keys import KEY
+from odradek.wire.log_values import LogWrite, PartitionKey
 {prepare}
 store = open_store("lmdb://" + sys.argv[1], StoreOptions(map_slack_bytes=4 << 20))
 log = store.open(KEY, LogPolicy(segment_bytes={segment_bytes}))

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from storage_backends.interface import LogPolicy
-from storage_backends.lmdb_segments.store import LmdbStore
-from storage_backends.options import StoreOptions
-from storage_backends.testing.access import fill, joined, read_all
-from storage_backends.testing.batches import make_batch
-from wire.log_values import LogWrite, PartitionKey
-from wire.records.batch import iter_headers
+from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.lmdb_segments.store import LmdbStore
+from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.testing.access import fill, joined, read_all
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.wire.log_values import LogWrite, PartitionKey
+from odradek.wire.records.batch import iter_headers
 
 _BIG = 2**31 - 1
 MB = 1 << 20

@@ -3,7 +3,7 @@
 import pytest
 from storage_media import Faulty, InDirectory, InMemory
 
-from storage_backends.testing.conformance import StoreConformance
+from odradek.storage_backends.testing.conformance import StoreConformance
 
 
 class TestMemory(StoreConformance):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.errors import DecodeError, FrameTooLargeError
-from wire.frames import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, FrameReader
+from odradek.wire.errors import DecodeError, FrameTooLargeError
+from odradek.wire.frames import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, FrameReader
 
 LIMIT = 1024 * 1024
 

@@ -5,8 +5,8 @@ from collections import defaultdict
 import pytest
 from wire_catalogue import GoldenFrame, golden_frames
 
-from wire.api_keys import ApiKey
-from wire.headers import decode_request, decode_response, encode_request, encode_response_parts
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.headers import decode_request, decode_response, encode_request, encode_response_parts
 
 KEYS = {key.name.title().replace("_", ""): key for key in ApiKey}
 DIFFERENT: dict[tuple[str, str], str] = {}

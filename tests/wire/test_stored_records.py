@@ -7,24 +7,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_catalogue import message_classes, messages, versions_of
 
-from wire.codec import decode_exact
-from wire.consumer_metadata import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from wire.errors import DecodeError, UnsupportedVersionError
-from wire.messages.consumer_protocol import (
+from odradek.wire.codec import decode_exact
+from odradek.wire.consumer_metadata import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from odradek.wire.errors import DecodeError, UnsupportedVersionError
+from odradek.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
 )
-from wire.records.builder import end_transaction_marker, leader_change_marker
-from wire.records.reader import read_records
-from wire.schema import Message
-from wire.stored.control_records import (
+from odradek.wire.records.builder import end_transaction_marker, leader_change_marker
+from odradek.wire.records.reader import read_records
+from odradek.wire.schema import Message
+from odradek.wire.stored.control_records import (
     ControlRecordTypeSchema,
     EndTxnMarker,
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
 )
-from wire.stored.framing import (
+from odradek.wire.stored.framing import (
     decode_key,
     decode_metadata_record,
     decode_value,
@@ -35,7 +40,7 @@ from wire.stored.framing import (
     group_value_types,
     transaction_key_types,
 )
-from wire.stored.group_records import (
+from odradek.wire.stored.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataValue,
@@ -44,9 +49,9 @@ from wire.stored.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from wire.stored.metadata_records import PartitionChangeRecord, TopicRecord
-from wire.stored.transaction_records import TransactionLogKey
-from wire.versioned import decode_versioned
+from odradek.wire.stored.metadata_records import PartitionChangeRecord, TopicRecord
+from odradek.wire.stored.transaction_records import TransactionLogKey
+from odradek.wire.versioned import decode_versioned
 
 ID = UUID(int=(1 << 64) | 2)
 MEMBER = MemberMetadata(

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from wire.values import immutable, mutable
+from odradek.wire.values import immutable, mutable
 
 T = TypeVar("T")
 

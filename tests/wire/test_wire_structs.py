@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from wire.errors import ErrorCode
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.produce import PartitionProduceData, TopicProduceData
-from wire.schema import Versions
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.produce import PartitionProduceData, TopicProduceData
+from odradek.wire.schema import Versions
 
 
 def test_fields_have_kafkas_defaults():
@@ -76,6 +76,7 @@ def test_every_error_code_has_a_message_of_its_own():
 
 def test_importing_the_codec_imports_no_message():
     """Start-up stays quick: message modules come in when their API is first used."""
-    code = "import sys, wire.headers; print(sorted(m for m in sys.modules if m.startswith('wire.messages.')))"
+    loaded = "sorted(m for m in sys.modules if m.startswith('odradek.wire.messages.'))"
+    code = f"import sys, odradek.wire.headers; print({loaded})"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ast.literal_eval(shown.stdout) == []

@@ -4,22 +4,27 @@ from uuid import UUID
 
 import pytest
 
-from wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey, is_advertised
-from wire.codec import decode, decode_exact, encode
-from wire.errors import DecodeError, ErrorCode, UnsupportedVersionError
-from wire.headers import decode_request_header, decode_response, encode_request, encode_response_parts
-from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from wire.messages.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse
-from wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
-from wire.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
-from wire.messages.fetch import LeaderIdAndEpoch as FetchLeader
-from wire.messages.fetch import NodeEndpoint as FetchNode
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.heartbeat import HeartbeatResponse
-from wire.messages.metadata import MetadataRequest
-from wire.messages.produce import LeaderIdAndEpoch as ProduceLeader
-from wire.messages.produce import NodeEndpoint as ProduceNode
-from wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey, is_advertised
+from odradek.wire.codec import decode, decode_exact, encode
+from odradek.wire.errors import DecodeError, ErrorCode, UnsupportedVersionError
+from odradek.wire.headers import decode_request_header, decode_response, encode_request, encode_response_parts
+from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.wire.messages.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse
+from odradek.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
+from odradek.wire.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
+from odradek.wire.messages.fetch import LeaderIdAndEpoch as FetchLeader
+from odradek.wire.messages.fetch import NodeEndpoint as FetchNode
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.heartbeat import HeartbeatResponse
+from odradek.wire.messages.metadata import MetadataRequest
+from odradek.wire.messages.produce import LeaderIdAndEpoch as ProduceLeader
+from odradek.wire.messages.produce import NodeEndpoint as ProduceNode
+from odradek.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 
 
 def test_trap_01_produce_is_advertised_from_0_though_0_to_2_are_refused():

@@ -15,10 +15,10 @@ from uuid import UUID
 import pytest
 from hypothesis import strategies as st
 
-import wire.messages
-import wire.stored
-from wire.schema import FieldSpec, Message, Struct, Versions
-from wire.types import WireType
+import odradek.wire.messages
+import odradek.wire.stored
+from odradek.wire.schema import FieldSpec, Message, Struct, Versions
+from odradek.wire.types import WireType
 
 ROOT = Path(__file__).parents[2]
 JARS = Path(os.environ.get("ODRADEK_JARS", ROOT / ".cache" / "jars"))
@@ -29,7 +29,7 @@ ARCHIVE = Path(__file__).parent / "data" / "golden_frames.tar.xz"
 def message_classes() -> tuple[type[Message], ...]:
     """All messages and stored records."""
     found: dict[type[Message], None] = {}
-    for package in (wire.messages, wire.stored):
+    for package in (odradek.wire.messages, odradek.wire.stored):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for value in vars(import_module(module.name)).values():
                 if isinstance(value, type) and issubclass(value, Message) and value is not Message:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from wire.api_keys import ApiKey
-from wire.schema import Message
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.schema import Message
 
 
 @cache
@@ -22,5 +22,5 @@ def response_class(key: ApiKey) -> type[Message]:
 
 
 def _find(key: ApiKey, suffix: str) -> type[Message]:
-    module = import_module(f"wire.messages.{key.name.lower()}")
+    module = import_module(f"odradek.wire.messages.{key.name.lower()}")
     return getattr(module, key.name.title().replace("_", "") + suffix)

@@ -1,13 +1,13 @@
 """What consumers put into JoinGroup and SyncGroup: their subscription and assignment.
 
-Each is preceded by its version as an int16; see :mod:`wire.consumer_metadata`.
+Each is preceded by its version as an int16; see :mod:`odradek.wire.consumer_metadata`.
 """
 
 from __future__ import annotations
 
-from wire import types
-from wire.schema import Message, Struct, field
-from wire.types import Buffer
+from odradek.wire import types
+from odradek.wire.schema import Message, Struct, field
+from odradek.wire.types import Buffer
 
 
 class ConsumerProtocolSubscriptionTopicPartition(Struct):

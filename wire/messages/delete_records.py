@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wire import types
-from wire.schema import Message, Struct, field
+from odradek.wire import types
+from odradek.wire.schema import Message, Struct, field
 
 
 class DeleteRecordsPartition(Struct):

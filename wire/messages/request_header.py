@@ -1,9 +1,9 @@
-"""The request header; :mod:`wire.headers` reads and writes it."""
+"""The request header; :mod:`odradek.wire.headers` reads and writes it."""
 
 from __future__ import annotations
 
-from wire import types
-from wire.schema import Message, field
+from odradek.wire import types
+from odradek.wire.schema import Message, field
 
 
 class RequestHeader(Message, kind="header", versions="1-2", flexible="2+"):

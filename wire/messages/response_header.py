@@ -1,9 +1,9 @@
-"""The response header; :mod:`wire.headers` reads and writes it."""
+"""The response header; :mod:`odradek.wire.headers` reads and writes it."""
 
 from __future__ import annotations
 
-from wire import types
-from wire.schema import Message, field
+from odradek.wire import types
+from odradek.wire.schema import Message, field
 
 
 class ResponseHeader(Message, kind="header", versions="0-1", flexible="1+"):

@@ -16,8 +16,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from wire.records.crc import BytesLike, crc32c
-from wire.records.errors import CorruptBatch, CrcMismatch, TruncatedBatch, UnsupportedMagic
+from odradek.wire.records.crc import BytesLike, crc32c
+from odradek.wire.records.errors import CorruptBatch, CrcMismatch, TruncatedBatch, UnsupportedMagic
 
 MAGIC_V2: Final = 2
 HEADER_BYTES: Final = 61

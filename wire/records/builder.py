@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from wire.records.batch import (
+from odradek.wire.records.batch import (
     CONTROL_FLAG,
     HEADER_BYTES,
     LOG_APPEND_TIME_FLAG,
@@ -17,10 +17,10 @@ from wire.records.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
 )
-from wire.records.compression import compress
-from wire.records.crc import crc32c
-from wire.records.reader import ControlType, RecordHeaders
-from wire.records.varint import varint, wrap_int64, write_unsigned
+from odradek.wire.records.compression import compress
+from odradek.wire.records.crc import crc32c
+from odradek.wire.records.reader import ControlType, RecordHeaders
+from odradek.wire.records.varint import varint, wrap_int64, write_unsigned
 
 _BEFORE_CRC: Final = Struct(">qiib")
 _CRC: Final = Struct(">I")

@@ -9,9 +9,9 @@ since Java's decoder refuses linked ones. What is read is what any client writes
 from functools import cache
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wire.records.batch import Codec
-from wire.records.crc import BytesLike
-from wire.records.errors import CorruptBatch, RecordTooLarge, UnsupportedCodec
+from odradek.wire.records.batch import Codec
+from odradek.wire.records.crc import BytesLike
+from odradek.wire.records.errors import CorruptBatch, RecordTooLarge, UnsupportedCodec
 
 if TYPE_CHECKING:
     from cramjam import Buffer

@@ -14,11 +14,11 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from wire.records.batch import HEADER_BYTES, BatchHeader, TimestampType, batch_bytes, parse_header
-from wire.records.compression import DEFAULT_MAX_RECORDS_BYTES, decompress
-from wire.records.crc import BytesLike
-from wire.records.errors import CorruptBatch
-from wire.records.varint import read_varint, read_varlong, wrap_int64
+from odradek.wire.records.batch import HEADER_BYTES, BatchHeader, TimestampType, batch_bytes, parse_header
+from odradek.wire.records.compression import DEFAULT_MAX_RECORDS_BYTES, decompress
+from odradek.wire.records.crc import BytesLike
+from odradek.wire.records.errors import CorruptBatch
+from odradek.wire.records.varint import read_varint, read_varlong, wrap_int64
 
 RecordHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from wire.records.batch import (
+from odradek.wire.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON_FLAG,
     HEADER_BYTES,
@@ -13,10 +13,10 @@ from wire.records.batch import (
     BatchHeader,
     TimestampType,
 )
-from wire.records.compression import compress
-from wire.records.crc import crc32c
-from wire.records.reader import RawRecord
-from wire.records.varint import read_varlong, wrap_int64, write_varint
+from odradek.wire.records.compression import compress
+from odradek.wire.records.crc import crc32c
+from odradek.wire.records.reader import RawRecord
+from odradek.wire.records.varint import read_varlong, wrap_int64, write_varint
 
 _BEFORE_CRC: Final = Struct(">qiib")
 _CRC: Final = Struct(">I")

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from wire.records.errors import CorruptBatch
+from odradek.wire.records.errors import CorruptBatch
 
 _INT64_SPAN = 1 << 64
 _INT64_MAX = (1 << 63) - 1

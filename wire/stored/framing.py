@@ -3,7 +3,7 @@
 - Coordinator records (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``): the key
   starts with the record type as an int16, the value with its version as an int16.
 - Metadata records have no key; the value starts with frame version, type and version as varints.
-- Control records: see :mod:`wire.records.reader` and :mod:`wire.records.builder`.
+- Control records: see :mod:`odradek.wire.records.reader` and :mod:`odradek.wire.records.builder`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import cache
 from importlib import import_module
 from typing import TypeVar
 
-from wire.codec import as_view, decode_exact, encode, encode_parts
-from wire.errors import DecodeError, UnsupportedVersionError
-from wire.runtime import append_uvarint, read_uvarint
-from wire.schema import Message
-from wire.types import Buffer
-from wire.versioned import decode_versioned, encode_versioned, peek_int16
+from odradek.wire.codec import as_view, decode_exact, encode, encode_parts
+from odradek.wire.errors import DecodeError, UnsupportedVersionError
+from odradek.wire.runtime import append_uvarint, read_uvarint
+from odradek.wire.schema import Message
+from odradek.wire.types import Buffer
+from odradek.wire.versioned import decode_versioned, encode_versioned, peek_int16
 
 METADATA_FRAME_VERSION = 1
 
@@ -131,7 +131,7 @@ def _record_type(kind: type[Message]) -> int:
 def _classes(kind: str, *modules: str) -> Mapping[int, type[Message]]:
     found: dict[int, type[Message]] = {}
     for module in modules:
-        for value in vars(import_module(f"wire.stored.{module}")).values():
+        for value in vars(import_module(f"odradek.wire.stored.{module}")).values():
             info = getattr(value, "__message__", None)
             if info is not None and info.kind == kind and info.api_key is not None:
                 found[info.api_key] = value

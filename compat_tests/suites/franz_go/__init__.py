@@ -11,7 +11,7 @@ from pathlib import Path
 from compat_tests.processes import Daemon
 from compat_tests.suites.results import Result, Skip, Status
 from compat_tests.suites.toolchain import test_binary
-from wire.api_keys import ApiKey
+from odradek.wire.api_keys import ApiKey
 
 PACKAGE = "pkg/kgo"
 TITLE = "franz-go 1.22.2, `pkg/kgo`"

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from coordinator.configs.errors import RefusedError
-from coordinator.groups.consumer import records
-from coordinator.groups.consumer.draft import Draft
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import ConsumerMember
-from coordinator.groups.consumer.member_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
-from coordinator.groups.consumer.target import target_of
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.groups.consumer import records
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups.consumer.member_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from odradek.coordinator.groups.consumer.target import target_of
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 def find_member(draft: Draft, request: ConsumerGroupHeartbeatRequest, member_id: str) -> ConsumerMember:

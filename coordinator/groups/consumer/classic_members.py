@@ -9,34 +9,34 @@ once with the epoch as generation and nobody as leader, and SyncGroup brings wha
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinator.configs.errors import RefusedError
-from coordinator.groups.consumer.arrival import find_static, static_member, unknown_member
-from coordinator.groups.consumer.departure import fence
-from coordinator.groups.consumer.draft import Draft
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import ClassicSide, ConsumerMember
-from coordinator.groups.consumer.member_state import MemberState
-from coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
-from coordinator.groups.consumer.regexes import update_regex
-from coordinator.groups.consumer.target import target_is_due
-from coordinator.groups.consumer_protocol import PROTOCOL_TYPE
-from coordinator.groups.decision import Decision
-from coordinator.groups.join import MEMBER_ID_REQUIRED_VERSION, Joiner, check_limits
-from coordinator.groups.migration import to_classic, write_assignment
-from coordinator.groups.rebalance import prepare_rebalance
-from coordinator.groups.responses import refuse_join, refuse_sync
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import TimerKind
-from coordinator.metadata.image import MetadataImage
-from coordinator.shard import Token
-from wire.consumer_metadata import decode_subscription
-from wire.errors import ErrorCode, ProtocolError
-from wire.messages.consumer_group_heartbeat import TopicPartitions
-from wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupResponse
-from wire.messages.leave_group import MemberIdentity
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.groups.consumer.arrival import find_static, static_member, unknown_member
+from odradek.coordinator.groups.consumer.departure import fence
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember
+from odradek.coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
+from odradek.coordinator.groups.consumer.regexes import update_regex
+from odradek.coordinator.groups.consumer.target import target_is_due
+from odradek.coordinator.groups.consumer_protocol import PROTOCOL_TYPE
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.join import MEMBER_ID_REQUIRED_VERSION, Joiner, check_limits
+from odradek.coordinator.groups.migration import to_classic, write_assignment
+from odradek.coordinator.groups.rebalance import prepare_rebalance
+from odradek.coordinator.groups.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import TimerKind
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.shard import Token
+from odradek.wire.consumer_metadata import decode_subscription
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.messages.consumer_group_heartbeat import TopicPartitions
+from odradek.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.join_group import JoinGroupResponse
+from odradek.wire.messages.leave_group import MemberIdentity
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 # JoinGroup
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Protocol
 from uuid import UUID
 
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import ConsumerMember
-from wire.errors import ErrorCode
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.wire.errors import ErrorCode
 
 MEMBER_EPOCH_VERSION = 9
 """From this version OffsetCommit can carry a member epoch; below, new consumers are refused."""

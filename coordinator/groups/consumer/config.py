@@ -1,6 +1,6 @@
 """What an operator can set about consumer groups: Kafka's names, Kafka's defaults."""
 
-from wire.values import immutable
+from odradek.wire.values import immutable
 
 REGEX_REFRESH_MIN_INTERVAL_MS = 10_000
 """How soon a group's regular expressions may be resolved again; no setting in Kafka either."""

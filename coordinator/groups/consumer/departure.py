@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinator.groups.consumer import records
-from coordinator.groups.consumer.arrival import static_member, unknown_member
-from coordinator.groups.consumer.draft import Draft
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import ConsumerMember
-from coordinator.groups.consumer.member_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH, MemberState
-from coordinator.groups.consumer.metadata import raise_epoch
-from coordinator.groups.consumer.regexes import resolve_regexes
-from coordinator.groups.decision import Decision
-from coordinator.groups.migration import can_downgrade, consumer_group, downgrade
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import Timer, TimerKind
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from odradek.coordinator.groups.consumer import records
+from odradek.coordinator.groups.consumer.arrival import static_member, unknown_member
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups.consumer.member_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH, MemberState
+from odradek.coordinator.groups.consumer.metadata import raise_epoch
+from odradek.coordinator.groups.consumer.regexes import resolve_regexes
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.migration import can_downgrade, consumer_group, downgrade
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 
 def leave(

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from coordinator.configs.errors import RefusedError
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import ConsumerMember
-from coordinator.groups.migration import consumer_group
-from coordinator.groups.table import GroupTable
-from coordinator.metadata.image import MetadataImage
-from wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups.migration import consumer_group
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 

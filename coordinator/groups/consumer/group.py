@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from coordinator.groups.consumer.member import ConsumerMember, Held, Partitions
-from coordinator.groups.consumer.member_state import ConsumerGroupState
+from odradek.coordinator.groups.consumer.member import ConsumerMember, Held, Partitions
+from odradek.coordinator.groups.consumer.member_state import ConsumerGroupState
 
 FIRST_EPOCH: Final = 1
 """Of a group that nothing is known of yet, and of its target: the first real ones are 2."""

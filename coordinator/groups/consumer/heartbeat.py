@@ -5,22 +5,22 @@ From version 1 a member makes its own id, and may subscribe with a regular expre
 
 from dataclasses import replace
 
-from coordinator.configs.errors import RefusedError
-from coordinator.groups.consumer.arrival import find_member
-from coordinator.groups.consumer.departure import leave
-from coordinator.groups.consumer.draft import Draft
-from coordinator.groups.consumer.member import ConsumerMember
-from coordinator.groups.consumer.member_state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
-from coordinator.groups.consumer.regexes import update_regex
-from coordinator.groups.consumer.responses import assignment_of
-from coordinator.groups.decision import Caller, Decision
-from coordinator.groups.migration import open_group
-from coordinator.groups.table import GroupTable
-from coordinator.groups.timers import TimerKind
-from coordinator.shard import Token
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.groups.consumer.arrival import find_member
+from odradek.coordinator.groups.consumer.departure import leave
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups.consumer.member_state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from odradek.coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
+from odradek.coordinator.groups.consumer.regexes import update_regex
+from odradek.coordinator.groups.consumer.responses import assignment_of
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.migration import open_group
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.timers import TimerKind
+from odradek.coordinator.shard import Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 _NOTHING_SAID = (None, None, None, None)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import UUID
 
-from coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.member_state import MemberState
 
 Partitions = Mapping[UUID, frozenset[int]]
 """Topic id to partitions."""

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from coordinator.groups.consumer import records
-from coordinator.groups.consumer.draft import Draft
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import ConsumerMember
-from coordinator.groups.consumer.table import ConsumerTable
-from coordinator.metadata.image import MetadataImage
+from odradek.coordinator.groups.consumer import records
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.metadata.image import MetadataImage
 
 _COUNT: Final = struct.Struct(">i")
 _HASH_BYTES: Final = 8

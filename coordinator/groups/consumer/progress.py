@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from coordinator.groups.consumer import records
-from coordinator.groups.consumer.draft import Draft
-from coordinator.groups.consumer.member import ConsumerMember
-from coordinator.groups.consumer.member_state import MemberState
-from coordinator.groups.consumer.metadata import has_new_metadata, raise_epoch, topic_ids
-from coordinator.groups.consumer.reconcile import Owned, Step, reconcile
-from coordinator.groups.consumer.table import ConsumerTable
-from coordinator.groups.consumer.target import target_of, update_target
-from coordinator.groups.timers import TimerKind
+from odradek.coordinator.groups.consumer import records
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.metadata import has_new_metadata, raise_epoch, topic_ids
+from odradek.coordinator.groups.consumer.reconcile import Owned, Step, reconcile
+from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.groups.consumer.target import target_of, update_target
+from odradek.coordinator.groups.timers import TimerKind
 
 
 @dataclass(frozen=True, slots=True)

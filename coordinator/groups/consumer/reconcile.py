@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import ConsumerMember, Held, NamedPartitions, Partitions, still_owns
-from coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ConsumerMember, Held, NamedPartitions, Partitions, still_owns
+from odradek.coordinator.groups.consumer.member_state import MemberState
 
 Owned = Iterable[NamedPartitions] | None
 """What a heartbeat names as owned; None when it does not say."""

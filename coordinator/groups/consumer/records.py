@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
-from coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
-from coordinator.shard import ShardRecord
-from wire.schema import Message
-from wire.stored.framing import encode_key, encode_value
-from wire.stored.group_records import (
+from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
+from odradek.coordinator.shard import ShardRecord
+from odradek.wire.schema import Message
+from odradek.wire.stored.framing import encode_key, encode_value
+from odradek.wire.stored.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,

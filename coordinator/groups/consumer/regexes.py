@@ -6,17 +6,17 @@ has no result yet, when topics have come or gone since, and every `group.consume
 
 from typing import Final
 
-from coordinator.configs.errors import RefusedError
-from coordinator.groups.consumer import records
-from coordinator.groups.consumer.config import REGEX_REFRESH_MIN_INTERVAL_MS
-from coordinator.groups.consumer.draft import Draft
-from coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from coordinator.groups.consumer.member import ConsumerMember
-from coordinator.groups.consumer.metadata import raise_epoch
-from coordinator.groups.consumer.table import ConsumerTable
-from coordinator.groups.timers import TimerKind
-from coordinator.regex import InvalidRegex
-from wire.errors import ErrorCode
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.groups.consumer import records
+from odradek.coordinator.groups.consumer.config import REGEX_REFRESH_MIN_INTERVAL_MS
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups.consumer.metadata import raise_epoch
+from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.groups.timers import TimerKind
+from odradek.coordinator.regex import InvalidRegex
+from odradek.wire.errors import ErrorCode
 
 AGAIN_MS: Final = 20
 """How soon an expression that is still being matched is asked for again."""

@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from coordinator.groups.consumer.member import ClassicSide, ConsumerMember
-from coordinator.groups.consumer.member_state import LEAVE_EPOCH, MemberState
-from coordinator.shard import ShardRecord
-from wire.schema import Message
-from wire.stored.framing import decode_key, decode_value
-from wire.stored.group_records import (
+from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember
+from odradek.coordinator.groups.consumer.member_state import LEAVE_EPOCH, MemberState
+from odradek.coordinator.shard import ShardRecord
+from odradek.wire.schema import Message
+from odradek.wire.stored.framing import decode_key, decode_value
+from odradek.wire.stored.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,

@@ -2,8 +2,8 @@
 
 from typing import Final, Protocol
 
-from coordinator.metadata.image import MetadataImage
-from coordinator.regex import Matcher
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.regex import Matcher
 
 
 class RegexResolver(Protocol):

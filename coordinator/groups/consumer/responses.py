@@ -1,7 +1,7 @@
 """Pieces of replies that several operations give."""
 
-from coordinator.groups.consumer.member import ConsumerMember
-from wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 
 
 def assignment_of(member: ConsumerMember) -> Assignment:

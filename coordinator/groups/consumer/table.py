@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from coordinator.configs.definition import ResourceType
-from coordinator.groups.consumer.config import ConsumerGroupConfig
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.resolver import AT_ONCE, RegexResolver
-from coordinator.groups.timers import Timer, TimerKind, Timers
-from coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.resolver import AT_ONCE, RegexResolver
+from odradek.coordinator.groups.timers import Timer, TimerKind, Timers
+from odradek.coordinator.metadata.image import MetadataImage, TopicImage
 
 NO_METADATA: Final = MetadataImage()
 MEMBER_TIMERS: Final = (

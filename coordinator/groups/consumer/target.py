@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from coordinator.groups.consumer import records
-from coordinator.groups.consumer.assignors import ASSIGNORS
-from coordinator.groups.consumer.assignors.problem import MemberWish, Problem
-from coordinator.groups.consumer.draft import Draft
-from coordinator.groups.consumer.group import ConsumerGroup
-from coordinator.groups.consumer.member import Partitions
-from coordinator.groups.consumer.metadata import topic_ids
-from coordinator.groups.consumer.table import ConsumerTable
-from coordinator.metadata.image import MetadataImage
+from odradek.coordinator.groups.consumer import records
+from odradek.coordinator.groups.consumer.assignors import ASSIGNORS
+from odradek.coordinator.groups.consumer.assignors.problem import MemberWish, Problem
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import Partitions
+from odradek.coordinator.groups.consumer.metadata import topic_ids
+from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.metadata.image import MetadataImage
 
 
 def update_target(table: ConsumerTable, draft: Draft) -> None:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from gateway.cli.client import Target, TopicPartition, check_reachable, silent_broker
-from gateway.cli.clients.interface import (
+from odradek.gateway.cli.client import Target, TopicPartition, check_reachable, silent_broker
+from odradek.gateway.cli.clients.interface import (
     DELIVERY_TIMEOUT_MS,
     LINGER_MS,
     MAX_UNACKNOWLEDGED_BYTES,
@@ -27,8 +27,8 @@ from gateway.cli.clients.interface import (
     require_partition,
     send_failure,
 )
-from gateway.cli.clients.settings import translated
-from gateway.cli.errors import CliError, confluent_error_text
+from odradek.gateway.cli.clients.settings import translated
+from odradek.gateway.cli.errors import CliError, confluent_error_text
 
 EARLIEST, LATEST = -2, -1  # the timestamps by which ListOffsets asks for either end
 ANY_PARTITION = -1

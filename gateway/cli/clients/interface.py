@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from gateway.cli.client import TopicPartition
-from gateway.cli.errors import CliError
-from gateway.cli.output import counted
-from wire.errors import ErrorCode
+from odradek.gateway.cli.client import TopicPartition
+from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.output import counted
+from odradek.wire.errors import ErrorCode
 
 MAX_UNACKNOWLEDGED_BYTES = 32 * 1024 * 1024
 MAX_UNACKNOWLEDGED_RECORDS = 50_000

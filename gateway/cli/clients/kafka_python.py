@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
-from gateway.cli.client import (
+from odradek.gateway.cli.client import (
     Consumer,
     Producer,
     SentRecord,
@@ -17,7 +17,7 @@ from gateway.cli.client import (
     open_producer,
     topic_partition,
 )
-from gateway.cli.clients.interface import (
+from odradek.gateway.cli.clients.interface import (
     DELIVERY_TIMEOUT_MS,
     LINGER_MS,
     MAX_UNACKNOWLEDGED_BYTES,
@@ -35,7 +35,7 @@ from gateway.cli.clients.interface import (
     require_partition,
     send_failure,
 )
-from gateway.cli.errors import CliError, explained
+from odradek.gateway.cli.errors import CliError, explained
 
 RECORD_OVERHEAD_BYTES = 300  # what a waiting record costs besides its own bytes
 BATCH_BYTES = 131_072

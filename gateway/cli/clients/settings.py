@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from gateway.cli.client import Target
-from gateway.cli.clients.interface import Reader, ReadSettings, Sender, SendSettings
+from odradek.gateway.cli.client import Target
+from odradek.gateway.cli.clients.interface import Reader, ReadSettings, Sender, SendSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,10 +72,10 @@ def _is_fast(client: str, target: Target) -> bool:
 def open_sender(client: str, target: Target, settings: SendSettings) -> AbstractContextManager[Sender]:
     """A sender over the client that `--client` names."""
     if _is_fast(client, target):
-        from gateway.cli.clients import confluent
+        from odradek.gateway.cli.clients import confluent
 
         return confluent.open_sender(target, settings)
-    from gateway.cli.clients import kafka_python
+    from odradek.gateway.cli.clients import kafka_python
 
     return kafka_python.open_sender(target, settings)
 
@@ -83,9 +83,9 @@ def open_sender(client: str, target: Target, settings: SendSettings) -> Abstract
 def open_reader(client: str, target: Target, settings: ReadSettings) -> AbstractContextManager[Reader]:
     """A reader over the client that `--client` names."""
     if _is_fast(client, target):
-        from gateway.cli.clients import confluent
+        from odradek.gateway.cli.clients import confluent
 
         return confluent.open_reader(target, settings)
-    from gateway.cli.clients import kafka_python
+    from odradek.gateway.cli.clients import kafka_python
 
     return kafka_python.open_reader(target, settings)

@@ -5,11 +5,11 @@ run_virtually(seed, lambda: main(world))   # production code under world.environ
 world.trace.digest                         # the same for the same seed, in every process
 """
 
-from gateway.testing.simulation.disk import Disk, DiskPace
-from gateway.testing.simulation.environment import SimEnvironment, World
-from gateway.testing.simulation.network import MemoryNetwork, NetworkFaults
-from gateway.testing.simulation.scheduling import deterministic_scheduling, run_virtually
-from gateway.testing.simulation.trace import Event, Trace
+from odradek.gateway.testing.simulation.disk import Disk, DiskPace
+from odradek.gateway.testing.simulation.environment import SimEnvironment, World
+from odradek.gateway.testing.simulation.network import MemoryNetwork, NetworkFaults
+from odradek.gateway.testing.simulation.scheduling import deterministic_scheduling, run_virtually
+from odradek.gateway.testing.simulation.trace import Event, Trace
 
 __all__ = [
     "Disk",

@@ -7,11 +7,11 @@ from typing import Final
 
 import trio
 
-from gateway.broker import Broker, open_broker
-from gateway.config import load_config
-from gateway.errors import StartError, first_error
-from gateway.testing.simulation.environment import SimEnvironment, World
-from storage_backends.interface import StoreError
+from odradek.gateway.broker import Broker, open_broker
+from odradek.gateway.config import load_config
+from odradek.gateway.errors import StartError, first_error
+from odradek.gateway.testing.simulation.environment import SimEnvironment, World
+from odradek.storage_backends.interface import StoreError
 
 START_ERRORS: Final = (StoreError, StartError)
 """What `open_broker` raises when the disk fails under it."""
@@ -134,7 +134,7 @@ class BrokerHost:
     def internal_errors(self) -> Generator[list[str]]:
         """Collect what the living broker logs as an error with a traceback: its own bugs, which clients survive."""
         handler = _TracebackHandler(self)
-        logger = logging.getLogger("gateway")
+        logger = logging.getLogger("odradek")
         logger.addHandler(handler)
         try:
             yield handler.found

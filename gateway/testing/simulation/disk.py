@@ -8,9 +8,9 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
-from storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
-from storage_backends.interface import Store
-from storage_backends.memory import MemoryMedium, MemoryStore
+from odradek.storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
+from odradek.storage_backends.interface import Store
+from odradek.storage_backends.memory import MemoryMedium, MemoryStore
 
 
 @dataclass(slots=True)

@@ -13,12 +13,12 @@ from typing import Final, TypeVar
 import outcome
 import trio
 
-from gateway.loop_watch import LoopRecord
-from gateway.network import Listener, Transport
-from gateway.testing.simulation.disk import Disk, Medium, VolatileMedium
-from gateway.testing.simulation.network import MemoryNetwork
-from gateway.testing.simulation.trace import Trace
-from storage_backends.interface import Store, StoreError
+from odradek.gateway.loop_watch import LoopRecord
+from odradek.gateway.network import Listener, Transport
+from odradek.gateway.testing.simulation.disk import Disk, Medium, VolatileMedium
+from odradek.gateway.testing.simulation.network import MemoryNetwork
+from odradek.gateway.testing.simulation.trace import Trace
+from odradek.storage_backends.interface import Store, StoreError
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class World:
 
 
 class SimEnvironment:
-    """One process's `gateway.environment.Environment`.
+    """One process's `odradek.gateway.environment.Environment`.
 
     `skew_ms` is how far its host's wall clock is off; change it to step the clock.
     """

@@ -13,9 +13,9 @@ from typing import Final
 
 import trio
 
-from gateway.network import Buffer, Listener, Transport, receive_unanswered
-from gateway.testing.simulation.pipe import End, Pipe, Reader
-from gateway.waiting_room import Answer
+from odradek.gateway.network import Buffer, Listener, Transport, receive_unanswered
+from odradek.gateway.testing.simulation.pipe import End, Pipe, Reader
+from odradek.gateway.waiting_room import Answer
 
 FIRST_EPHEMERAL_PORT: Final = 49152
 CONNECT_TIMEOUT_S: Final = 3.0

@@ -8,17 +8,17 @@ from config_kafka_answers import definitions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.configs.broker_defs import BROKER_DEFINITIONS
-from coordinator.configs.definition import ConfigType, Definition, format_value
-from coordinator.configs.differences import DELIBERATE_DIFFERENCES
-from coordinator.configs.errors import ConfigRefusedError
-from coordinator.configs.group_defs import GROUP_DEFINITIONS
-from coordinator.configs.numbers import format_double, parse_double, parse_integer
-from coordinator.configs.odradek_defs import ODRADEK_DEFINITIONS
-from coordinator.configs.tables import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, TOPIC_SYNONYMS
-from coordinator.configs.topic_defs import TOPIC_DEFINITIONS
-from coordinator.configs.validators import OneOf, Range, list_of
-from wire.errors import ErrorCode
+from odradek.coordinator.configs.broker_defs import BROKER_DEFINITIONS
+from odradek.coordinator.configs.definition import ConfigType, Definition, format_value
+from odradek.coordinator.configs.differences import DELIBERATE_DIFFERENCES
+from odradek.coordinator.configs.errors import ConfigRefusedError
+from odradek.coordinator.configs.group_defs import GROUP_DEFINITIONS
+from odradek.coordinator.configs.numbers import format_double, parse_double, parse_integer
+from odradek.coordinator.configs.odradek_defs import ODRADEK_DEFINITIONS
+from odradek.coordinator.configs.tables import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, TOPIC_SYNONYMS
+from odradek.coordinator.configs.topic_defs import TOPIC_DEFINITIONS
+from odradek.coordinator.configs.validators import OneOf, Range, list_of
+from odradek.wire.errors import ErrorCode
 
 KINDS = {"broker": BROKER_DEFINITIONS, "topic": TOPIC_DEFINITIONS, "group": GROUP_DEFINITIONS}
 

@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 from config_kafka_answers import described, kafka_static
 
-from coordinator.configs import layers as layers_module
-from coordinator.configs import tables
-from coordinator.configs.definition import ConfigSource, ConfigType
-from coordinator.configs.describe import (
+from odradek.coordinator.configs import layers as layers_module
+from odradek.coordinator.configs import tables
+from odradek.coordinator.configs.definition import ConfigSource, ConfigType
+from odradek.coordinator.configs.describe import (
     DescribeOptions,
     describe_broker,
     describe_broker_default,
     describe_group,
     describe_topic,
 )
-from coordinator.configs.differences import DELIBERATE_DIFFERENCES
-from coordinator.configs.layers import BrokerLayers
-from wire.messages.describe_configs import DescribeConfigsResourceResult
+from odradek.coordinator.configs.differences import DELIBERATE_DIFFERENCES
+from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 ALL = DescribeOptions(synonyms=True)
 DYNAMIC_DEFAULT = {"log.retention.ms": "111111", "message.max.bytes": "2000000"}

@@ -6,15 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.configs.definition import ConfigSource, ResourceType
-from coordinator.configs.errors import ConfigRefusedError
-from coordinator.configs.layers import BrokerLayers, effective_topic_texts, topic_config_values
-from coordinator.configs.log_settings import log_config_from
-from coordinator.configs.operations import AlterOperation, apply_operation
-from coordinator.configs.tables import broker_synonyms, without_listener
-from coordinator.configs.validation import validate_broker_configs, validate_group_configs, validate_topic_configs
-from partitions.config import LogConfig
-from wire.errors import ErrorCode
+from odradek.coordinator.configs.definition import ConfigSource, ResourceType
+from odradek.coordinator.configs.errors import ConfigRefusedError
+from odradek.coordinator.configs.layers import BrokerLayers, effective_topic_texts, topic_config_values
+from odradek.coordinator.configs.log_settings import log_config_from
+from odradek.coordinator.configs.operations import AlterOperation, apply_operation
+from odradek.coordinator.configs.tables import broker_synonyms, without_listener
+from odradek.coordinator.configs.validation import (
+    validate_broker_configs,
+    validate_group_configs,
+    validate_topic_configs,
+)
+from odradek.partitions.config import LogConfig
+from odradek.wire.errors import ErrorCode
 
 DEFAULTS = BrokerLayers({})
 

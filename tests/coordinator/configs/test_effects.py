@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.configs.effects import AT_START, SCOPES, WITHOUT_EFFECT, without_effect
-from coordinator.configs.protections import PROTECTIONS
-from coordinator.configs.tables import (
+from odradek.coordinator.configs.effects import AT_START, SCOPES, WITHOUT_EFFECT, without_effect
+from odradek.coordinator.configs.protections import PROTECTIONS
+from odradek.coordinator.configs.tables import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
@@ -24,8 +24,8 @@ from coordinator.configs.tables import (
     TOPIC_SYNONYMS,
     is_dynamic,
 )
-from gateway.cli.settings_list import page
-from gateway.config.broker_config import _SIMPLE
+from odradek.gateway.cli.settings_list import page
+from odradek.gateway.config.broker_config import _SIMPLE
 
 ROOT = Path(__file__).parents[3]
 TABLES = dict(zip(SCOPES, (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS), strict=True))

@@ -9,33 +9,33 @@ from uuid import UUID
 
 from group_script import Script, show, show_record
 
-from coordinator.configs.definition import ResourceType
-from coordinator.groups.consumer.config import ConsumerGroupConfig
-from coordinator.groups.consumer.member_state import MemberState
-from coordinator.groups.consumer.replay import decode_consumer_key
-from coordinator.groups.leave import BATCH_VERSION
-from coordinator.metadata.image import PartitionImage, TopicImage
-from wire.consumer_metadata import decode_assignment, encode_assignment
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_describe import DescribedGroup
-from wire.messages.consumer_group_heartbeat import (
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
+from odradek.coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.replay import decode_consumer_key
+from odradek.coordinator.groups.leave import BATCH_VERSION
+from odradek.coordinator.metadata.image import PartitionImage, TopicImage
+from odradek.wire.consumer_metadata import decode_assignment, encode_assignment
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_describe import DescribedGroup
+from odradek.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from wire.messages.consumer_protocol import (
+from odradek.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
 )
-from wire.messages.join_group import JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from wire.messages.txn_offset_commit import (
+from odradek.wire.messages.join_group import JoinGroupResponse
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from wire.stored.framing import decode_value, group_value_types
+from odradek.wire.stored.framing import decode_value, group_value_types
 
 PARTITION = PartitionImage(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
 

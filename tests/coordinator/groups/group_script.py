@@ -9,30 +9,34 @@ from uuid import UUID
 
 from group_world import World
 
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.consumer_protocol import subscribed_topics
-from coordinator.groups.records import decode_group, decode_key, decode_offset
-from wire.consumer_metadata import decode_assignment
-from wire.errors import ErrorCode
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.offset_commit import (
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.consumer_protocol import subscribed_topics
+from odradek.coordinator.groups.records import decode_group, decode_key, decode_offset
+from odradek.wire.consumer_metadata import decode_assignment
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from wire.messages.offset_fetch import (
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.schema import Struct
-from wire.stored.group_records import OffsetCommitKey
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.schema import Struct
+from odradek.wire.stored.group_records import OffsetCommitKey
 
 
 def subscription(topics):

@@ -2,10 +2,10 @@
 
 from shard_world import ShardWorld, compacted
 
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.shard import Caller, GroupShard
-from coordinator.groups.states import GroupState
-from coordinator.metadata.image import MetadataImage
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.shard import Caller, GroupShard
+from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.metadata.image import MetadataImage
 
 
 def durable_view(shard):

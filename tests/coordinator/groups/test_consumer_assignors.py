@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES
-from coordinator.groups.consumer.assignors import ASSIGNORS
-from coordinator.groups.consumer.assignors.problem import MemberWish, Problem
-from coordinator.groups.consumer.assignors.range import assign_ranges
-from coordinator.groups.consumer.assignors.uniform import assign_uniformly
+from odradek.coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES
+from odradek.coordinator.groups.consumer.assignors import ASSIGNORS
+from odradek.coordinator.groups.consumer.assignors.problem import MemberWish, Problem
+from odradek.coordinator.groups.consumer.assignors.range import assign_ranges
+from odradek.coordinator.groups.consumer.assignors.uniform import assign_uniformly
 
 TOPICS = tuple(UUID(int=n) for n in range(1, 5))
 counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 9), min_size=1)

@@ -12,16 +12,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.records import decode_group, decode_key
-from coordinator.groups.states import GroupState
-from wire.errors import ErrorCode
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from wire.stored.group_records import GroupMetadataKey
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.records import decode_group, decode_key
+from odradek.coordinator.groups.states import GroupState
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from odradek.wire.stored.group_records import GroupMetadataKey
 
 GROUP = "g"
 SESSION_MS, REBALANCE_MS = 10_000, 20_000

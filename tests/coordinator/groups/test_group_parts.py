@@ -8,11 +8,11 @@ from group_world import World, durable_view
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.groups.classic_group import ClassicGroup, Member
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.consumer_protocol import MalformedSubscription, subscribed_topics
-from coordinator.groups.partitioner import java_string_hash, partition_for
-from coordinator.groups.records import (
+from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.consumer_protocol import MalformedSubscription, subscribed_topics
+from odradek.coordinator.groups.partitioner import java_string_hash, partition_for
+from odradek.coordinator.groups.records import (
     decode_group,
     decode_key,
     group_record,
@@ -21,15 +21,15 @@ from coordinator.groups.records import (
     offset_record,
     offset_tombstone,
 )
-from coordinator.groups.shard import GroupShard
-from coordinator.groups.states import TRANSITIONS, GroupState
-from coordinator.groups.timers import Timer, TimerKind, Timers
-from coordinator.shard import ShardRecord
-from wire.codec import encode
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.stored.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
-from wire.types import ZERO_UUID
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.states import TRANSITIONS, GroupState
+from odradek.coordinator.groups.timers import Timer, TimerKind, Timers
+from odradek.coordinator.shard import ShardRecord
+from odradek.wire.codec import encode
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from odradek.wire.stored.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+from odradek.wire.types import ZERO_UUID
 
 NOW_MS = 1_700_000_000_000
 

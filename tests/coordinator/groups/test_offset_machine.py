@@ -10,13 +10,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.shard import GroupShard
-from wire.errors import ErrorCode
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from wire.messages.txn_offset_commit import (
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

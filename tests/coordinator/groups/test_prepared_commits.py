@@ -2,13 +2,17 @@
 
 import pytest
 
-from coordinator.groups import offset_commit, txn_offset_commit
-from coordinator.groups.config import GroupConfig
-from coordinator.groups.decision import Caller
-from coordinator.groups.shard import GroupShard
-from coordinator.shard import Token
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from wire.messages.txn_offset_commit import (
+from odradek.coordinator.groups import offset_commit, txn_offset_commit
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.decision import Caller
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.shard import Token
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

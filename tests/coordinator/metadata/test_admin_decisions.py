@@ -9,38 +9,38 @@ from uuid import UUID
 import pytest
 from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
-from coordinator.metadata.client_quotas import describe_client_quotas
-from coordinator.metadata.elect_leaders import elect_leaders
-from coordinator.metadata.features import UpgradeType, update_features
-from coordinator.metadata.image import FeaturesImage, MetadataImage, PartitionImage, TopicImage
-from coordinator.metadata.reassignments import alter_partition_reassignments, list_partition_reassignments
-from coordinator.metadata.records import image_records
-from coordinator.metadata.replay import ImageBuilder
-from coordinator.metadata.scram import describe_user_scram_credentials
-from wire.errors import ErrorCode
-from wire.messages import alter_client_quotas as quotas
-from wire.messages.alter_partition_reassignments import (
+from odradek.coordinator.metadata.client_quotas import describe_client_quotas
+from odradek.coordinator.metadata.elect_leaders import elect_leaders
+from odradek.coordinator.metadata.features import UpgradeType, update_features
+from odradek.coordinator.metadata.image import FeaturesImage, MetadataImage, PartitionImage, TopicImage
+from odradek.coordinator.metadata.reassignments import alter_partition_reassignments, list_partition_reassignments
+from odradek.coordinator.metadata.records import image_records
+from odradek.coordinator.metadata.replay import ImageBuilder
+from odradek.coordinator.metadata.scram import describe_user_scram_credentials
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import alter_client_quotas as quotas
+from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.alter_user_scram_credentials import (
+from odradek.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from wire.messages.list_partition_reassignments import (
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from odradek.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from wire.messages.unregister_broker import UnregisterBrokerRequest
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from wire.stored.framing import decode_metadata_record
-from wire.stored.metadata_records import (
+from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
+from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.stored.framing import decode_metadata_record
+from odradek.wire.stored.metadata_records import (
     ClientQuotaRecord,
     FeatureLevelRecord,
     RemoveUserScramCredentialRecord,

@@ -3,11 +3,11 @@
 import pytest
 from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
-from coordinator.configs.definition import ConfigSource, ResourceType
-from wire.errors import ErrorCode
-from wire.messages import alter_configs as legacy
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.incremental_alter_configs import (
+from odradek.coordinator.configs.definition import ConfigSource, ResourceType
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import alter_configs as legacy
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -13,10 +13,10 @@ from uuid import UUID
 import pytest
 from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
-from coordinator.metadata.shard import MetadataShard
-from coordinator.shard import Outcome
-from wire.errors import ErrorCode
-from wire.schema import Struct
+from odradek.coordinator.metadata.shard import MetadataShard
+from odradek.coordinator.shard import Outcome
+from odradek.wire.errors import ErrorCode
+from odradek.wire.schema import Struct
 
 ANSWERS = json.loads((Path(__file__).parent / "data" / "kafka_4_3_1_answers.json").read_text())
 STATIC = {"num.partitions": "3", "log.retention.minutes": "9000", "node.id": "1", "broker.id": "1"}
@@ -75,7 +75,7 @@ def title_of(case: dict[str, Any]) -> str:
 
 def call(shard: ShardUnderTest, case: dict[str, Any], ids: dict[str, str]) -> Any:
     name = case["api"]
-    module = import_module(f"wire.messages.{name}")
+    module = import_module(f"odradek.wire.messages.{name}")
     class_name = "".join(part.capitalize() for part in name.split("_")) + "Request"
     text = json.dumps(case["request"])
     for theirs, ours in ids.items():

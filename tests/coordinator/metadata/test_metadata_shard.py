@@ -7,28 +7,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
-from coordinator.configs.definition import ConfigSource, ResourceType
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.brokers import Registered
-from coordinator.metadata.image import MetadataImage
-from coordinator.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from coordinator.metadata.records import image_records, to_shard_records
-from coordinator.metadata.replay import ImageBuilder
-from coordinator.metadata.shard import ProducerIdBlock
-from coordinator.shard import ShardRecord
-from wire.errors import ErrorCode, ProtocolError
-from wire.messages.alter_configs import AlterableConfig as LegacyConfig
-from wire.messages.alter_configs import AlterConfigsRequest
-from wire.messages.alter_configs import AlterConfigsResource as LegacyResource
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.incremental_alter_configs import (
+from odradek.coordinator.configs.definition import ConfigSource, ResourceType
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.brokers import Registered
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from odradek.coordinator.metadata.records import image_records, to_shard_records
+from odradek.coordinator.metadata.replay import ImageBuilder
+from odradek.coordinator.metadata.shard import ProducerIdBlock
+from odradek.coordinator.shard import ShardRecord
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.messages.alter_configs import AlterableConfig as LegacyConfig
+from odradek.wire.messages.alter_configs import AlterConfigsRequest
+from odradek.wire.messages.alter_configs import AlterConfigsResource as LegacyResource
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest
+from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.stored.metadata_records import (
+from odradek.wire.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     NoOpRecord,
@@ -161,7 +161,7 @@ class TestTopics:
     def test_what_was_just_decided_is_replayed_without_being_decoded(self, monkeypatch):
         shard = ShardUnderTest()
         with monkeypatch.context() as patched:
-            patched.setattr("coordinator.metadata.records.decode_metadata_record", None)
+            patched.setattr("odradek.coordinator.metadata.records.decode_metadata_record", None)
             create(shard, creatable("a", 3, retention_ms="5"))
             grow(shard, "a", 5)
         assert len(shard.image.topics_by_name["a"].partitions) == 5

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.image import BrokerImage
-from coordinator.metadata.placement import place_replicas
-from wire.errors import ErrorCode
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image import BrokerImage
+from odradek.coordinator.metadata.placement import place_replicas
+from odradek.wire.errors import ErrorCode
 
 
 def brokers(*racks: str | None, fenced: tuple[int, ...] = ()) -> list[BrokerImage]:

@@ -3,11 +3,11 @@
 import pytest
 from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
-from coordinator.configs.errors import RefusedError
-from coordinator.metadata.request_size import MAX_RECORDS, check_create_partitions, check_create_topics
-from wire.errors import ErrorCode
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import (
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.request_size import MAX_RECORDS, check_create_partitions, check_create_topics
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,

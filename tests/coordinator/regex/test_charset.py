@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.regex.charset import END, CharSet, char_range, one_char, union
+from odradek.coordinator.regex.charset import END, CharSet, char_range, one_char, union
 
 RANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)).map(lambda at: (at[0], at[0] + at[1])), max_size=6)
 ALL = CharSet((0, END))

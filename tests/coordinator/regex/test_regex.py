@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.regex import InvalidRegex, Matcher, TooManySteps, matcher
+from odradek.coordinator.regex import InvalidRegex, Matcher, TooManySteps, matcher
 
 DATA = Path(__file__).parent / "data"
 TOPICS = json.loads((DATA / "re2j_1_8_answers.json").read_text())

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from transaction_world import World
 
-from coordinator.shard import Outcome
-from coordinator.transactions.add import Claim
-from coordinator.transactions.config import TransactionConfig
-from coordinator.transactions.init import LAST_EPOCH, NeedsProducerId
-from coordinator.transactions.records import transaction_record
-from coordinator.transactions.state import PREPARED, TransactionState
-from wire.errors import ErrorCode
-from wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.coordinator.shard import Outcome
+from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.config import TransactionConfig
+from odradek.coordinator.transactions.init import LAST_EPOCH, NeedsProducerId
+from odradek.coordinator.transactions.records import transaction_record
+from odradek.coordinator.transactions.state import PREPARED, TransactionState
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 
 TIMEOUT_MS = 10_000
 CONFIG = TransactionConfig(transaction_remove_expired_transaction_cleanup_interval_ms=10**9)

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from transaction_world import World
 
-from coordinator.regex import InvalidRegex, Matcher
-from coordinator.transactions.add import Claim, Verdicts
-from coordinator.transactions.config import TransactionConfig
-from coordinator.transactions.describe import matching
-from coordinator.transactions.end import Ended
-from coordinator.transactions.init import NeedsProducerId
-from coordinator.transactions.records import decode_id, decode_transaction
-from wire.errors import ErrorCode
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from odradek.coordinator.regex import InvalidRegex, Matcher
+from odradek.coordinator.transactions.add import Claim, Verdicts
+from odradek.coordinator.transactions.config import TransactionConfig
+from odradek.coordinator.transactions.describe import matching
+from odradek.coordinator.transactions.end import Ended
+from odradek.coordinator.transactions.init import NeedsProducerId
+from odradek.coordinator.transactions.records import decode_id, decode_transaction
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 CONFIG = {"transaction_remove_expired_transaction_cleanup_interval_ms": 10**9}
 
@@ -141,8 +141,8 @@ class Script:
         """Put an id's epoch where only tens of thousands of producers would bring it."""
         from dataclasses import replace
 
-        from coordinator.shard import Outcome
-        from coordinator.transactions.records import transaction_record
+        from odradek.coordinator.shard import Outcome
+        from odradek.coordinator.transactions.records import transaction_record
 
         held = self.world.shard._table.transactions[words[0]]
         self.world.apply(Outcome([transaction_record(replace(held, producer_epoch=int(words[1])), self.world.level)]))

@@ -2,11 +2,11 @@
 
 from shard_world import ShardWorld, compacted
 
-from coordinator.transactions.config import TransactionConfig
-from coordinator.transactions.records import decode_id, decode_transaction
-from coordinator.transactions.replay import check_transition
-from coordinator.transactions.shard import TransactionShard
-from coordinator.transactions.state import PREPARED
+from odradek.coordinator.transactions.config import TransactionConfig
+from odradek.coordinator.transactions.records import decode_id, decode_transaction
+from odradek.coordinator.transactions.replay import check_transition
+from odradek.coordinator.transactions.shard import TransactionShard
+from odradek.coordinator.transactions.state import PREPARED
 
 
 class World(ShardWorld):

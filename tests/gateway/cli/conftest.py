@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-import gateway.testing
-from gateway.cli.clients.settings import CONFLUENT, KAFKA_PYTHON
-from gateway.cli.main import cli
+from odradek.gateway.cli.clients.settings import CONFLUENT, KAFKA_PYTHON
+from odradek.gateway.cli.main import cli
+from odradek.testing import broker as running_broker
 
 Odradek = Callable[..., Result]
 
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    with gateway.testing.broker(config={"num.partitions": "1"}) as broker:
+    with running_broker(config={"num.partitions": "1"}) as broker:
         yield broker.bootstrap
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.main import COMMANDS, cli
+from odradek.gateway.cli.main import COMMANDS, cli
 
 SHELLS = ("bash", "zsh", "fish")
 COMPLETING = """
@@ -25,7 +25,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def odradek_on_path(tmp_path) -> Path:
     """The command of this checkout, whatever is installed."""
     command = tmp_path / "odradek"
-    command.write_text(f"#!{sys.executable}\nfrom gateway.cli.main import main\nmain()\n")
+    command.write_text(f"#!{sys.executable}\nfrom odradek.gateway.cli.main import main\nmain()\n")
     command.chmod(0o755)
     return command
 

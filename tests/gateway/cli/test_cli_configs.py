@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.configs.tables import BROKER_CONFIGS
+from odradek.coordinator.configs.tables import BROKER_CONFIGS
 
 ROOT = Path(__file__).parents[3]
 

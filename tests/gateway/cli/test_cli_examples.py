@@ -9,8 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import gateway.testing
-from gateway.cli.main import cli
+import odradek
+from odradek.gateway.cli.main import cli
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [path for folder in ("gateway", "storage_backends", "coordinator") for path in (ROOT / folder).rglob("*.py")]
@@ -48,7 +48,7 @@ def examples(path: tuple[str, ...]) -> list[str]:
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """A broker for the examples alone: they change settings of all brokers."""
-    with gateway.testing.broker(config={"num.partitions": "1"}) as broker:
+    with odradek.broker(config={"num.partitions": "1"}) as broker:
         yield broker.bootstrap
 
 
@@ -142,7 +142,7 @@ def test_options_that_messages_name_exist():
 
 
 def test_what_a_broker_prints_when_it_is_ready_runs(odradek, bootstrap):
-    from gateway.cli.serve import _ready_line
+    from odradek.gateway.cli.serve import _ready_line
 
     class Config:
         storage_url = "memory://"

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from gateway.cli.client import Target, topic_partition
-from gateway.cli.clients.interface import ReadSettings
-from gateway.cli.clients.settings import KAFKA_PYTHON, open_reader
-from gateway.cli.consume import POLL_MS, GroupReading
+from odradek.gateway.cli.client import Target, topic_partition
+from odradek.gateway.cli.clients.interface import ReadSettings
+from odradek.gateway.cli.clients.settings import KAFKA_PYTHON, open_reader
+from odradek.gateway.cli.consume import POLL_MS, GroupReading
 
 LINE = b"%05d" + b"." * 94 + b"\n"
 NEVER = ("-X", "auto.commit.interval.ms=3600000")
@@ -20,9 +20,9 @@ PIPE_BYTES = 65_536
 HEARING_SIGNALS = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("gateway", run_name="__main__", alter_sys=True)
+runpy.run_module("odradek", run_name="__main__", alter_sys=True)
 """
-"""`python -m gateway`, also under a shell's background job, which ignores SIGINT with all that it starts."""
+"""`python -m odradek`, also under a shell's background job, which ignores SIGINT with all that it starts."""
 
 
 class Following:

@@ -6,7 +6,7 @@ import re
 import pytest
 from confluent_kafka import Consumer
 
-from gateway.cli.client import Target, library, open_consumer
+from odradek.gateway.cli.client import Target, library, open_consumer
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from gateway.cli.main import cli
+from odradek.gateway.cli.main import cli
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_lines_longer_than_allowed_are_refused_here_or_by_the_broker(odradek, to
 
 def test_more_than_fits_unacknowledged(odradek, topic, monkeypatch):
     for module in ("kafka_python", "confluent"):
-        monkeypatch.setattr(f"gateway.cli.clients.{module}.MAX_UNACKNOWLEDGED_RECORDS", 10)
+        monkeypatch.setattr(f"odradek.gateway.cli.clients.{module}.MAX_UNACKNOWLEDGED_RECORDS", 10)
     odradek("produce", topic, "-q", "-p", "0", stdin="".join(f"{number}\n" for number in range(1000)))
     assert lines(odradek("consume", topic)) == [str(number) for number in range(1000)]
 

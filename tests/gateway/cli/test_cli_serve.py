@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.main import cli
-from gateway.cli.serve import load
-from gateway.config import Endpoint
+from odradek.gateway.cli.main import cli
+from odradek.gateway.cli.serve import load
+from odradek.gateway.config import Endpoint
 
 READY = re.compile(
     r"odradek (?P<version>\S+) ready in (?P<ms>\d+) ms at (?P<address>127\.0\.0\.1:\d+), storing in (?P<place>.+); "
@@ -36,7 +36,7 @@ def environment(**more: str) -> dict[str, str]:
 def serving(*arguments: str, folder: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
     """A broker process and its ready line; killed at the end if it has not ended."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "serve", *arguments],
+        [sys.executable, "-m", "odradek", "serve", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -58,7 +58,7 @@ def serving(*arguments: str, folder: Path, **variables: str) -> Iterator[tuple[s
 def refused(*arguments: str, folder: Path, code: int = 1) -> str:
     """The stderr of a broker that does not start."""
     done = subprocess.run(
-        [sys.executable, "-m", "gateway", "serve", *arguments],
+        [sys.executable, "-m", "odradek", "serve", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -87,7 +87,7 @@ def test_one_ready_line_then_a_drain_at_the_signal(tmp_path, number):
         stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 0
     assert stdout == ""
-    assert re.search(r"Z level=INFO logger=gateway\.broker stopping signal=" + number.name, stderr)
+    assert re.search(r"Z level=INFO logger=odradek\.gateway\.broker stopping signal=" + number.name, stderr)
 
 
 def test_acknowledged_records_are_there_after_a_restart(tmp_path):
@@ -196,7 +196,7 @@ def test_without_options_data_goes_to_a_directory_here_and_only_this_machine_is_
 def test_clients_are_told_the_advertised_address(tmp_path):
     options = ("--listen", "127.0.0.1:0", "--advertise", "localhost:4711", "--storage", "memory://")
     process = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "serve", *options],
+        [sys.executable, "-m", "odradek", "serve", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -213,9 +213,9 @@ def test_clients_are_told_the_advertised_address(tmp_path):
 
 def test_serving_imports_neither_kafka_python_nor_rich():
     program = (
-        "import sys\nimport gateway.cli.serve, gateway.broker, gateway.config\n"
-        "from gateway.cli.main import cli\ncli.get_command(None, 'serve')\n"
-        "heavy = {'kafka', 'rich', 'gateway.cli.client'} & set(sys.modules)\nassert not heavy, heavy\n"
+        "import sys\nimport odradek.gateway.cli.serve, odradek.gateway.broker, odradek.gateway.config\n"
+        "from odradek.gateway.cli.main import cli\ncli.get_command(None, 'serve')\n"
+        "heavy = {'kafka', 'rich', 'odradek.gateway.cli.client'} & set(sys.modules)\nassert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
@@ -249,7 +249,7 @@ def test_in_json_the_second_line_is_json_too(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "gateway",
+        "odradek",
         "serve",
         *IN_MEMORY,
         "--log-format",

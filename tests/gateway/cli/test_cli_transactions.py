@@ -5,9 +5,9 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from gateway.cli.client import Target, open_admin, topic_partition
-from gateway.cli.hanging import OpenTransaction, find_hanging
-from gateway.cli.options import parse_moment_ms
+from odradek.gateway.cli.client import Target, open_admin, topic_partition
+from odradek.gateway.cli.hanging import OpenTransaction, find_hanging
+from odradek.gateway.cli.options import parse_moment_ms
 
 
 @pytest.fixture

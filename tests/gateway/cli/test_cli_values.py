@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.client import TopicPartition, library, split_address
-from gateway.cli.clients.kafka_python import ACCESS
-from gateway.cli.errors import CliError, UnreachableError, broker_error_text, client_error_text, explained
-from gateway.cli.formats import check_layout, formatter, parse_json_record
-from gateway.cli.offset_plan import Goal, Situation, plan
-from gateway.cli.options import parse_duration_ms, parse_moment_ms, property_value
-from gateway.cli.positions import Start, parse_start
+from odradek.gateway.cli.client import TopicPartition, library, split_address
+from odradek.gateway.cli.clients.kafka_python import ACCESS
+from odradek.gateway.cli.errors import CliError, UnreachableError, broker_error_text, client_error_text, explained
+from odradek.gateway.cli.formats import check_layout, formatter, parse_json_record
+from odradek.gateway.cli.offset_plan import Goal, Situation, plan
+from odradek.gateway.cli.options import parse_duration_ms, parse_moment_ms, property_value
+from odradek.gateway.cli.positions import Start, parse_start
 
 HERE = TopicPartition("t", 0)
 

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.main import COMMANDS, cli
+from odradek.gateway.cli.main import COMMANDS, cli
 
 HUGE = str(2**70)
 COMMON = {"--bootstrap", "--timeout", "-X"}

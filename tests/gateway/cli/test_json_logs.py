@@ -9,11 +9,11 @@ import sys
 import pytest
 from test_cli_serve import environment, odradek
 
-from gateway.cli.json_logs import JsonFormatter
+from odradek.gateway.cli.json_logs import JsonFormatter
 
 
 def formatted(message, *values, **more):
-    record = logging.LogRecord("gateway.x", logging.WARNING, "x.py", 1, message, values, more.get("exc_info"))
+    record = logging.LogRecord("odradek.x", logging.WARNING, "x.py", 1, message, values, more.get("exc_info"))
     text = JsonFormatter().format(record)
     assert "\n" not in text
     return json.loads(text)
@@ -36,7 +36,7 @@ def formatted(message, *values, **more):
 def test_the_parts_of_a_message_become_fields(message, values, text, fields):
     document = formatted(message, *values)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", document.pop("time"))
-    assert document == {"level": "WARNING", "logger": "gateway.x", "message": text, **fields}
+    assert document == {"level": "WARNING", "logger": "odradek.x", "message": text, **fields}
 
 
 def test_a_traceback_is_a_field():
@@ -56,7 +56,7 @@ def test_named_values_and_wrong_formats_are_left_as_they_are():
 def test_a_broker_writes_only_json(tmp_path, by_variable):
     options = [] if by_variable else ["--log-format", "json"]
     variables = {"ODRADEK_LOG_FORMAT": "json"} if by_variable else {}
-    command = [sys.executable, "-m", "gateway", "serve", "--listen", "127.0.0.1:0", "--storage", "memory://", *options]
+    command = [sys.executable, "-m", "odradek", "serve", "--listen", "127.0.0.1:0", "--storage", "memory://", *options]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=environment(**variables), **pipes) as process:
         ready = json.loads(process.stdout.readline())
@@ -69,11 +69,11 @@ def test_a_broker_writes_only_json(tmp_path, by_variable):
     assert isinstance(ready["ready_ms"], int)
     logged = [json.loads(line) for line in stderr.splitlines()]
     stopping = next(each for each in logged if each["message"] == "stopping")
-    assert (stopping["signal"], stopping["logger"]) == ("SIGTERM", "gateway.broker")
+    assert (stopping["signal"], stopping["logger"]) == ("SIGTERM", "odradek.gateway.broker")
 
 
 def test_a_start_that_fails_is_an_object_too(tmp_path):
-    command = [sys.executable, "-m", "gateway", "serve", "--log-format", "json", "--set", "num.partitions=0"]
+    command = [sys.executable, "-m", "odradek", "serve", "--log-format", "json", "--set", "num.partitions=0"]
     done = subprocess.run(
         command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False
     )

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.configs.protections import PROTECTIONS
-from coordinator.configs.tables import BROKER_CONFIGS
-from gateway.config import BrokerConfig, ConfigError, Endpoint, load_config
-from gateway.config.sources import read_environment
+from odradek.coordinator.configs.protections import PROTECTIONS
+from odradek.coordinator.configs.tables import BROKER_CONFIGS
+from odradek.gateway.config import BrokerConfig, ConfigError, Endpoint, load_config
+from odradek.gateway.config.sources import read_environment
 
 
 def load(environ: Mapping[str, str] | None = None, file: Path | None = None, **overrides: str) -> BrokerConfig:

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.properties import parse_properties
+from odradek.gateway.config.properties import parse_properties
 
 DATA = Path(__file__).parent / "data"
 

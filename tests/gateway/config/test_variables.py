@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, Endpoint, load_config
-from gateway.config.variables import AS_OPTIONS, DEVELOPMENT, READ_BY_COMMANDS, setting_name
+from odradek.gateway.config import ConfigError, Endpoint, load_config
+from odradek.gateway.config.variables import AS_OPTIONS, DEVELOPMENT, READ_BY_COMMANDS, setting_name
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,10 +7,10 @@ import trio
 from gateway_brokers import ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 
-from gateway.repeats import Repeats
-from gateway.request_memory import RequestMemory
-from wire.api_keys import ApiKey
-from wire.headers import encode_request
+from odradek.gateway.repeats import Repeats
+from odradek.gateway.request_memory import RequestMemory
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.headers import encode_request
 
 MB = 1 << 20
 FOREVER_MS = 2**31 - 1

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from gateway_client import RawClient, batch_of, only, produce_request
 from limited_broker import MB, LimitedBroker
 
-from wire.api_keys import ApiKey
-from wire.headers import encode_request
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.headers import encode_request
 
 SENDERS = 80
 ALLOWED = 16 * MB

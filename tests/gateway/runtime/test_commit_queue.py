@@ -9,11 +9,11 @@ import trio
 from outcome import Outcome, acapture
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.environment import ProductionEnvironment
-from gateway.runtime.commit import Backlog, CommitQueue
-from gateway.runtime.ticker import Ticker
-from storage_backends.interface import StoreError, StoreFullError
-from wire.log_values import LogWrite, PartitionKey, StoredBatch
+from odradek.gateway.environment import ProductionEnvironment
+from odradek.gateway.runtime.commit import Backlog, CommitQueue
+from odradek.gateway.runtime.ticker import Ticker
+from odradek.storage_backends.interface import StoreError, StoreFullError
+from odradek.wire.log_values import LogWrite, PartitionKey, StoredBatch
 
 T = TypeVar("T")
 KEY = PartitionKey("t", UUID(int=5), 0)

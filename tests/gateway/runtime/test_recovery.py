@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from gateway.environment import ProductionEnvironment
-from gateway.repeats import Repeats
-from gateway.runtime.recovery import Backoff, Recovery
+from odradek.gateway.environment import ProductionEnvironment
+from odradek.gateway.repeats import Repeats
+from odradek.gateway.runtime.recovery import Backoff, Recovery
 
 
 class Clock(ProductionEnvironment):

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.configs.definition import ResourceType
-from coordinator.metadata.image import MetadataImage
-from gateway.config import load_config
-from gateway.runtime.settings import ALL_BROKERS, MAX_LOG_CONFIGS, LiveSettings
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.metadata.image import MetadataImage
+from odradek.gateway.config import load_config
+from odradek.gateway.runtime.settings import ALL_BROKERS, MAX_LOG_CONFIGS, LiveSettings
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.runtime.ticker import Ticker
-from gateway.runtime.wakeup import Wakeup
+from odradek.gateway.runtime.ticker import Ticker
+from odradek.gateway.runtime.wakeup import Wakeup
 
 
 async def test_the_sleeper_is_woken_once_a_wake(nursery: trio.Nursery) -> None:

@@ -1,4 +1,4 @@
-"""`gateway.testing.broker()` as its users have it: with, async with under Trio and asyncio, restarts, errors."""
+"""`odradek.broker()` as its users have it: with, async with under Trio and asyncio, restarts, errors."""
 
 import asyncio  # noqa: TID251 - users have loops of their own
 import subprocess
@@ -10,12 +10,12 @@ import trio
 from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka import KafkaConsumer, KafkaProducer
 
-import gateway.testing
-from gateway.config import ConfigError
-from storage_backends.interface import StoreLockedError
-from wire.headers import encode_request
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.records.builder import SimpleRecord, build_batch
+import odradek
+from odradek.gateway.config import ConfigError
+from odradek.storage_backends.interface import StoreLockedError
+from odradek.wire.headers import encode_request
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 PATIENCE_MS = 30_000
 
@@ -37,7 +37,7 @@ def read(bootstrap, topic, count):
 
 
 def test_with():
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         assert broker.bootstrap == f"127.0.0.1:{broker.port}"
         assert send(broker.bootstrap, "hello", b"a", b"b") == [0, 1]
         assert read(broker.bootstrap, "hello", 2) == [b"a", b"b"]
@@ -52,7 +52,7 @@ def connect(port):
 
 
 async def test_async_with_under_trio():
-    async with gateway.testing.broker() as broker:
+    async with odradek.broker() as broker:
         broker.create_topic("made", partitions=2)
         assert await trio.to_thread.run_sync(send, broker.bootstrap, "made", b"a") == [0]
     with pytest.raises(ConnectionRefusedError):
@@ -61,7 +61,7 @@ async def test_async_with_under_trio():
 
 def test_async_with_under_asyncio():
     async def main():
-        async with gateway.testing.broker() as broker:
+        async with odradek.broker() as broker:
             broker.create_topic("made", partitions=2)
             assert await asyncio.to_thread(send, broker.bootstrap, "made", b"a") == [0]
             return broker.port
@@ -73,7 +73,7 @@ def test_async_with_under_asyncio():
 
 def test_async_with_passes_on_what_its_block_raises():
     async def main():
-        async with gateway.testing.broker() as broker:
+        async with odradek.broker() as broker:
             raise LookupError(broker.bootstrap)
 
     with pytest.raises(LookupError):
@@ -84,7 +84,7 @@ def test_async_with_passes_on_what_its_block_raises():
 
 @pytest.mark.parametrize("as_url", [False, True])
 def test_a_restart_keeps_port_and_data(tmp_path, as_url):
-    with gateway.testing.broker(f"lmdb://{tmp_path}/data" if as_url else tmp_path / "data") as broker:
+    with odradek.broker(f"lmdb://{tmp_path}/data" if as_url else tmp_path / "data") as broker:
         port = broker.port
         assert send(broker.bootstrap, "kept", b"a") == [0]
         broker.restart()
@@ -99,7 +99,7 @@ def test_a_restart_keeps_port_and_data(tmp_path, as_url):
 
 
 def test_memory_is_gone_after_a_restart():
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         send(broker.bootstrap, "gone", b"a", b"b")
         broker.restart()
         assert send(broker.bootstrap, "gone", b"c") == [0]
@@ -107,14 +107,14 @@ def test_memory_is_gone_after_a_restart():
 
 def test_several_brokers_at_once_know_nothing_of_each_other():
     with ExitStack() as stack:
-        brokers = [stack.enter_context(gateway.testing.broker()) for _ in range(3)]
+        brokers = [stack.enter_context(odradek.broker()) for _ in range(3)]
         for number, broker in enumerate(brokers):
             send(broker.bootstrap, "same", b"%d" % number)
         assert [read(broker.bootstrap, "same", 1) for broker in brokers] == [[b"0"], [b"1"], [b"2"]]
 
 
 def test_create_topic():
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         broker.create_topic("wide", partitions=3, configs={"retention.ms": "1000"})
         consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
         assert consumer.partitions_for_topic("wide") == {0, 1, 2}
@@ -132,14 +132,14 @@ def test_create_topic():
     ],
 )
 def test_create_topic_says_why_not(name, options, reason):
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         broker.create_topic("taken")
         with pytest.raises(RuntimeError, match=f"cannot create topic {name}: .*{reason}"):
             broker.create_topic(name, **options)
 
 
 def test_settings_have_kafkas_names():
-    with gateway.testing.broker(config={"num.partitions": "4", "auto.create.topics.enable": "true"}) as broker:
+    with odradek.broker(config={"num.partitions": "4", "auto.create.topics.enable": "true"}) as broker:
         send(broker.bootstrap, "auto", b"x")
         consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
         assert len(consumer.partitions_for_topic("auto")) == 4
@@ -147,13 +147,13 @@ def test_settings_have_kafkas_names():
 
 
 def test_a_wrong_setting_is_raised_where_the_broker_is_started():
-    with pytest.raises(ConfigError, match=r"num\.partitions"), gateway.testing.broker(config={"num.partitions": "few"}):
+    with pytest.raises(ConfigError, match=r"num\.partitions"), odradek.broker(config={"num.partitions": "few"}):
         pytest.fail("it has started")
 
 
 def test_settings_may_be_numbers_booleans_and_lists():
     settings = {"num.partitions": 3, "auto.create.topics.enable": True, "log.cleanup.policy": ["compact", "delete"]}
-    with gateway.testing.broker("memory://", settings) as broker:
+    with odradek.broker("memory://", settings) as broker:
         broker.create_topic("defaulted", partitions=-1)
         broker.create_topic("made", configs={"retention.ms": 1000, "cleanup.policy": ("compact",)})
         assert described(broker.bootstrap, "defaulted")["cleanup.policy"] == "compact,delete"
@@ -173,21 +173,21 @@ def described(bootstrap, topic):
 @pytest.mark.parametrize("value", [None, {"a": 1}, b"3"])
 def test_a_setting_of_another_kind_is_refused_by_name(value):
     with pytest.raises(ConfigError, match=r"num\.partitions is a"):
-        gateway.testing.broker(config={"num.partitions": value}).start()
-    with gateway.testing.broker() as broker, pytest.raises(ConfigError, match=r"retention\.ms is a"):
+        odradek.broker(config={"num.partitions": value}).start()
+    with odradek.broker() as broker, pytest.raises(ConfigError, match=r"retention\.ms is a"):
         broker.create_topic("t", configs={"retention.ms": value})
 
 
 def test_an_import_that_fails_is_raised_where_the_broker_is_started(monkeypatch):
     """A broken installation, such as a missing library, is named at once."""
-    monkeypatch.setitem(sys.modules, "gateway.broker", None)
+    monkeypatch.setitem(sys.modules, "odradek.gateway.broker", None)
     with pytest.raises(ModuleNotFoundError, match=r"gateway\.broker"):
-        gateway.testing.broker().start()
+        odradek.broker().start()
 
 
 def test_a_directory_in_use_is_raised_where_the_broker_is_started(tmp_path):
-    second = gateway.testing.broker(tmp_path / "data")
-    with gateway.testing.broker(tmp_path / "data") as first:
+    second = odradek.broker(tmp_path / "data")
+    with odradek.broker(tmp_path / "data") as first:
         with pytest.raises(StoreLockedError):
             second.start()
         assert send(first.bootstrap, "t", b"x") == [0]
@@ -199,7 +199,7 @@ def test_the_environment_of_the_process_is_not_read(monkeypatch):
     """Tests must not depend on whose machine they run on."""
     monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "7")
     monkeypatch.setenv("ODRADEK_NUM_PARTITIONS", "7")
-    with gateway.testing.broker() as broker:
+    with odradek.broker() as broker:
         send(broker.bootstrap, "auto", b"x")
         consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
         assert len(consumer.partitions_for_topic("auto")) == 1
@@ -208,14 +208,14 @@ def test_the_environment_of_the_process_is_not_read(monkeypatch):
 
 def test_importing_the_package_imports_no_broker():
     """The pytest plugin comes into every test run of every project that has this installed."""
-    script = "import sys, gateway.testing, gateway.testing.pytest_plugin; print(*sorted(sys.modules))"
+    script = "import sys, odradek.gateway.testing, odradek.pytest_plugin; print(*sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert {"trio", "lmdb", "kafka", "gateway.broker"} & set(modules) == set()
+    assert {"trio", "lmdb", "kafka", "odradek.gateway.broker"} & set(modules) == set()
 
 
 FIRST_RECORD = """
-import sys, socket, gateway.testing
-with gateway.testing.broker(sys.argv[1]) as broker:
+import sys, socket, odradek
+with odradek.broker(sys.argv[1]) as broker:
     broker.create_topic("first")
     with socket.create_connection((broker.host, broker.port)) as client:
         client.sendall(bytes.fromhex(sys.argv[2]))
@@ -231,26 +231,26 @@ NOT_FOR_A_FIRST_RECORD = {
     "click": "nobody has a command line",
     "kafka": "the client is for commands",
     "cramjam": "nothing is compressed",
-    "coordinator.groups.shard": "there is no group",
-    "coordinator.groups.consumer.heartbeat": "there is no group",
-    "coordinator.transactions.add": "there is no transaction",
-    "coordinator.transactions.shard": "there is no transaction",
-    "coordinator.transactions.table": "there is no transaction",
-    "wire.stored.transaction_records": "there is no transaction",
-    "coordinator.metadata.alter_configs": "no config is altered",
-    "coordinator.metadata.client_quotas": "there are no quotas",
-    "coordinator.metadata.create_partitions": "no topic grows",
-    "coordinator.metadata.delete_topics": "no topic goes",
-    "coordinator.metadata.describe_configs": "no config is described",
-    "coordinator.metadata.features": "no feature is changed",
-    "coordinator.metadata.scram": "there are no users",
-    "coordinator.metadata.unregister_broker": "no broker goes",
-    "gateway.runtime.cleaning_round": "no log is compacted",
-    "partitions.compaction": "no log is compacted",
-    "partitions.fetch_sessions": "nobody reads",
-    "wire.messages.consumer_protocol": "there is no group",
-    "wire.messages.fetch": "nobody reads",
-    "wire.stored.control_records": "there is no transaction",
+    "odradek.coordinator.groups.shard": "there is no group",
+    "odradek.coordinator.groups.consumer.heartbeat": "there is no group",
+    "odradek.coordinator.transactions.add": "there is no transaction",
+    "odradek.coordinator.transactions.shard": "there is no transaction",
+    "odradek.coordinator.transactions.table": "there is no transaction",
+    "odradek.wire.stored.transaction_records": "there is no transaction",
+    "odradek.coordinator.metadata.alter_configs": "no config is altered",
+    "odradek.coordinator.metadata.client_quotas": "there are no quotas",
+    "odradek.coordinator.metadata.create_partitions": "no topic grows",
+    "odradek.coordinator.metadata.delete_topics": "no topic goes",
+    "odradek.coordinator.metadata.describe_configs": "no config is described",
+    "odradek.coordinator.metadata.features": "no feature is changed",
+    "odradek.coordinator.metadata.scram": "there are no users",
+    "odradek.coordinator.metadata.unregister_broker": "no broker goes",
+    "odradek.gateway.runtime.cleaning_round": "no log is compacted",
+    "odradek.partitions.compaction": "no log is compacted",
+    "odradek.partitions.fetch_sessions": "nobody reads",
+    "odradek.wire.messages.consumer_protocol": "there is no group",
+    "odradek.wire.messages.fetch": "nobody reads",
+    "odradek.wire.stored.control_records": "there is no transaction",
 }
 
 
@@ -262,12 +262,12 @@ def test_the_first_record_imports_only_what_it_needs(storage, tmp_path):
     frame = encode_request(request, 9, 1, "test")
     command = [sys.executable, "-c", FIRST_RECORD, storage if "://" in storage else str(tmp_path), frame.hex()]
     modules = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split())
-    assert "gateway.handlers.produce" in modules
+    assert "odradek.gateway.handlers.produce" in modules
     assert {name: why for name, why in NOT_FOR_A_FIRST_RECORD.items() if name in modules} == {}
 
 
 def test_values_of_the_start_are_no_dataclasses():
-    """Making a dataclass takes longer than importing most modules; see `wire.values`."""
+    """Making a dataclass takes longer than importing most modules; see `odradek.wire.values`."""
     script = (
         "import dataclasses, sys\nmake = dataclasses.dataclass\nmade = []\n"
         "def noting(cls=None, **options):\n"
@@ -275,16 +275,16 @@ def test_values_of_the_start_are_no_dataclasses():
         "    made.append(f'{cls.__module__}.{cls.__name__}')\n"
         "    return make(cls, **options)\n"
         "dataclasses.dataclass = noting\n"
-        "import gateway.broker\n"
+        "import odradek.gateway.broker\n"
         "print(*made)\n"
     )
     made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     ours = [name for name in made if not name.startswith("types.")]  # bare ones, for `replace`
     # The first one's cached properties need a dictionary.
-    assert ours == ["coordinator.configs.layers.BrokerLayers", "gateway.dispatch.Call"]
+    assert ours == ["odradek.coordinator.configs.layers.BrokerLayers", "odradek.gateway.dispatch.Call"]
 
 
 def test_a_process_that_forgets_to_stop_its_broker_still_ends():
-    script = "import gateway.testing; gateway.testing.broker().start(); print('started')"
+    script = "import odradek.gateway.testing; odradek.broker().start(); print('started')"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (0, "started\n"), ended.stderr

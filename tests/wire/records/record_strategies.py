@@ -4,8 +4,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from wire.records.batch import Codec
-from wire.records.builder import SimpleRecord
+from odradek.wire.records.batch import Codec
+from odradek.wire.records.builder import SimpleRecord
 
 CODECS = list(Codec)
 ORACLES = {"kafka-python": KafkaPythonBuilder, "aiokafka": AiokafkaBuilder}

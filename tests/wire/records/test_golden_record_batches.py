@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from wire.records.batch import HEADER_BYTES, BatchHeader, Codec, check_crc, parse_header
-from wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
-from wire.records.errors import InvalidRecordBatch
-from wire.records.reader import ControlType, read_control_marker, read_records
+from odradek.wire.records.batch import HEADER_BYTES, BatchHeader, Codec, check_crc, parse_header
+from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import ControlType, read_control_marker, read_records
 
 ARCHIVE = Path(__file__).parent.parent / "data" / "golden_frames.tar.xz"
 CLIENTS = {"j4.4", "j3.9", "ck", "kp", "ak", "fz", "sa", "kg", "kj", "pl"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 from record_strategies import int16s, int32s, int64s, record_lists
 
-from wire.records.batch import (
+from odradek.wire.records.batch import (
     HEADER_BYTES,
     BatchHeader,
     TimestampType,
@@ -24,10 +24,10 @@ from wire.records.batch import (
     trim_before_offset,
     trim_to_bytes,
 )
-from wire.records.builder import SimpleRecord, build_batch
-from wire.records.crc import crc32c
-from wire.records.errors import CorruptBatch, CrcMismatch, TruncatedBatch, UnsupportedMagic
-from wire.records.reader import read_records
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.crc import crc32c
+from odradek.wire.records.errors import CorruptBatch, CrcMismatch, TruncatedBatch, UnsupportedMagic
+from odradek.wire.records.reader import read_records
 
 
 def batch(count: int = 3, *, base_offset: int = 0, value: bytes = b"value", **fields) -> bytes:

@@ -15,9 +15,9 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wire.records.batch import Codec
-from wire.records.compression import compress, decompress
-from wire.records.errors import CorruptBatch, InvalidRecordBatch, RecordTooLarge, UnsupportedCodec
+from odradek.wire.records.batch import Codec
+from odradek.wire.records.compression import compress, decompress
+from odradek.wire.records.errors import CorruptBatch, InvalidRecordBatch, RecordTooLarge, UnsupportedCodec
 
 COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 payloads = st.binary(max_size=200) | st.builds(lambda b, n: b * n, st.binary(max_size=9), st.integers(0, 20_000))
@@ -138,9 +138,9 @@ def test_a_snappy_block_cannot_claim_more_than_snappy_can_hold() -> None:
 
 BOMB = """
 import resource, sys
-from wire.records.batch import Codec
-from wire.records.compression import compress, decompress
-from wire.records.errors import RecordTooLarge
+from odradek.wire.records.batch import Codec
+from odradek.wire.records.compression import compress, decompress
+from odradek.wire.records.errors import RecordTooLarge
 
 codec = Codec(int(sys.argv[1]))
 frame = compress(codec, bytes(16 * 2**20))

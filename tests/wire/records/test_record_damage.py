@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_strategies import record_lists
 
-from wire.records.batch import Codec, check_crc, iter_headers, parse_header
-from wire.records.builder import SimpleRecord, build_batch
-from wire.records.errors import CorruptBatch, InvalidRecordBatch, RecordTooLarge
-from wire.records.reader import read_control_marker, read_positions, read_records
-from wire.records.varint import read_varint, read_varlong, write_varint
+from odradek.wire.records.batch import Codec, check_crc, iter_headers, parse_header
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.errors import CorruptBatch, InvalidRecordBatch, RecordTooLarge
+from odradek.wire.records.reader import read_control_marker, read_positions, read_records
+from odradek.wire.records.varint import read_varint, read_varlong, write_varint
 
 BOUND = 1 << 20
 

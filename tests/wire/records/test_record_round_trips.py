@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from record_strategies import ORACLES, blobs, oracle_batch, record_headers, record_lists
 
-from wire.records.batch import Codec, check_crc, parse_header
-from wire.records.builder import SimpleRecord, build_batch, end_transaction_marker, leader_change_marker
-from wire.records.errors import CorruptBatch
-from wire.records.reader import (
+from odradek.wire.records.batch import Codec, check_crc, parse_header
+from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker, leader_change_marker
+from odradek.wire.records.errors import CorruptBatch
+from odradek.wire.records.reader import (
     ControlType,
     Record,
     RecordPosition,

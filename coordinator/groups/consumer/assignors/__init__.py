@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from coordinator.groups.consumer.assignor_names import RANGE, UNIFORM
-from coordinator.groups.consumer.assignors.problem import Problem, Solution
-from coordinator.groups.consumer.assignors.range import assign_ranges
-from coordinator.groups.consumer.assignors.uniform import assign_uniformly
+from odradek.coordinator.groups.consumer.assignor_names import RANGE, UNIFORM
+from odradek.coordinator.groups.consumer.assignors.problem import Problem, Solution
+from odradek.coordinator.groups.consumer.assignors.range import assign_ranges
+from odradek.coordinator.groups.consumer.assignors.uniform import assign_uniformly
 
 ASSIGNORS: Final[Mapping[str, Callable[[Problem], Solution]]] = {UNIFORM: assign_uniformly, RANGE: assign_ranges}
 """Name to assignor."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from coordinator.groups.consumer.member import Partitions
+from odradek.coordinator.groups.consumer.member import Partitions
 
 Solution = Mapping[str, Partitions]
 """Member id to what it is to have. Every partition that anyone subscribes to is given to exactly one subscriber."""

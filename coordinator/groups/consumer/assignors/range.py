@@ -6,7 +6,7 @@ by instance id, so that they keep their ranges when their member ids change.
 
 from uuid import UUID
 
-from coordinator.groups.consumer.assignors.problem import MemberWish, Problem, Solution
+from odradek.coordinator.groups.consumer.assignors.problem import MemberWish, Problem, Solution
 
 
 def assign_ranges(problem: Problem) -> Solution:

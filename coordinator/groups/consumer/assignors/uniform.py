@@ -7,7 +7,7 @@ take one of them.
 from collections.abc import Iterable
 from uuid import UUID
 
-from coordinator.groups.consumer.assignors.problem import MemberWish, Problem, Solution
+from odradek.coordinator.groups.consumer.assignors.problem import MemberWish, Problem, Solution
 
 Place = tuple[UUID, int]
 """A partition."""

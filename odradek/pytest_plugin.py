@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from gateway.testing.in_process import TestBroker
+    from odradek.gateway.testing.in_process import TestBroker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def kafka_broker(pytestconfig: pytest.Config) -> "Iterator[TestBroker]":
     """A broker that runs until the session ends; `kafka_broker.bootstrap` is its address."""
-    from gateway.testing.in_process import broker
+    from odradek.gateway.testing.in_process import broker
 
     storage = pytestconfig.getoption("--odradek-storage") or pytestconfig.getini("odradek_storage")
     lines: list[str] = pytestconfig.getini("odradek_config")

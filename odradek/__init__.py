@@ -1,0 +1,24 @@
+"""Odradek: the Kafka you pip install.
+
+`odradek.broker()` is a real broker for tests and programs, `odradek serve` the command, `odradek.pytest_plugin` the
+fixtures. Everything else is inside: docs/architecture.md has the map of the packages.
+
+In the repository the packages stand at the top (`gateway/`, `wire/`, …), and this folder links to them; in an installed
+distribution they are ordinary folders in here.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.testing import TestBroker, broker
+
+__all__ = ["TestBroker", "broker"]
+
+
+def __getattr__(name: str) -> object:
+    """Import at first use: the pytest plugin imports this package in every test run of every project."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from odradek import testing
+
+    return getattr(testing, name)

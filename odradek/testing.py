@@ -1,0 +1,10 @@
+"""A real broker inside a test: `with odradek.broker() as b: Producer({"bootstrap.servers": b.bootstrap})`.
+
+It is the production broker on a free port of the loopback interface, in a thread of its own, with its data in memory
+or, given a directory, in LMDB segments. `async with` works under Trio and asyncio alike. The pytest plugin that comes
+with the package offers the same as fixtures: `kafka_broker` and `kafka_topic`.
+"""
+
+from odradek.gateway.testing.in_process import TestBroker, broker
+
+__all__ = ["TestBroker", "broker"]
