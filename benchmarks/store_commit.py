@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
+from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
 from odradek.storage_backends.interface import LogPolicy, PartitionStore, Store
 from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.testing.batches import make_batch
-from odradek.wire.log_values import LogWrite, PartitionKey, StoredBatch
 
 _ID = UUID("5b9fbb8e-6d4b-4fda-9a3b-8e7b5b4f7c11")
 _WRITERS = 16

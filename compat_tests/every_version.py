@@ -13,7 +13,6 @@ from uuid import UUID
 from compat_tests.frames import create_topic
 from compat_tests.processes import wait_for
 from odradek.wire.api_keys import ADVERTISED, ApiKey
-from odradek.wire.codec import encode
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.messages.api_versions import ApiVersionsRequest
@@ -62,7 +61,8 @@ from odradek.wire.messages.offset_for_leader_epoch import (
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.wire.records.builder import SimpleRecord, build_batch
-from odradek.wire.schema import Message, Struct
+from odradek.wire.schema.codec import encode
+from odradek.wire.schema.schema import Message, Struct
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 TOPIC, BROKER_RESOURCE = 2, 4

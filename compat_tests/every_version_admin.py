@@ -51,7 +51,7 @@ from odradek.wire.messages.list_partition_reassignments import (
 from odradek.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
 from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 
 CLIENT_METRICS, GROUP = 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

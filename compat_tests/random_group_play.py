@@ -40,7 +40,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
 )
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from odradek.wire.schema import Message, Struct
+from odradek.wire.schema.schema import Message, Struct
 
 
 class Channel(Protocol):

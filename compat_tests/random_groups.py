@@ -8,7 +8,6 @@ from random import Random
 from typing import Final, Protocol
 
 from odradek.wire.api_keys import ApiKey
-from odradek.wire.codec import encode
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest
@@ -33,7 +32,8 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.wire.schema import Message
+from odradek.wire.schema.codec import encode
+from odradek.wire.schema.schema import Message
 
 TIMEOUT_MS: Final = 290_000
 PATIENCE_S: Final = 20.0

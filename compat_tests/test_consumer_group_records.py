@@ -18,7 +18,7 @@ from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.reader import read_records
-from odradek.wire.schema import Struct
+from odradek.wire.schema.schema import Struct
 from odradek.wire.stored.framing import decode_key, decode_value, group_key_types, group_value_types
 
 OFFSETS = "__consumer_offsets"

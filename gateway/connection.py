@@ -28,7 +28,7 @@ from odradek.gateway.services import Services
 from odradek.gateway.standing_answer import StandingAnswer
 from odradek.wire.errors import ProtocolError
 from odradek.wire.frames import FrameReader
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 log = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from odradek.gateway.errors import PeerError
 from odradek.gateway.network import Buffer, Transport
 from odradek.gateway.services import Services
 from odradek.wire.api_keys import ADVERTISED, ApiKey
-from odradek.wire.codec import decode
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.headers import decode_request_header, encode_response_parts
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from odradek.wire.schema import Message
+from odradek.wire.schema.codec import decode
+from odradek.wire.schema.schema import Message
 
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 

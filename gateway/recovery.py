@@ -29,15 +29,15 @@ from odradek.gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH
 from odradek.gateway.runtime.replica import policy_of
 from odradek.partitions.config import LogConfig
 from odradek.partitions.log import PartitionLog
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.partitions.results import Appended, AppendOrigin
 from odradek.storage_backends.interface import PartitionStore, Store, StoreError, StrayLog
 from odradek.wire.errors import ProtocolError
-from odradek.wire.log_values import LogSnapshot, LogWrite, PartitionKey
 from odradek.wire.records.batch import check_crc, iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import read_records
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
     ConfigRecord,
     FeatureLevelRecord,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from odradek.gateway.runtime.retention import RetentionJanitor
     from odradek.gateway.runtime.settings import LiveSettings
     from odradek.gateway.runtime.transactions import TransactionCoordinator
-    from odradek.partitions.fetch_sessions import FetchSessions
+    from odradek.partitions.fetching.sessions import FetchSessions
 
 
 class Services:
@@ -69,7 +69,7 @@ class Services:
     @cached_property
     def fetch_sessions(self) -> FetchSessions:
         """The fetch sessions of all connections, imported with the first fetch: a broker starts faster."""
-        from odradek.partitions.fetch_sessions import FetchSessions
+        from odradek.partitions.fetching.sessions import FetchSessions
 
         config = self.config
         return FetchSessions(

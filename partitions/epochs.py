@@ -7,8 +7,8 @@ dropped, so an epoch that wrote nothing leaves no trace. When the log start move
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from odradek.partitions.model import EpochStart
 from odradek.partitions.results import NO_LEADER_EPOCH, UNKNOWN_OFFSET, EpochEnd
-from odradek.wire.log_values import EpochStart
 
 
 class EpochHistory:

@@ -28,6 +28,7 @@ from typing import Final
 from odradek.partitions.config import LogConfig, MessageTimestampType
 from odradek.partitions.epochs import EpochHistory
 from odradek.partitions.markers import read_end_txn_marker
+from odradek.partitions.model import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 from odradek.partitions.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
@@ -58,7 +59,6 @@ from odradek.partitions.validation import (
     read_replicated_batches,
 )
 from odradek.wire.errors import ErrorCode
-from odradek.wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 from odradek.wire.records.batch import NO_SEQUENCE, BatchHeader, batch_bytes, stamp_batch
 
 __all__ = [

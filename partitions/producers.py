@@ -56,9 +56,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from odradek.partitions.config import NO_LIMIT
+from odradek.partitions.model import AbortedTransaction
 from odradek.partitions.results import UNKNOWN_OFFSET, AppendOrigin, Rejected
 from odradek.wire.errors import ErrorCode
-from odradek.wire.log_values import AbortedTransaction
 from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
 
 BATCHES_KEPT: Final = 5

@@ -6,8 +6,8 @@ A refusal is a value as well (`Rejected`), since it is the peer's doing and as o
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
+from odradek.partitions.model import AbortedTransaction, LogWrite
 from odradek.wire.errors import ErrorCode
-from odradek.wire.log_values import AbortedTransaction, LogWrite
 
 NO_LEADER_EPOCH: Final = -1
 """No epoch is known; in a request, no check is wanted (KIP-320)."""

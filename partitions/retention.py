@@ -8,7 +8,7 @@ empty one), but nothing at or above the high watermark. A segment whose records 
 from collections.abc import Callable, Sequence
 
 from odradek.partitions.config import LogConfig
-from odradek.wire.log_values import SegmentInfo
+from odradek.partitions.model import SegmentInfo
 
 
 def retention_start(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
 from odradek.storage_backends.interface import (
     LogPolicy,
     PartitionStore,
@@ -28,7 +29,6 @@ from odradek.storage_backends.interface import (
     StrayLog,
 )
 from odradek.storage_backends.memory import MemoryMedium, MemoryStore
-from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
 
 _T = TypeVar("_T")
 Delay = Callable[[float], None]

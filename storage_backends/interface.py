@@ -15,7 +15,7 @@ are mapped to `StoreError` at the backend's edge and never leave it.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
+from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
 from odradek.wire.values import immutable
 
 __all__ = [

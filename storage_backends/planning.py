@@ -10,8 +10,8 @@ from dataclasses import field
 from enum import Enum
 from itertools import takewhile
 
+from odradek.partitions.model import AbortedTransaction, EpochStart, LogWrite
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo
-from odradek.wire.log_values import AbortedTransaction, EpochStart, LogWrite
 from odradek.wire.values import mutable
 
 NO_TIMESTAMP = -1

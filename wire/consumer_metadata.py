@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from odradek.wire.codec import as_view, decode
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from odradek.wire.schema import Message
-from odradek.wire.types import Buffer
-from odradek.wire.versioned import encode_versioned, peek_int16
+from odradek.wire.schema.codec import as_view, decode
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import Buffer
+from odradek.wire.schema.versioned import encode_versioned, peek_int16
 
 M = TypeVar("M", bound=Message)
 

@@ -11,12 +11,12 @@ import struct
 from typing import NamedTuple
 
 from odradek.wire.api_keys import ApiKey, api_key_of, is_flexible
-from odradek.wire.codec import as_view, decoder, encode_parts
 from odradek.wire.errors import DecodeError, UnsupportedVersionError
 from odradek.wire.messages import request_class, response_class
-from odradek.wire.runtime import append_tagged_fields, read_long_text, read_tagged_fields
-from odradek.wire.schema import Message
-from odradek.wire.types import Buffer, TaggedFields
+from odradek.wire.schema.codec import as_view, decoder, encode_parts
+from odradek.wire.schema.runtime import append_tagged_fields, read_long_text, read_tagged_fields
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import Buffer, TaggedFields
 
 _REQUEST_START = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
@@ -82,7 +82,7 @@ def encode_request(
 def encode_response_parts(message: Message, version: int, correlation_id: int) -> list[Buffer]:
     """A response as a frame with its length prefix, in parts to be sent one after the other.
 
-    Records are passed on uncopied, see :func:`odradek.wire.codec.encode_parts`.
+    Records are passed on uncopied, see :func:`odradek.wire.schema.codec.encode_parts`.
     """
     out = bytearray(4)
     out += _INT32.pack(correlation_id)

@@ -19,7 +19,7 @@ from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 VERSIONS = {
     ApiKey.FIND_COORDINATOR: 3,

@@ -18,7 +18,7 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 VERSIONS = {ApiKey.FIND_COORDINATOR: 3, ApiKey.OFFSET_COMMIT: 8, ApiKey.OFFSET_FETCH: 7}
 GROUP = "bench-offsets"

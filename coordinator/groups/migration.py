@@ -27,7 +27,7 @@ from odradek.coordinator.metadata.image import MetadataImage
 from odradek.wire.consumer_metadata import decode_assignment, decode_subscription, encode_assignment
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolAssignmentTopicPartition
-from odradek.wire.versioned import peek_int16
+from odradek.wire.schema.versioned import peek_int16
 
 
 def consumer_group(table: GroupTable, group_id: str) -> ConsumerGroup:

@@ -20,8 +20,8 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.stored.group_records import OffsetCommitValue
-from odradek.wire.types import ZERO_UUID
 
 NO_OFFSET = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 """What an answer says where nothing is committed."""

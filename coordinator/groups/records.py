@@ -10,12 +10,12 @@ from functools import lru_cache
 
 from odradek.coordinator.groups.classic_group import ClassicGroup, Member
 from odradek.coordinator.shard import ShardRecord
-from odradek.wire.codec import decode_exact, decoder, encode, encoder
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from odradek.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from odradek.wire.records.batch import NO_PRODUCER_ID
-from odradek.wire.schema import Message
+from odradek.wire.schema.codec import decode_exact, decoder, encode, encoder
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,

@@ -25,7 +25,7 @@ from odradek.coordinator.metadata.settings import Basis
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs as legacy
 from odradek.wire.messages import incremental_alter_configs as incremental
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import ConfigRecord
 
 Resource = TypeVar("Resource", legacy.AlterConfigsResource, incremental.AlterConfigsResource)

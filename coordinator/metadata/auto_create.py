@@ -9,7 +9,7 @@ from odradek.coordinator.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STA
 from odradek.coordinator.metadata.settings import Basis
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 
 def auto_create_topics(

@@ -8,7 +8,7 @@ from odradek.coordinator.metadata.image import ListenerImage, MetadataImage
 from odradek.coordinator.metadata.records import cluster_id_record
 from odradek.coordinator.metadata.replay import ImageBuilder
 from odradek.wire.errors import ErrorCode
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,

@@ -16,7 +16,7 @@ from odradek.coordinator.metadata.records import quota_record
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_client_quotas as alter
 from odradek.wire.messages import describe_client_quotas as describe
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

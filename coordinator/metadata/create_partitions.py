@@ -14,7 +14,7 @@ from odradek.wire.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 
 def create_partitions(basis: Basis, request: CreatePartitionsRequest) -> tuple[list[Message], CreatePartitionsResponse]:

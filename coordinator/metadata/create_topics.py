@@ -21,7 +21,7 @@ from odradek.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import ConfigRecord, TopicRecord
 from odradek.wire.values import mutable
 

@@ -14,9 +14,9 @@ from odradek.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.stored.metadata_records import RemoveTopicRecord
-from odradek.wire.types import ZERO_UUID
 
 T = TypeVar("T", bound=Hashable)
 

@@ -17,7 +17,7 @@ from odradek.wire.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import FeatureLevelRecord
 
 METADATA_VERSION: Final = "metadata.version"

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Final
 from uuid import UUID
 
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.values import immutable
 
 ConfigKey = tuple[int, str]

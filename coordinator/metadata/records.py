@@ -6,7 +6,7 @@ from typing import Final
 from odradek.coordinator.metadata.image import BrokerImage, MetadataImage, PartitionImage, QuotaEntity, TopicImage
 from odradek.coordinator.metadata.replay import CLUSTER_ID, CLUSTER_RESOURCE
 from odradek.coordinator.shard import ShardRecord
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.framing import decode_metadata_record, encode_metadata_record
 from odradek.wire.stored.metadata_records import (
     BrokerEndpoint,

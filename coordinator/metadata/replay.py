@@ -23,7 +23,7 @@ from odradek.coordinator.metadata.image import (
     TopicImage,
 )
 from odradek.coordinator.metadata.names import INTERNAL_TOPICS, collision_key
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,

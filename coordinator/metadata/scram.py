@@ -15,7 +15,7 @@ from odradek.coordinator.metadata.image import MetadataImage
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_user_scram_credentials as alter
 from odradek.wire.messages import describe_user_scram_credentials as describe
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 HASHES: Final[Mapping[int, str]] = {1: "sha256", 2: "sha512"}

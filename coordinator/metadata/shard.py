@@ -22,7 +22,7 @@ from odradek.coordinator.metadata.replay import ImageBuilder
 from odradek.coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
 from odradek.coordinator.shard import Outcome, Reply, ShardRecord, Token
 from odradek.wire.messages.create_topics import CreateTopicsRequest
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import ProducerIdsRecord
 
 if TYPE_CHECKING:

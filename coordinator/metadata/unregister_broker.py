@@ -3,7 +3,7 @@
 from odradek.coordinator.metadata.image import MetadataImage
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import UnregisterBrokerRecord
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from odradek.gateway.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 
 REQUEST: Final = AddRaftVoterRequest
 

@@ -19,8 +19,8 @@ from odradek.gateway.leader_hints import fetch_with_leaders
 from odradek.gateway.opening import open_all
 from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
 from odradek.gateway.runtime.watch import Watcher
-from odradek.partitions.fetch import FetchBudget
-from odradek.partitions.fetch_sessions import Fetch, Wanted
+from odradek.partitions.fetching.budget import FetchBudget
+from odradek.partitions.fetching.sessions import Fetch, Wanted
 from odradek.partitions.results import FetchPlan, Isolation, Rejected
 from odradek.storage_backends.interface import ReadLease
 from odradek.wire.errors import ErrorCode
@@ -32,7 +32,7 @@ from odradek.wire.messages.fetch import (
     PartitionData,
 )
 from odradek.wire.records.batch import iter_headers
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 
 REQUEST: Final = FetchRequest
 

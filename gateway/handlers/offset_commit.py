@@ -20,7 +20,7 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.coordinator.groups.offset_commit import Prepared

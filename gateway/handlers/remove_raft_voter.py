@@ -5,7 +5,7 @@ from typing import Final
 from odradek.gateway.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 
 REQUEST: Final = RemoveRaftVoterRequest
 

@@ -13,8 +13,8 @@ from odradek.gateway.runtime.replica import Replica
 from odradek.partitions.compaction.cleaner import BatchFilter, KeyIndex, LastEntry
 from odradek.partitions.compaction.offset_map import OffsetMap
 from odradek.partitions.compaction.plan import Cleaning, group_segments
+from odradek.partitions.model import AbortedTransaction, SegmentInfo
 from odradek.storage_backends.interface import OffsetNotInStoreError, PartitionStore, SegmentDraft
-from odradek.wire.log_values import AbortedTransaction, SegmentInfo
 
 log = logging.getLogger(__name__)
 

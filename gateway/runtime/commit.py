@@ -21,8 +21,8 @@ import trio
 
 from odradek.gateway.environment import Environment
 from odradek.gateway.runtime.ticker import Ticker
+from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import PartitionStore, StoreError
-from odradek.wire.log_values import LogWrite
 
 T = TypeVar("T")
 

@@ -27,8 +27,8 @@ from odradek.gateway.runtime.replica import Replica
 from odradek.gateway.runtime.shards import ShardRuntime, SteadyClock
 from odradek.gateway.runtime.waiter import CoordinatorError, TooLargeError
 from odradek.partitions.config import LogConfig
+from odradek.partitions.model import PartitionKey
 from odradek.wire.errors import ErrorCode
-from odradek.wire.log_values import PartitionKey
 from odradek.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from odradek.gateway.runtime.ticker import Ticker
 from odradek.gateway.runtime.watch import Watchable
 from odradek.partitions.config import NO_LIMIT, LogConfig
 from odradek.partitions.log import PartitionLog
+from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
 from odradek.partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from odradek.partitions.validation import check_client_batch, takes_long
@@ -38,7 +39,6 @@ from odradek.storage_backends.interface import (
     Store,
     StoreError,
 )
-from odradek.wire.log_values import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
 from odradek.wire.records.batch import BatchHeader, peek_header
 from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.values import immutable

@@ -15,8 +15,8 @@ from odradek.gateway.runtime.recovery import exhausted
 from odradek.gateway.runtime.replica import Replica, Shared
 from odradek.gateway.runtime.strays import few, knows
 from odradek.partitions.config import LogConfig
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import StoreError, StoreSpace
-from odradek.wire.log_values import PartitionKey
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from odradek.coordinator.metadata.image import MetadataImage
 from odradek.gateway.environment import Environment
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import Store
-from odradek.wire.log_values import PartitionKey
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from odradek.partitions.compaction.offset_map import OffsetMap
 from odradek.partitions.compaction.transactions import CleanedTransactions
-from odradek.wire.log_values import AbortedTransaction, StoredBatch
+from odradek.partitions.model import AbortedTransaction, StoredBatch
 from odradek.wire.records.batch import BatchHeader, batch_bytes, iter_headers, parse_header
 from odradek.wire.records.reader import RawRecord, read_raw_records
 from odradek.wire.records.rebuild import retain_records, without_records

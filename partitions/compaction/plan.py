@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.partitions.config import LogConfig
-from odradek.wire.log_values import SegmentInfo
+from odradek.partitions.model import SegmentInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ must what Fetch tells of an aborted transaction (KIP-98).
 
 from collections.abc import Iterable
 
-from odradek.wire.log_values import AbortedTransaction
+from odradek.partitions.model import AbortedTransaction
 from odradek.wire.records.batch import BatchHeader
 from odradek.wire.records.crc import BytesLike
 from odradek.wire.records.reader import ControlType, read_control_marker

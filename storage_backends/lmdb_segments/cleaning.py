@@ -13,6 +13,7 @@ from pathlib import Path
 
 import lmdb
 
+from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
 from odradek.storage_backends.interface import SegmentInfo, StoreCorruptError, StoreError
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
@@ -37,7 +38,6 @@ from odradek.storage_backends.lmdb_segments.segment import (
 )
 from odradek.storage_backends.lmdb_segments.tables import LogRows, adopt_cleaned, append_writes, put_rows, read_rows
 from odradek.storage_backends.options import StoreOptions
-from odradek.wire.log_values import AbortedTransaction, LogWrite, StoredBatch
 
 _logger = logging.getLogger(__name__)
 

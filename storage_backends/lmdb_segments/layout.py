@@ -42,7 +42,7 @@ from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
-from odradek.wire.log_values import PartitionKey
+from odradek.partitions.model import PartitionKey
 
 FORMAT_NAME = "odradek-lmdb"
 FORMAT_VERSION = 1

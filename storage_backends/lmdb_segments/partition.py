@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
     LogPolicy,
     OffsetNotInStoreError,
@@ -35,7 +36,6 @@ from odradek.storage_backends.lmdb_segments.segment import LogDb, Segment
 from odradek.storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
 from odradek.storage_backends.lmdb_segments.tables import snapshot
 from odradek.storage_backends.planning import NO_TIMESTAMP, Run, SegmentFill, plan_runs
-from odradek.wire.log_values import LogSnapshot, LogWrite, PartitionKey
 
 
 class SegmentGoneError(Exception):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import lmdb
 
+from odradek.partitions.model import EpochStart, LogWrite, StoredBatch
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.lmdb_segments.layout import META_KEY, SegmentMeta, unpack_meta
 from odradek.storage_backends.lmdb_segments.segment import Handle, WriteTxn, create_env, env_settings, open_doubtful_env
 from odradek.storage_backends.lmdb_segments.tables import append_writes
 from odradek.storage_backends.options import StoreOptions
-from odradek.wire.log_values import EpochStart, LogWrite, StoredBatch
 from odradek.wire.records.batch import batch_bytes, check_crc, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch
 

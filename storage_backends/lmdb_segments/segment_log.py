@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 import lmdb
 
+from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo
 from odradek.storage_backends.lmdb_segments.cleaning import LmdbDraft, cleaned_path, tell_of_cleaned
 from odradek.storage_backends.lmdb_segments.context import StoreContext
@@ -55,7 +56,6 @@ from odradek.storage_backends.lmdb_segments.tables import (
 )
 from odradek.storage_backends.lmdb_segments.truncation import truncate_segment
 from odradek.storage_backends.planning import Run, RunStart, checked_run, sealed_run
-from odradek.wire.log_values import LogWrite
 
 _logger = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import cast
 
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import (
     LogPolicy,
     StoreCorruptError,
@@ -50,7 +51,6 @@ from odradek.storage_backends.lmdb_segments.segment import Segment, close_env, e
 from odradek.storage_backends.lmdb_segments.segment_log import make_segment
 from odradek.storage_backends.lmdb_segments.tables import LogRows
 from odradek.storage_backends.options import StoreOptions
-from odradek.wire.log_values import PartitionKey
 
 _logger = logging.getLogger(__name__)
 

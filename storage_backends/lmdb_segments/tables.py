@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import lmdb
 
+from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 from odradek.storage_backends.interface import SegmentInfo
 from odradek.storage_backends.lmdb_segments.layout import (
     ABORTED,
@@ -25,7 +26,6 @@ from odradek.storage_backends.lmdb_segments.layout import (
 from odradek.storage_backends.lmdb_segments.segment import LogDb, WriteTxn
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.planning import NO_TIMESTAMP, visible_aborted, visible_epochs
-from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 
 _Bytes = bytes | bytearray | memoryview
 _NEVER = U64.pack(0)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
     LogPolicy,
     SegmentDraft,
@@ -16,7 +17,6 @@ from odradek.storage_backends.memory.log import MemoryDraft, own_batches
 from odradek.storage_backends.memory.medium import MediumLog, MemoryMedium
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.planning import checked_run
-from odradek.wire.log_values import LogSnapshot, LogWrite, PartitionKey
 
 __all__ = ["MemoryMedium", "MemoryPartition", "MemoryStore", "open_memory_store"]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from itertools import chain
 
+from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentInfo
 from odradek.storage_backends.planning import (
     NO_TIMESTAMP,
@@ -20,7 +21,6 @@ from odradek.storage_backends.planning import (
     visible_epochs,
     without_run,
 )
-from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 from odradek.wire.values import mutable
 
 

@@ -7,9 +7,9 @@ last synced commit, and the unsynced commits after it in order. The fault wrappe
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.memory.log import MemoryDraft, MemoryLog
 from odradek.storage_backends.planning import Run
-from odradek.wire.log_values import PartitionKey
 from odradek.wire.values import mutable
 
 _Survivors = Callable[[int], int]

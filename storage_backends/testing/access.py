@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from odradek.partitions.model import LogWrite, StoredBatch
 from odradek.storage_backends.interface import PartitionStore
 from odradek.storage_backends.testing.batches import make_batch
-from odradek.wire.log_values import LogWrite, StoredBatch
 from odradek.wire.records.batch import iter_headers
 
 _BIG = 2**31 - 1

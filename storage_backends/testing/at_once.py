@@ -2,11 +2,11 @@
 
 import pytest
 
+from odradek.partitions.model import LogSnapshot, LogWrite
 from odradek.storage_backends.interface import LogPolicy, PartitionStore, Store
 from odradek.storage_backends.testing.access import fill, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY, SIBLING
-from odradek.wire.log_values import LogSnapshot, LogWrite
 
 
 class CommittingAtOnce:

@@ -2,7 +2,7 @@
 
 from struct import Struct
 
-from odradek.wire.log_values import StoredBatch
+from odradek.partitions.model import StoredBatch
 from odradek.wire.records.batch import MAGIC_V2
 from odradek.wire.records.crc import crc32c
 

@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from threading import Event
 
+from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, PartitionStore, ReadLease
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY, SIBLING
 from odradek.storage_backends.testing.medium import StoreFactory
-from odradek.wire.log_values import LogWrite
 from odradek.wire.records.batch import check_crc, iter_headers
 
 _COMMITS = 150

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.partitions.model import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 from odradek.storage_backends.interface import (
     LogPolicy,
     OffsetNotInStoreError,
@@ -21,7 +22,6 @@ from odradek.storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARN
 from odradek.storage_backends.testing.medium import StoreFactory, StoreMedium
 from odradek.storage_backends.testing.setting_aside import SettingAside
 from odradek.storage_backends.testing.state_machine import check_against_model
-from odradek.wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 
 POLICY = LogPolicy()
 _BIG = 2**31 - 1

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from odradek.wire.log_values import PartitionKey
+from odradek.partitions.model import PartitionKey
 
 KEY = PartitionKey("orders", UUID("5b9fbb8e-6d4b-4fda-9a3b-8e7b5b4f7c11"), 0)
 SIBLING = PartitionKey("orders", UUID("5b9fbb8e-6d4b-4fda-9a3b-8e7b5b4f7c11"), 1)

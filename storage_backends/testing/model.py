@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 from odradek.storage_backends.planning import visible_aborted, visible_epochs
-from odradek.wire.log_values import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
 
 
 @dataclass(slots=True)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import LogPolicy, Store, StoreError, StrayLog
 from odradek.storage_backends.testing.access import fill, joined, read_all
 from odradek.storage_backends.testing.keys import KEY, REINCARNATION, SIBLING
 from odradek.storage_backends.testing.medium import StoreMedium
-from odradek.wire.log_values import PartitionKey
 
 POLICY = LogPolicy()
 

@@ -12,12 +12,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,  # pyright: ignore[reportUnknownVariableType]
 )
 
+from odradek.partitions.model import AbortedTransaction, EpochStart, LogWrite, StoredBatch
 from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, PartitionStore
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
 from odradek.storage_backends.testing.medium import StoreFactory, StoreMedium
 from odradek.storage_backends.testing.model import LogModel
-from odradek.wire.log_values import AbortedTransaction, EpochStart, LogWrite, StoredBatch
 
 _BIG = 2**31 - 1
 

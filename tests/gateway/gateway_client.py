@@ -21,7 +21,7 @@ from odradek.wire.messages.produce import (
 from odradek.wire.records.batch import BatchHeader, check_crc, iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.reader import Record, read_records
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 TIMEOUT_S = 30
 """How long to wait for what must come; only a failing test waits so long."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import trio
 
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import LogPolicy, Store
-from odradek.wire.log_values import PartitionKey
 
 STORE_MAY_WAIT: Final = frozenset(
     {

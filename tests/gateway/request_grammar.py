@@ -18,8 +18,8 @@ from odradek.wire.headers import decode_request_header, encode_request
 from odradek.wire.messages import request_class
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from odradek.wire.records.builder import SimpleRecord, build_batch
-from odradek.wire.schema import FieldSpec
-from odradek.wire.types import WireType
+from odradek.wire.schema.schema import FieldSpec
+from odradek.wire.schema.types import WireType
 from tests.wire.wire_catalogue import golden_frames
 
 CORRELATION = 7

@@ -9,8 +9,8 @@ from gateway_brokers import ThreadBroker, internal_errors
 from gateway_client import RawClient, batch_of
 from off_the_loop import CalledOnTheLoopError
 
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import LogPolicy
-from odradek.wire.log_values import PartitionKey
 from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.wire.messages.incremental_alter_configs import (

@@ -20,7 +20,7 @@ from odradek.wire.messages.offset_commit import (
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.records.batch import iter_headers
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 
 NOBODY = UUID(int=0x77)
 FOREVER_MS = 2**31 - 1

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from odradek.partitions.config import LogConfig
 from odradek.partitions.log import PartitionLog
+from odradek.partitions.model import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
-from odradek.wire.log_values import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 from odradek.wire.records.batch import crc32c
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 

@@ -9,7 +9,7 @@ from odradek.partitions.compaction.cleaner import BatchFilter, KeyIndex, LastEnt
 from odradek.partitions.compaction.offset_map import SLOT_BYTES, OffsetMap
 from odradek.partitions.compaction.plan import first_dirty_offset, group_segments, plan_cleaning
 from odradek.partitions.config import CleanupPolicy, LogConfig
-from odradek.wire.log_values import AbortedTransaction, SegmentInfo
+from odradek.partitions.model import AbortedTransaction, SegmentInfo
 from odradek.wire.records.batch import Codec, assign_offsets, check_crc, iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.errors import InvalidRecordBatch

@@ -3,8 +3,8 @@
 import pytest
 
 from odradek.partitions.epochs import EpochHistory
+from odradek.partitions.model import EpochStart
 from odradek.partitions.results import EpochEnd
-from odradek.wire.log_values import EpochStart
 
 
 def history(*entries: tuple[int, int]) -> EpochHistory:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.partitions.fetch import FetchBudget
+from odradek.partitions.fetching.budget import FetchBudget
 
 
 def served(offers: list[tuple[int, list[int]]], max_bytes: int) -> list[int]:

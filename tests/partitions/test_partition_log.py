@@ -6,6 +6,7 @@ from partition_fakes import NOW_MS, Partition, StoredLog, data_batch, end_marker
 from odradek.partitions import offsets
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 from odradek.partitions.log import PartitionLog
+from odradek.partitions.model import EpochStart, LogSnapshot, LogWrite
 from odradek.partitions.results import (
     OFFSET_NOT_FOUND,
     Appended,
@@ -18,7 +19,6 @@ from odradek.partitions.results import (
     Rejected,
 )
 from odradek.wire.errors import ErrorCode
-from odradek.wire.log_values import EpochStart, LogSnapshot, LogWrite
 from odradek.wire.records.batch import Codec
 
 ALL = Isolation.READ_UNCOMMITTED

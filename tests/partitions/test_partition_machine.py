@@ -9,9 +9,9 @@ from partition_fakes import NOW_MS, StoredLog, data_batch, end_marker, of_produc
 
 from odradek.partitions.config import LogConfig
 from odradek.partitions.log import PartitionLog
+from odradek.partitions.model import LogSnapshot, LogWrite
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Isolation, Rejected
 from odradek.wire.errors import ErrorCode
-from odradek.wire.log_values import LogSnapshot, LogWrite
 
 EXPIRATION_MS = 1000
 SEQUENCES = 2**31

@@ -3,8 +3,8 @@
 import pytest
 
 from odradek.partitions.config import CleanupPolicy, LogConfig
+from odradek.partitions.model import SegmentInfo
 from odradek.partitions.retention import retention_start
-from odradek.wire.log_values import SegmentInfo
 
 NOW_MS = 1_000_000
 

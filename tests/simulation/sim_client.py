@@ -9,7 +9,7 @@ from odradek.gateway.testing.simulation import World
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.frames import FrameReader
 from odradek.wire.headers import decode_response, encode_request
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 VERSIONS = {
     ApiKey.PRODUCE: 9,

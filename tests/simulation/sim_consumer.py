@@ -8,7 +8,6 @@ from sim_client import SimClient, UnreachableError
 from sim_oracle import Invariant, Oracle, Violation
 
 from odradek.gateway.testing.simulation import World
-from odradek.wire.codec import decode_exact, encode
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -36,7 +35,8 @@ from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestA
 from odradek.wire.records.batch import check_crc, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import read_records
-from odradek.wire.schema import Message
+from odradek.wire.schema.codec import decode_exact, encode
+from odradek.wire.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
 

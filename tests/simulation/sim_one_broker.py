@@ -39,7 +39,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 TOPIC, PARTITIONS, GROUP = "events", 4, "readers"
 BROKER = ("broker-1", 9092)

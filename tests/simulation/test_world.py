@@ -15,8 +15,8 @@ from odradek.gateway.testing.simulation import (
     deterministic_scheduling,
     run_virtually,
 )
+from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
 from odradek.storage_backends.interface import LogPolicy, StoreError, StoreLockedError
-from odradek.wire.log_values import LogWrite, PartitionKey, StoredBatch
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
 KEY = PartitionKey("topic", World(0).environment("any").uuid(), 0)

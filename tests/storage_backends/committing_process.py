@@ -5,11 +5,11 @@ Arguments: directory, `sync` or `nosync`.
 
 import sys
 
+from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
-from odradek.wire.log_values import LogWrite
 
 durable = sys.argv[2] == "sync"
 store = open_store(f"lmdb://{sys.argv[1]}")

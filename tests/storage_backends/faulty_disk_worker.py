@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from faults import CALLS, ERROR, LATE, LATE_ONCE, SHORT, WRITES, Faults
 
+from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy, PartitionStore, StoreError
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY, SIBLING
-from odradek.wire.log_values import LogWrite
 from odradek.wire.records.batch import iter_headers
 
 OPTIONS = StoreOptions(map_slack_bytes=4 << 20)

@@ -14,7 +14,7 @@ from odradek.storage_backends.interface import LogPolicy, StoreError
 from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
-from odradek.wire.log_values import LogWrite
+from odradek.partitions.model import LogWrite
 root = Path(sys.argv[1])
 log = open_store(f"lmdb://{root}/store").open(KEY, LogPolicy())
 def commit():

@@ -5,13 +5,13 @@ from random import Random
 import pytest
 from storage_media import InDirectory
 
+from odradek.partitions.model import EpochStart, LogWrite
 from odradek.storage_backends.faulty import FaultMix, FaultPlan, FaultyStore, StoreCrashedError
 from odradek.storage_backends.interface import LogPolicy, StoreError, StoreFullError
 from odradek.storage_backends.memory import MemoryMedium, MemoryStore
 from odradek.storage_backends.testing.access import fill, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY, SIBLING
-from odradek.wire.log_values import EpochStart, LogWrite
 
 POLICY = LogPolicy(durable=False)
 BROKEN = FaultMix(write_full=0.2, write_error=0.2, read_error=0.3)

@@ -11,6 +11,7 @@ from threading import Event
 
 import pytest
 
+from odradek.partitions.model import AbortedTransaction, LogWrite
 from odradek.storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreFullError
 from odradek.storage_backends.lmdb_segments import cleaning, segment_log
 from odradek.storage_backends.lmdb_segments.layout import META_KEY
@@ -20,7 +21,6 @@ from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.access import fill, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
-from odradek.wire.log_values import AbortedTransaction, LogWrite
 from odradek.wire.records.batch import check_crc, iter_headers
 
 SMALL_SEGMENTS = LogPolicy(segment_bytes=500)

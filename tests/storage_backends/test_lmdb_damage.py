@@ -9,6 +9,7 @@ from random import Random
 import lmdb
 import pytest
 
+from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy, StoreCorruptError, StoreError
 from odradek.storage_backends.lmdb_segments import inspection
 from odradek.storage_backends.lmdb_segments.inspection import check_file
@@ -18,7 +19,6 @@ from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.access import fill, joined, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY, SIBLING
-from odradek.wire.log_values import LogWrite
 
 PAGE = 4096
 SMALL_SEGMENTS = LogPolicy(segment_bytes=2000)

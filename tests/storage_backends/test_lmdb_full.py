@@ -17,7 +17,7 @@ from odradek.storage_backends.opener import StoreOptions, open_store
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.access import read_all
 from odradek.storage_backends.testing.keys import KEY
-from odradek.wire.log_values import LogWrite, PartitionKey
+from odradek.partitions.model import LogWrite, PartitionKey
 {prepare}
 store = open_store("lmdb://" + sys.argv[1], StoreOptions(map_slack_bytes=4 << 20))
 log = store.open(KEY, LogPolicy(segment_bytes={segment_bytes}))

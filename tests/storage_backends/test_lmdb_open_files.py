@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
+from odradek.partitions.model import LogWrite, PartitionKey
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.access import fill, joined, read_all
 from odradek.storage_backends.testing.batches import make_batch
-from odradek.wire.log_values import LogWrite, PartitionKey
 from odradek.wire.records.batch import iter_headers
 
 _BIG = 2**31 - 1

@@ -8,6 +8,7 @@ from pickle import PickleBuffer
 
 import pytest
 
+from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, StoreError
 from odradek.storage_backends.lmdb_segments.partition import SegmentGoneError
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
@@ -15,7 +16,6 @@ from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.access import fill, joined, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
-from odradek.wire.log_values import LogWrite
 
 _BIG = 2**31 - 1
 OPTIONS = StoreOptions(map_slack_bytes=1 << 20, max_open_files=5, lending_map_bytes=0)
@@ -191,7 +191,7 @@ def test_an_environment_takes_little_memory_also_after_others_were_closed(tmp_pa
         from odradek.storage_backends.interface import LogPolicy
         from odradek.storage_backends.opener import open_store
         from odradek.storage_backends.testing.keys import KEY
-        from odradek.wire.log_values import PartitionKey
+        from odradek.partitions.model import PartitionKey
         def memory_kb():
             lines = open("/proc/self/status").read().splitlines()
             return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))

@@ -8,6 +8,7 @@ import sys
 import pytest
 from faults import Faults
 
+from odradek.partitions.model import EpochStart, LogWrite
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.lmdb_segments.cleaning import cleaned_path, tell_of_cleaned
 from odradek.storage_backends.lmdb_segments.layout import partition_dir_name, segment_name
@@ -16,7 +17,6 @@ from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.access import base_offsets, fill, joined, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
-from odradek.wire.log_values import EpochStart, LogWrite
 
 OPTIONS = StoreOptions(map_slack_bytes=4 << 20, max_value_bytes=4080)
 PAGE_CACHE = LogPolicy(durable=False)
@@ -199,7 +199,7 @@ from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
-from odradek.wire.log_values import LogWrite
+from odradek.partitions.model import LogWrite
 log = open_store(f"lmdb://{sys.argv[1]}/store").open(KEY, LogPolicy(segment_bytes=10_000, durable=False))
 print("open", flush=True)
 for line in sys.stdin:

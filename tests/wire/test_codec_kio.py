@@ -12,9 +12,9 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from wire_catalogue import Choices, message_classes, messages, snake, versions_of
 
-from odradek.wire.codec import decode_exact, encode
 from odradek.wire.errors import ErrorCode
-from odradek.wire.schema import Message
+from odradek.wire.schema.codec import decode_exact, encode
+from odradek.wire.schema.schema import Message
 
 PLAIN = Choices(unknown_tags=False, small_numbers=True)
 """kio gives unknown tags up and turns numbers into error codes, dates and durations."""

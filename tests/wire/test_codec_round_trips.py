@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_catalogue import message_classes, messages, versions_of
 
-from odradek.wire.codec import decode, decode_exact, encode, encode_parts
 from odradek.wire.errors import DecodeError, EncodeError, ProtocolError, UnsupportedVersionError
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, NodeEndpoint, PartitionData
@@ -17,8 +16,9 @@ from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.wire.runtime import MAX_REQUEST_ELEMENTS
-from odradek.wire.schema import Message
+from odradek.wire.schema.codec import decode, decode_exact, encode, encode_parts
+from odradek.wire.schema.runtime import MAX_REQUEST_ELEMENTS
+from odradek.wire.schema.schema import Message
 
 
 @pytest.mark.parametrize("cls", message_classes(), ids=lambda cls: cls.__name__)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from test_golden_frames import KEYS
 from wire_catalogue import GoldenFrame, golden_frames, message_classes, versions_of
 
-from odradek.wire.codec import decode
 from odradek.wire.consumer_metadata import decode_assignment, decode_subscription
 from odradek.wire.errors import ProtocolError
 from odradek.wire.headers import decode_request, decode_response
 from odradek.wire.messages import request_class, response_class
-from odradek.wire.schema import Message
+from odradek.wire.schema.codec import decode
+from odradek.wire.schema.schema import Message
 from odradek.wire.stored.framing import decode_key, decode_metadata_record, group_key_types
 
 MUTATIONS_PER_FRAME = 12

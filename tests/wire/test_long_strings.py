@@ -4,12 +4,12 @@ import struct
 
 import pytest
 
-from odradek.wire.codec import decode_exact, encode
 from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.headers import decode_request_header
 from odradek.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
-from odradek.wire.runtime import MAX_STRING_BYTES
+from odradek.wire.schema.codec import decode_exact, encode
+from odradek.wire.schema.runtime import MAX_STRING_BYTES
 
 FLEXIBLE, OLD = 3, 2
 LONGEST_KEYS = ["k" * MAX_STRING_BYTES, "ü" * (MAX_STRING_BYTES // 2)]

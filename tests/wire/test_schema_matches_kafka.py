@@ -8,7 +8,7 @@ from wire_catalogue import in_range, kafka_definitions, message_classes, need_ja
 
 from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey
 from odradek.wire.messages import request_class, response_class
-from odradek.wire.schema import NO_VERSIONS, FieldSpec, Message, Struct
+from odradek.wire.schema.schema import NO_VERSIONS, FieldSpec, Message, Struct
 from odradek.wire.stored.framing import group_key_types, group_value_types, metadata_types, transaction_key_types
 
 CLIENTS = ("kafka-clients-4.4.0.jar", "common/message/")

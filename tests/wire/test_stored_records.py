@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_catalogue import message_classes, messages, versions_of
 
-from odradek.wire.codec import decode_exact
 from odradek.wire.consumer_metadata import (
     decode_assignment,
     decode_subscription,
@@ -22,7 +21,9 @@ from odradek.wire.messages.consumer_protocol import (
 )
 from odradek.wire.records.builder import end_transaction_marker, leader_change_marker
 from odradek.wire.records.reader import read_records
-from odradek.wire.schema import Message
+from odradek.wire.schema.codec import decode_exact
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.versioned import decode_versioned
 from odradek.wire.stored.control_records import (
     ControlRecordTypeSchema,
     EndTxnMarker,
@@ -51,7 +52,6 @@ from odradek.wire.stored.group_records import (
 )
 from odradek.wire.stored.metadata_records import PartitionChangeRecord, TopicRecord
 from odradek.wire.stored.transaction_records import TransactionLogKey
-from odradek.wire.versioned import decode_versioned
 
 ID = UUID(int=(1 << 64) | 2)
 MEMBER = MemberMetadata(

@@ -10,7 +10,7 @@ import pytest
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.produce import PartitionProduceData, TopicProduceData
-from odradek.wire.schema import Versions
+from odradek.wire.schema.schema import Versions
 
 
 def test_fields_have_kafkas_defaults():

@@ -5,7 +5,6 @@ from uuid import UUID
 import pytest
 
 from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey, is_advertised
-from odradek.wire.codec import decode, decode_exact, encode
 from odradek.wire.errors import DecodeError, ErrorCode, UnsupportedVersionError
 from odradek.wire.headers import decode_request_header, decode_response, encode_request, encode_response_parts
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -25,6 +24,7 @@ from odradek.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from odradek.wire.schema.codec import decode, decode_exact, encode
 
 
 def test_trap_01_produce_is_advertised_from_0_though_0_to_2_are_refused():

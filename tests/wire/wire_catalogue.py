@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import odradek.wire.messages
 import odradek.wire.stored
-from odradek.wire.schema import FieldSpec, Message, Struct, Versions
-from odradek.wire.types import WireType
+from odradek.wire.schema.schema import FieldSpec, Message, Struct, Versions
+from odradek.wire.schema.types import WireType
 
 ROOT = Path(__file__).parents[2]
 JARS = Path(os.environ.get("ODRADEK_JARS", ROOT / ".cache" / "jars"))

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 
 from odradek.wire.api_keys import ApiKey
-from odradek.wire.schema import Message
+from odradek.wire.schema.schema import Message
 
 
 @cache

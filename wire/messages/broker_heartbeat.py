@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.wire import types
-from odradek.wire.schema import Message, field
+from odradek.wire.schema import types
+from odradek.wire.schema.schema import Message, field
 
 
 class BrokerHeartbeatRequest(Message, kind="request", api_key=63, versions="0-2", flexible="0+"):

@@ -5,9 +5,9 @@ Each is preceded by its version as an int16; see :mod:`odradek.wire.consumer_met
 
 from __future__ import annotations
 
-from odradek.wire import types
-from odradek.wire.schema import Message, Struct, field
-from odradek.wire.types import Buffer
+from odradek.wire.schema import types
+from odradek.wire.schema.schema import Message, Struct, field
+from odradek.wire.schema.types import Buffer
 
 
 class ConsumerProtocolSubscriptionTopicPartition(Struct):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.wire import types
-from odradek.wire.schema import Message, Struct, field
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema import types
+from odradek.wire.schema.schema import Message, Struct, field
+from odradek.wire.schema.types import ZERO_UUID
 
 
 class CreatableReplicaAssignment(Struct):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from odradek.wire import types
-from odradek.wire.schema import Message, Struct, field
-from odradek.wire.types import Buffer
+from odradek.wire.schema import types
+from odradek.wire.schema.schema import Message, Struct, field
+from odradek.wire.schema.types import Buffer
 
 
 class DescribeDelegationTokenOwner(Struct):

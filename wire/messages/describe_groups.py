@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from odradek.wire import types
-from odradek.wire.schema import Message, Struct, field
-from odradek.wire.types import Buffer
+from odradek.wire.schema import types
+from odradek.wire.schema.schema import Message, Struct, field
+from odradek.wire.schema.types import Buffer
 
 
 class DescribeGroupsRequest(Message, kind="request", api_key=15, versions="0-6", flexible="5+"):

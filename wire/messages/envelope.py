@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from odradek.wire import types
-from odradek.wire.schema import Message, field
-from odradek.wire.types import Buffer
+from odradek.wire.schema import types
+from odradek.wire.schema.schema import Message, field
+from odradek.wire.schema.types import Buffer
 
 
 class EnvelopeRequest(Message, kind="request", api_key=58, versions="0", flexible="0+"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.wire import types
-from odradek.wire.schema import Message, Struct, field
+from odradek.wire.schema import types
+from odradek.wire.schema.schema import Message, Struct, field
 
 
 class AlterableConfig(Struct):

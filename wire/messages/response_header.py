@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.wire import types
-from odradek.wire.schema import Message, field
+from odradek.wire.schema import types
+from odradek.wire.schema.schema import Message, field
 
 
 class ResponseHeader(Message, kind="header", versions="0-1", flexible="1+"):

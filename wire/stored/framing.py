@@ -14,12 +14,12 @@ from functools import cache
 from importlib import import_module
 from typing import TypeVar
 
-from odradek.wire.codec import as_view, decode_exact, encode, encode_parts
 from odradek.wire.errors import DecodeError, UnsupportedVersionError
-from odradek.wire.runtime import append_uvarint, read_uvarint
-from odradek.wire.schema import Message
-from odradek.wire.types import Buffer
-from odradek.wire.versioned import decode_versioned, encode_versioned, peek_int16
+from odradek.wire.schema.codec import as_view, decode_exact, encode, encode_parts
+from odradek.wire.schema.runtime import append_uvarint, read_uvarint
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import Buffer
+from odradek.wire.schema.versioned import decode_versioned, encode_versioned, peek_int16
 
 METADATA_FRAME_VERSION = 1
 

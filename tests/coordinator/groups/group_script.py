@@ -35,7 +35,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.wire.schema import Struct
+from odradek.wire.schema.schema import Struct
 from odradek.wire.stored.group_records import OffsetCommitKey
 
 

@@ -25,11 +25,11 @@ from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.states import TRANSITIONS, GroupState
 from odradek.coordinator.groups.timers import Timer, TimerKind, Timers
 from odradek.coordinator.shard import ShardRecord
-from odradek.wire.codec import encode
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from odradek.wire.schema.codec import encode
+from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.stored.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
-from odradek.wire.types import ZERO_UUID
 
 NOW_MS = 1_700_000_000_000
 

@@ -16,7 +16,7 @@ from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 from odradek.coordinator.metadata.shard import MetadataShard
 from odradek.coordinator.shard import Outcome
 from odradek.wire.errors import ErrorCode
-from odradek.wire.schema import Struct
+from odradek.wire.schema.schema import Struct
 
 ANSWERS = json.loads((Path(__file__).parent / "data" / "kafka_4_3_1_answers.json").read_text())
 STATIC = {"num.partitions": "3", "log.retention.minutes": "9000", "node.id": "1", "broker.id": "1"}

@@ -12,8 +12,8 @@ from trio.testing import wait_all_tasks_blocked
 from odradek.gateway.environment import ProductionEnvironment
 from odradek.gateway.runtime.commit import Backlog, CommitQueue
 from odradek.gateway.runtime.ticker import Ticker
+from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
 from odradek.storage_backends.interface import StoreError, StoreFullError
-from odradek.wire.log_values import LogWrite, PartitionKey, StoredBatch
 
 T = TypeVar("T")
 KEY = PartitionKey("t", UUID(int=5), 0)

@@ -247,7 +247,7 @@ NOT_FOR_A_FIRST_RECORD = {
     "odradek.coordinator.metadata.unregister_broker": "no broker goes",
     "odradek.gateway.runtime.cleaning_round": "no log is compacted",
     "odradek.partitions.compaction": "no log is compacted",
-    "odradek.partitions.fetch_sessions": "nobody reads",
+    "odradek.partitions.fetching.sessions": "nobody reads",
     "odradek.wire.messages.consumer_protocol": "there is no group",
     "odradek.wire.messages.fetch": "nobody reads",
     "odradek.wire.stored.control_records": "there is no transaction",

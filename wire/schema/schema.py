@@ -11,7 +11,7 @@ A message is a class that lists its fields as Kafka's message definitions do::
         topic_data: tuple[TopicProduceData, ...] = field(types.array(TopicProduceData), default=())
 
 Such a class behaves as a frozen, slotted, keyword-only dataclass (``dataclasses.replace`` and
-``fields`` work) that serves every version; :mod:`odradek.wire.codec` makes the code that reads and writes it.
+``fields`` work) that serves every version; :mod:`odradek.wire.schema.codec` makes the code that reads and writes it.
 Standard dataclasses were not used because hundreds of them would cost half a second of start-up;
 here a class costs a few microseconds until it is used.
 """
@@ -24,7 +24,7 @@ from dataclasses import FrozenInstanceError
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cast, dataclass_transform
 
-from odradek.wire.types import TaggedFields, WireType, as_wire_type
+from odradek.wire.schema.types import TaggedFields, WireType, as_wire_type
 from odradek.wire.values import immutable
 
 T = TypeVar("T")

@@ -7,7 +7,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from odradek.partitions.fetch_sessions import EVICTION_MS, FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSessions, Wanted
+from odradek.partitions.fetching.sessions import (
+    EVICTION_MS,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSessions,
+    Wanted,
+)
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import (
     FetchPartition,
@@ -17,7 +24,7 @@ from odradek.wire.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 
 SLOTS = 2
 NAMES = ("a", "b")

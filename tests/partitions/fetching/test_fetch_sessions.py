@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from odradek.partitions.fetch_sessions import EVICTION_MS, LAST_EPOCH, NO_SESSION, FetchSessions, Wanted, grouped
+from odradek.partitions.fetching.sessions import EVICTION_MS, LAST_EPOCH, NO_SESSION, FetchSessions, Wanted, grouped
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
-from odradek.wire.types import ZERO_UUID
+from odradek.wire.schema.types import ZERO_UUID
 
 BY_NAME, BY_ID = 12, 13
 NOW_MS = 1_000_000

@@ -12,11 +12,11 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from odradek.wire.decoder_source import decoder_source
-from odradek.wire.encoder_source import encoder_source
 from odradek.wire.errors import DecodeError, EncodeError, UnsupportedVersionError
-from odradek.wire.schema import Message
-from odradek.wire.types import Buffer
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.sources.decoder import decoder_source
+from odradek.wire.schema.sources.encoder import encoder_source
+from odradek.wire.schema.types import Buffer
 
 M = TypeVar("M", bound=Message)
 Decoder = Callable[[memoryview, int], tuple[M, int]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import TypeVar
 
-from odradek.wire.codec import as_view, decode_exact, encode
 from odradek.wire.errors import DecodeError
-from odradek.wire.schema import Message
-from odradek.wire.types import Buffer
+from odradek.wire.schema.codec import as_view, decode_exact, encode
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import Buffer
 
 M = TypeVar("M", bound=Message)
 

@@ -8,7 +8,7 @@ from typing import NoReturn, cast
 from uuid import UUID
 
 from odradek.wire.errors import DecodeError, EncodeError
-from odradek.wire.types import Buffer, TaggedFields
+from odradek.wire.schema.types import Buffer, TaggedFields
 
 MAX_STRING_BYTES = 0x7FFF
 """Kafka's limit for a string in every version, although flexible versions could say more."""

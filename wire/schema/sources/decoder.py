@@ -4,7 +4,7 @@ Fixed-width fields that follow each other, with the length or count byte behind 
 ``struct`` call; nested structs and arrays are written out in line.  These checks keep hostile input
 harmless: ``unpack_from`` and indexing refuse to read past the end, every slice is checked against the
 end of the input first, and an array's count is checked against the fewest bytes its elements can take,
-and in a request against :data:`odradek.wire.runtime.MAX_REQUEST_ELEMENTS`.
+and in a request against :data:`odradek.wire.schema.runtime.MAX_REQUEST_ELEMENTS`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from odradek.wire import runtime
-from odradek.wire.schema import FieldSpec, Message, Struct
-from odradek.wire.source_writer import SourceWriter
-from odradek.wire.types import WireType
+from odradek.wire.schema import runtime
+from odradek.wire.schema.schema import FieldSpec, Message, Struct
+from odradek.wire.schema.sources.writer import SourceWriter
+from odradek.wire.schema.types import WireType
 
 
 class DecoderSource(SourceWriter):

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from odradek.wire import runtime
-from odradek.wire.schema import FieldSpec, Message, Struct
-from odradek.wire.source_writer import SourceWriter
-from odradek.wire.types import WireType
+from odradek.wire.schema import runtime
+from odradek.wire.schema.schema import FieldSpec, Message, Struct
+from odradek.wire.schema.sources.writer import SourceWriter
+from odradek.wire.schema.types import WireType
 
 
 class EncoderSource(SourceWriter):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.wire.schema import FieldSpec, MessageInfo, Struct
-from odradek.wire.types import WireType
+from odradek.wire.schema.schema import FieldSpec, MessageInfo, Struct
+from odradek.wire.schema.types import WireType
 
 _FIXED_SIZES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "q": 8, "d": 8, "16s": 16}
 

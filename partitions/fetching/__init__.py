@@ -1,0 +1,1 @@
+"""Fetch across partitions: sessions (KIP-227) and the budget of bytes (KIP-74)."""

@@ -1,0 +1,1 @@
+"""The source text of generated codecs: one module writes decoders, one encoders."""
