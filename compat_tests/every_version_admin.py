@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from compat_tests.every_version import Stage, comparable, script
-from odradek.coordinator.metadata.image import SUPPORTED_FEATURES
+from odradek.coordinator.metadata.image.image import SUPPORTED_FEATURES
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from odradek.wire.messages.alter_client_quotas import (

@@ -22,9 +22,9 @@ from typing import Any, Protocol
 
 from compat_tests.every_version import comparable
 from compat_tests.random_groups import PARTITIONS, PATIENCE_S, STRANGER, VERSIONS, Author, Belief, Consumer, Step
+from odradek.coordinator.contract import Outcome, Token
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.shard import Caller, GroupShard
-from odradek.coordinator.shard import Outcome, Token
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.headers import decode_response, encode_request

@@ -12,7 +12,7 @@ import pytest
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import Stage, Wire
 from compat_tests.every_version_consumer_groups import LEAVE, LEAVE_FOR_A_WHILE, ClassicMember, Group
-from odradek.coordinator.groups.partitioner import partition_for
+from odradek.coordinator.partitioner import partition_for
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -17,7 +17,7 @@ import pytest
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import Stage, Wire, comparable
 from compat_tests.every_version_transactions import Transactional, init
-from odradek.coordinator.groups.partitioner import partition_for
+from odradek.coordinator.partitioner import partition_for
 from odradek.coordinator.transactions.records import decode_id
 from odradek.coordinator.transactions.version import FEATURE, HIGHEST
 from odradek.wire.api_keys import ApiKey

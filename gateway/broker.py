@@ -19,7 +19,7 @@ from uuid import UUID
 
 import trio
 
-from odradek.coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.descriptors import shortcomings

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from odradek.coordinator.metadata.image import NO_LEADER, BrokerImage, ListenerImage, MetadataImage
+from odradek.coordinator.metadata.image.image import NO_LEADER, BrokerImage, ListenerImage, MetadataImage
 from odradek.partitions.results import NO_LEADER_EPOCH
 from odradek.wire.errors import ErrorCode
 

@@ -18,13 +18,18 @@ from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.configs.definition import ResourceType
-from odradek.coordinator.metadata.auto_create import wanted_topic
-from odradek.coordinator.metadata.image import MetadataImage
-from odradek.coordinator.metadata.names import INTERNAL_TOPICS
-from odradek.coordinator.metadata.records import cluster_id_record, from_shard_record, image_records, to_shard_records
-from odradek.coordinator.metadata.replay import ImageBuilder
+from odradek.coordinator.contract import ShardRecord
+from odradek.coordinator.metadata.controller.auto_create import wanted_topic
+from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.image.records import (
+    cluster_id_record,
+    from_shard_record,
+    image_records,
+    to_shard_records,
+)
+from odradek.coordinator.metadata.image.replay import ImageBuilder
 from odradek.coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
-from odradek.coordinator.shard import ShardRecord
 from odradek.gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
 from odradek.gateway.runtime.replica import policy_of
 from odradek.partitions.config import LogConfig

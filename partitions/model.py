@@ -1,7 +1,7 @@
 """Values that pass between a partition's pure logic and the store that keeps its log.
 
-They stand in `wire` because `partitions` decides them and `storage_backends` writes them, and neither may import the
-other. All offsets are Kafka offsets; all times are milliseconds since the epoch, -1 where there is none.
+This package decides them and `storage_backends` writes them; stores import no other module of this package. All
+offsets are Kafka offsets; all times are milliseconds since the epoch, -1 where there is none.
 """
 
 from collections.abc import Mapping, Sequence

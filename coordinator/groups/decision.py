@@ -2,7 +2,7 @@
 
 from dataclasses import field
 
-from odradek.coordinator.shard import Outcome, Producer, Reply, ShardRecord, Token
+from odradek.coordinator.contract import Outcome, Producer, Reply, ShardRecord, Token
 from odradek.wire.values import immutable, mutable
 
 

@@ -1,12 +1,12 @@
 """DescribeGroups 0 to 6, ListGroups 0 to 5 and DeleteGroups 0 to 2."""
 
 from odradek.coordinator.groups import records
-from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.groups.classic.consumer_protocol import PROTOCOL_TYPE
+from odradek.coordinator.groups.classic.group import ClassicGroup, Member
+from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.consumer import records as consumer_records
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
-from odradek.coordinator.groups.consumer_protocol import PROTOCOL_TYPE
 from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.groups.states import GroupState
 from odradek.coordinator.groups.table import GroupTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups import DeletableGroupResult

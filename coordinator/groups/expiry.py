@@ -3,13 +3,8 @@
 from collections.abc import Container
 
 from odradek.coordinator.groups import records
-from odradek.coordinator.groups.classic_group import ClassicGroup
-from odradek.coordinator.groups.consumer import departure
-from odradek.coordinator.groups.consumer import records as consumer_records
-from odradek.coordinator.groups.consumer.group import ConsumerGroup
-from odradek.coordinator.groups.consumer.table import CONSUMER_KINDS
-from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.groups.rebalance import (
+from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.groups.classic.rebalance import (
     complete_join,
     extend_initial_delay_or_complete,
     prepare_rebalance,
@@ -17,9 +12,14 @@ from odradek.coordinator.groups.rebalance import (
     remove_member,
     remove_pending,
 )
-from odradek.coordinator.groups.states import GroupState
+from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.consumer import departure
+from odradek.coordinator.groups.consumer import records as consumer_records
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.table import CONSUMER_KINDS
+from odradek.coordinator.groups.decision import Decision
 from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.coordinator.timers import Timer, TimerKind
 from odradek.wire.stored.group_records import OffsetCommitValue
 
 

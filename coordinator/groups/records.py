@@ -8,8 +8,8 @@ import struct
 from collections.abc import Mapping
 from functools import lru_cache
 
-from odradek.coordinator.groups.classic_group import ClassicGroup, Member
-from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.contract import ShardRecord
+from odradek.coordinator.groups.classic.group import ClassicGroup, Member
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from odradek.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic

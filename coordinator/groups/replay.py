@@ -1,14 +1,14 @@
 """Applies records to the state: the only place where what is durable changes, in a restart as in live handling."""
 
-from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.contract import ShardRecord
+from odradek.coordinator.groups.classic.group import ClassicGroup, Member
+from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.replay import apply_to, decode_consumer_key
-from odradek.coordinator.groups.offset_store import Place
+from odradek.coordinator.groups.offsets.store import Place
 from odradek.coordinator.groups.records import decode_group, decode_key, decode_offset, offset_place
-from odradek.coordinator.groups.states import GroupState
 from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.groups.timers import Timer, TimerKind
-from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.timers import Timer, TimerKind
 from odradek.wire.records.batch import NO_PRODUCER_ID
 from odradek.wire.stored.group_records import (
     ConsumerGroupMetadataKey,

@@ -1,32 +1,33 @@
 """The group coordinator of one partition of `__consumer_offsets`.
 
 Operations take what the handler read and return an `Outcome`; the runtime replays its records, writes them and releases
-the replies (see `coordinator.shard`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests that
+the replies (see `coordinator.contract`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests that
 may name groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8, ListGroups) are put
 together by the handler from the answers of each.
 """
 
 from collections.abc import Callable, Collection
 
-from odradek.coordinator.groups import describe, expiry, offset_commit, offset_delete, offset_fetch, txn_offset_commit
-from odradek.coordinator.groups import heartbeat as heartbeats
+from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
+from odradek.coordinator.groups import describe, expiry
 from odradek.coordinator.groups import replay as replaying
+from odradek.coordinator.groups.classic import heartbeat as heartbeats
+from odradek.coordinator.groups.classic.join import Joiner, join_group
+from odradek.coordinator.groups.classic.leave import leave_group
+from odradek.coordinator.groups.classic.rebalance import keep_alive, prepare_rebalance
+from odradek.coordinator.groups.classic.sync import sync_group
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.consumer import classic_members
 from odradek.coordinator.groups.consumer.departure import start_timers
 from odradek.coordinator.groups.consumer.describe import describe_consumer_group
 from odradek.coordinator.groups.consumer.heartbeat import consumer_group_heartbeat
 from odradek.coordinator.groups.consumer.resolver import RegexResolver
 from odradek.coordinator.groups.consumer.table import NO_METADATA
 from odradek.coordinator.groups.decision import Caller, Decision
-from odradek.coordinator.groups.join import Joiner, join_group
-from odradek.coordinator.groups.leave import leave_group
-from odradek.coordinator.groups.offset_commit import Prepared
-from odradek.coordinator.groups.rebalance import keep_alive, prepare_rebalance
-from odradek.coordinator.groups.sync import sync_group
+from odradek.coordinator.groups.migration import classic_members
+from odradek.coordinator.groups.offsets import commit, delete, fetch, txn_commit
+from odradek.coordinator.groups.offsets.commit import Prepared
 from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.metadata.image import MetadataImage
-from odradek.coordinator.shard import Outcome, Reply, ShardRecord, Token
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -43,7 +44,7 @@ _ALIVE = HeartbeatResponse()
 
 
 class GroupShard:
-    """Classic groups, consumer groups and committed offsets; implements `odradek.coordinator.shard.Shard`.
+    """Classic groups, consumer groups and committed offsets; implements `odradek.coordinator.contract.Shard`.
 
     Every operation answers errors in its reply and raises nothing for what a client may send.
     """
@@ -153,10 +154,10 @@ class GroupShard:
     ) -> Outcome:
         """Answer with OffsetCommitResponse. A topic's id, where the handler knows it, is stored with the offset.
 
-        `prepared` is what `offset_commit.prepare` has made of this very request, if it was called.
+        `prepared` is what `commit.prepare` has made of this very request, if it was called.
         """
         decision = Decision(now_ms)
-        offset_commit.offset_commit(self._table, request, caller, token, decision, prepared)
+        commit.offset_commit(self._table, request, caller, token, decision, prepared)
         return decision.outcome()
 
     def txn_offset_commit(
@@ -170,33 +171,33 @@ class GroupShard:
         """Answer with TxnOffsetCommitResponse. The offsets count once the producer's transaction is committed.
 
         That the transaction is open here, and in the producer's epoch, is for the caller to make sure. `prepared` is
-        what `txn_offset_commit.prepare` has made of this very request, if it was called.
+        what `txn_commit.prepare` has made of this very request, if it was called.
         """
         decision = Decision(now_ms)
-        txn_offset_commit.txn_offset_commit(self._table, request, token, decision, prepared)
+        txn_commit.txn_offset_commit(self._table, request, token, decision, prepared)
         return decision.outcome()
 
     def offset_fetch(self, request: OffsetFetchRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetFetchResponse; all groups must be this shard's (always so below version 8)."""
-        response = offset_fetch.offset_fetch(self._table, request, caller.api_version)
+        response = fetch.offset_fetch(self._table, request, caller.api_version)
         return Outcome((), (Reply(token, response),))
 
     def offset_fetch_group(
         self, request: OffsetFetchRequestGroup, require_stable: bool, token: Token, now_ms: int
     ) -> Outcome:
         """Answer with OffsetFetchResponseGroup: one group's piece of a request of version 8 or later."""
-        return Outcome((), (Reply(token, offset_fetch.offset_fetch_group(self._table, request, require_stable)),))
+        return Outcome((), (Reply(token, fetch.offset_fetch_group(self._table, request, require_stable)),))
 
     def offset_delete(self, request: OffsetDeleteRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetDeleteResponse."""
         decision = Decision(now_ms)
-        offset_delete.offset_delete(self._table, request, token, decision)
+        delete.offset_delete(self._table, request, token, decision)
         return decision.outcome()
 
     def on_topics_deleted(self, names: Collection[str], now_ms: int) -> Outcome:
         """Forget the offsets in topics that have just been deleted; nobody waits for a reply."""
         decision = Decision(now_ms)
-        offset_delete.delete_offsets_of_topics(self._table, names, decision)
+        delete.delete_offsets_of_topics(self._table, names, decision)
         return decision.outcome()
 
     # Administration

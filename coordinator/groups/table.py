@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 
-from odradek.coordinator.groups.classic_group import ClassicGroup
+from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.consumer.table import NO_METADATA, ConsumerTable
-from odradek.coordinator.groups.offset_store import OffsetStore
-from odradek.coordinator.groups.timers import Timer, TimerKind, Timers
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.groups.offsets.store import OffsetStore
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.timers import Timer, TimerKind, Timers
 
 
 @dataclass(slots=True)

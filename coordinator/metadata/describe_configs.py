@@ -13,7 +13,7 @@ from odradek.coordinator.configs.describe import (
     describe_topic,
 )
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.names import check_topic_name
+from odradek.coordinator.metadata.controller.names import check_topic_name
 from odradek.coordinator.metadata.settings import Basis
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_configs import (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.configs.layers import BrokerLayers
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.wire.values import immutable
 
 

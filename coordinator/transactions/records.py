@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.transactions.state import TransactionState
 from odradek.coordinator.transactions.table import Transaction
 from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, TAGGED_RECORDS

@@ -1,6 +1,6 @@
 """Applies records to the state: the only place where what is durable changes, in a restart as in live handling."""
 
-from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.transactions.records import decode_id, decode_transaction
 from odradek.coordinator.transactions.state import PREPARED, TRANSITIONS, TransactionState
 from odradek.coordinator.transactions.table import Transaction, TransactionTable

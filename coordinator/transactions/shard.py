@@ -1,13 +1,13 @@
 """The transaction coordinator of one partition of `__transaction_state`.
 
 Operations return an `Outcome`; the runtime replays its records, writes them and releases the replies (see
-`coordinator.shard`). Once a decision is durable the runtime takes it with `take_unfinished`, writes the markers, and
+`coordinator.contract`). Once a decision is durable the runtime takes it with `take_unfinished`, writes the markers, and
 says so with `complete`.
 """
 
 from collections.abc import Callable, Sequence
 
-from odradek.coordinator.shard import Outcome, Reply, ShardRecord, Token
+from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
 from odradek.coordinator.transactions import add, describe, end, expiry, init, records
 from odradek.coordinator.transactions import replay as replaying
 from odradek.coordinator.transactions.add import Claim
@@ -19,7 +19,7 @@ from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
 
 class TransactionShard:
-    """Transactional ids and their transactions; implements `odradek.coordinator.shard.Shard`.
+    """Transactional ids and their transactions; implements `odradek.coordinator.contract.Shard`.
 
     Every operation answers errors in its reply and raises nothing for what a client may send. `level` tells the
     finalized `transaction.version`.

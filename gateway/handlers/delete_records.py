@@ -5,7 +5,7 @@ The space is freed when whole segments lie below the log start. Answered once th
 
 from typing import Final
 
-from odradek.coordinator.metadata.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.gateway.context import RequestContext
 from odradek.gateway.errors import error_of_store
 from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError

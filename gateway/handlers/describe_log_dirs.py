@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.context import RequestContext
 from odradek.gateway.runtime.recovery import exhausted
 from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError

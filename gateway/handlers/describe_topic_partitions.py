@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.coordinator.metadata.image import PartitionImage, TopicImage
+from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
 from odradek.gateway.authorized_operations import TOPIC_OPERATIONS
 from odradek.gateway.context import RequestContext
 from odradek.wire.errors import ErrorCode

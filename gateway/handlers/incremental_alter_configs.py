@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.alter_configs import results_of
+from odradek.coordinator.metadata.controller.alter_configs import results_of
 from odradek.gateway.context import RequestContext
 from odradek.gateway.parts import in_parts
 from odradek.gateway.runtime.metadata import decided

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.image import PartitionImage, TopicImage
+from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
 from odradek.gateway.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.gateway.context import RequestContext
 from odradek.gateway.runtime.waiter import CoordinatorError

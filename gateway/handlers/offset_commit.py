@@ -7,8 +7,8 @@ topics are named by id (KIP-848): what was read of a topic says nothing of one t
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from odradek.coordinator.metadata.image import MetadataImage
-from odradek.coordinator.shard import Outcome, Token
+from odradek.coordinator.contract import Outcome, Token
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.context import RequestContext
 from odradek.gateway.runtime.waiter import CoordinatorError, TooLargeError
 from odradek.wire.errors import ErrorCode
@@ -23,7 +23,7 @@ from odradek.wire.messages.offset_commit import (
 from odradek.wire.schema.types import ZERO_UUID
 
 if TYPE_CHECKING:
-    from odradek.coordinator.groups.offset_commit import Prepared
+    from odradek.coordinator.groups.offsets.commit import Prepared
     from odradek.coordinator.groups.shard import GroupShard
 
 REQUEST: Final = OffsetCommitRequest
@@ -65,7 +65,7 @@ _Codes = dict[tuple[str, int], int]
 
 def _prepared(request: OffsetCommitRequest, now_ms: int) -> "Prepared | None":
     """What decides about groups is imported here, in a worker thread."""
-    from odradek.coordinator.groups.offset_commit import prepare
+    from odradek.coordinator.groups.offsets.commit import prepare
 
     return prepare(request, now_ms)
 

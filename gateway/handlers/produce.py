@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from odradek.coordinator.metadata.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.gateway.context import RequestContext
 from odradek.gateway.errors import RequestRefusedError, error_of_store
 from odradek.gateway.leader_hints import produce_with_leaders

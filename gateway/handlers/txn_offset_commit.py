@@ -7,7 +7,7 @@ the transaction's coordinator has said that the group takes part. From version 5
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from odradek.coordinator.shard import Producer
+from odradek.coordinator.contract import Producer
 from odradek.coordinator.transactions.add import Claim
 from odradek.gateway.context import RequestContext
 from odradek.gateway.runtime.groups import OFFSETS_TOPIC
@@ -23,7 +23,7 @@ from odradek.wire.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from odradek.coordinator.groups.offset_commit import Prepared
+    from odradek.coordinator.groups.offsets.commit import Prepared
 
 REQUEST: Final = TxnOffsetCommitRequest
 LOADING_SINCE: Final = 2
@@ -79,7 +79,7 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
 
 def _prepared(request: TxnOffsetCommitRequest, now_ms: int) -> "Prepared | None":
     """What decides about groups is imported here, in a worker thread."""
-    from odradek.coordinator.groups.txn_offset_commit import prepare
+    from odradek.coordinator.groups.offsets.txn_commit import prepare
 
     return prepare(request, now_ms)
 

@@ -7,7 +7,7 @@ Version 2 says which transaction.version the transaction follows, and so how str
 import logging
 from typing import Final
 
-from odradek.coordinator.shard import Producer
+from odradek.coordinator.contract import Producer
 from odradek.gateway.context import RequestContext
 from odradek.gateway.errors import error_of_store
 from odradek.gateway.runtime.markers import Marker

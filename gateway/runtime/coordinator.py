@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from odradek.coordinator.groups.partitioner import partition_for
-from odradek.coordinator.shard import Outcome, Shard, Token
+from odradek.coordinator.contract import Outcome, Shard, Token
+from odradek.coordinator.partitioner import partition_for
 from odradek.gateway.environment import Environment
 from odradek.gateway.runtime.metadata import MetadataService
 from odradek.gateway.runtime.replicas import Replicas

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from odradek.coordinator.contract import Outcome, Producer, Reply, Token
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.metadata.names import CONSUMER_OFFSETS
-from odradek.coordinator.shard import Outcome, Producer, Reply, Token
+from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS
 from odradek.gateway.environment import Environment
 from odradek.gateway.runtime.coordinator import Coordinator
 from odradek.gateway.runtime.markers import Marker

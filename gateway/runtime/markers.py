@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from odradek.coordinator.shard import Producer
+from odradek.coordinator.contract import Producer
 from odradek.gateway.runtime.commit import Ticket
 from odradek.gateway.runtime.replica import Replica
 from odradek.partitions.results import AppendOrigin, Rejected

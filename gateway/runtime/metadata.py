@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.brokers import BrokerRegistration, Registered, with_broker
-from odradek.coordinator.metadata.image import ListenerImage, MetadataImage
-from odradek.coordinator.metadata.names import reason_invalid
+from odradek.coordinator.contract import Outcome, Token
+from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, Registered, with_broker
+from odradek.coordinator.metadata.controller.names import reason_invalid
+from odradek.coordinator.metadata.controller.shard import MetadataShard, ProducerIdBlock
+from odradek.coordinator.metadata.image.image import ListenerImage, MetadataImage
 from odradek.coordinator.metadata.settings import MetadataConfig
-from odradek.coordinator.metadata.shard import MetadataShard, ProducerIdBlock
-from odradek.coordinator.shard import Outcome, Token
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.environment import Environment
 from odradek.gateway.errors import StartError

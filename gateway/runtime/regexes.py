@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from odradek.coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.gateway.side_work import SideWork
 
 MAX_KEPT: Final = 100

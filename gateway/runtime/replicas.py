@@ -10,7 +10,7 @@ from uuid import UUID
 
 import trio
 
-from odradek.coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.gateway.runtime.recovery import exhausted
 from odradek.gateway.runtime.replica import Replica, Shared
 from odradek.gateway.runtime.strays import few, knows

@@ -6,7 +6,7 @@ from typing import Final
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
 from odradek.coordinator.configs.log_settings import log_config_from
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 

@@ -1,4 +1,4 @@
-"""The one runtime that every coordinator shard runs in; the contract is told in `coordinator/shard.py`.
+"""The one runtime that every coordinator shard runs in; the contract is told in `coordinator/contract.py`.
 
 An operation runs to its end on the Trio thread, so operations never interleave. Its records are replayed at once and
 appended to the shard's partition; the commit path puts all that was decided meanwhile into one transaction. Replies are
@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import trio
 
-from odradek.coordinator.shard import Outcome, Producer, Reply, Shard, ShardRecord, Token
+from odradek.coordinator.contract import Outcome, Producer, Reply, Shard, ShardRecord, Token
 from odradek.gateway.environment import Environment
 from odradek.gateway.runtime.markers import Marker, append_marker
 from odradek.gateway.runtime.recovery import Episodes

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.environment import Environment
 from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import Store

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from odradek.coordinator.metadata.names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from odradek.coordinator.shard import Outcome, Producer, Token
+from odradek.coordinator.contract import Outcome, Producer, Token
+from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEATURE, PLAIN
 from odradek.gateway.environment import Environment

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from odradek.coordinator.shard import Token
+from odradek.coordinator.contract import Token
 from odradek.wire.errors import ErrorCode
 
 R = TypeVar("R")

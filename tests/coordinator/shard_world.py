@@ -1,6 +1,6 @@
 """A stand-in for the runtime around one shard: replays outcomes at once, keeps the log, compares after each step."""
 
-from odradek.coordinator.shard import Outcome, Reply, ShardRecord, Token
+from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
 
 
 def compacted(log):

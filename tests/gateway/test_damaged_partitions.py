@@ -14,7 +14,7 @@ from gateway_client import RawClient, batch_of, produce_many
 from gateway_groups import commit_error, committed, find
 from long_form import rounds
 
-from odradek.coordinator.groups.partitioner import partition_for
+from odradek.coordinator.partitioner import partition_for
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest

@@ -9,7 +9,7 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, assert_serves
 from gateway_groups import commit_error, committed, described, find, join_request, joined
 
-from odradek.coordinator.groups.partitioner import partition_for
+from odradek.coordinator.partitioner import partition_for
 from odradek.gateway.runtime.groups import OFFSETS_TOPIC
 from odradek.gateway.runtime.shards import ShardRuntime
 from odradek.wire.errors import ErrorCode

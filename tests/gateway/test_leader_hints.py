@@ -5,7 +5,13 @@ from uuid import UUID
 import pytest
 from gateway_client import fetch_request
 
-from odradek.coordinator.metadata.image import BrokerImage, ListenerImage, MetadataImage, PartitionImage, TopicImage
+from odradek.coordinator.metadata.image.image import (
+    BrokerImage,
+    ListenerImage,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from odradek.gateway.leader_hints import fetch_with_leaders, produce_with_leaders
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import fetch, produce

@@ -5,7 +5,7 @@ import threading
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of
 
-from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.contract import ShardRecord
 from odradek.gateway.runtime.shards import REPLAYED_AT_ONCE, _replayed
 from odradek.partitions.log import PartitionLog
 from odradek.wire.records.builder import SimpleRecord, build_batch

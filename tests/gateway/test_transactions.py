@@ -185,7 +185,7 @@ def test_exactly_once_under_kill_9(tmp_path):
 
 def test_the_state_topic_can_be_read_as_kafka_writes_it(client, topic, producer):
     """Records of every state, in Kafka's format, in the partition that Kafka would choose."""
-    from odradek.coordinator.groups.partitioner import partition_for
+    from odradek.coordinator.partitioner import partition_for
     from odradek.coordinator.transactions.records import decode_id, decode_transaction
 
     assert producer.add(topic, 0) == {0}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sim_oracle import Invariant
 
-from odradek.coordinator.groups import offset_commit
+from odradek.coordinator.groups.offsets import commit as offset_commit
 from odradek.gateway.handlers.produce import PendingProduce
 from odradek.gateway.runtime.commit import CommitQueue, Ticket
 from odradek.gateway.runtime.replica import Replica

@@ -12,9 +12,9 @@ from odradek.coordinator.groups.consumer.member_state import JOIN_EPOCH, STATIC_
 from odradek.coordinator.groups.consumer.metadata import raise_epoch
 from odradek.coordinator.groups.consumer.regexes import resolve_regexes
 from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.groups.migration import can_downgrade, consumer_group, downgrade
+from odradek.coordinator.groups.migration.convert import can_downgrade, consumer_group, downgrade
 from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.groups.timers import Timer, TimerKind
+from odradek.coordinator.timers import Timer, TimerKind
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 

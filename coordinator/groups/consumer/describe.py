@@ -6,9 +6,9 @@ from uuid import UUID
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ConsumerMember
-from odradek.coordinator.groups.migration import consumer_group
+from odradek.coordinator.groups.migration.convert import consumer_group
 from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1

@@ -4,10 +4,10 @@ So each step of an operation sees what the steps before it decided, by the same 
 itself changes only in replay.
 """
 
+from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.replay import apply
 from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.shard import ShardRecord
 
 
 class Draft:

@@ -6,6 +6,7 @@ From version 1 a member makes its own id, and may subscribe with a regular expre
 from dataclasses import replace
 
 from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.contract import Token
 from odradek.coordinator.groups.consumer.arrival import find_member
 from odradek.coordinator.groups.consumer.departure import leave
 from odradek.coordinator.groups.consumer.draft import Draft
@@ -15,10 +16,9 @@ from odradek.coordinator.groups.consumer.progress import SubscriptionChange, pro
 from odradek.coordinator.groups.consumer.regexes import update_regex
 from odradek.coordinator.groups.consumer.responses import assignment_of
 from odradek.coordinator.groups.decision import Caller, Decision
-from odradek.coordinator.groups.migration import open_group
+from odradek.coordinator.groups.migration.convert import open_group
 from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.groups.timers import TimerKind
-from odradek.coordinator.shard import Token
+from odradek.coordinator.timers import TimerKind
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 

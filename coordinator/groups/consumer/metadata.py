@@ -11,7 +11,7 @@ from odradek.coordinator.groups.consumer.draft import Draft
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ConsumerMember
 from odradek.coordinator.groups.consumer.table import ConsumerTable
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 
 _COUNT: Final = struct.Struct(">i")
 _HASH_BYTES: Final = 8

@@ -10,7 +10,7 @@ from odradek.coordinator.groups.consumer.metadata import has_new_metadata, raise
 from odradek.coordinator.groups.consumer.reconcile import Owned, Step, reconcile
 from odradek.coordinator.groups.consumer.table import ConsumerTable
 from odradek.coordinator.groups.consumer.target import target_of, update_target
-from odradek.coordinator.groups.timers import TimerKind
+from odradek.coordinator.timers import TimerKind
 
 
 @dataclass(frozen=True, slots=True)

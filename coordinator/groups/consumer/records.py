@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
+from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
-from odradek.coordinator.shard import ShardRecord
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.framing import encode_key, encode_value
 from odradek.wire.stored.group_records import (

@@ -14,8 +14,8 @@ from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedReg
 from odradek.coordinator.groups.consumer.member import ConsumerMember
 from odradek.coordinator.groups.consumer.metadata import raise_epoch
 from odradek.coordinator.groups.consumer.table import ConsumerTable
-from odradek.coordinator.groups.timers import TimerKind
 from odradek.coordinator.regex import InvalidRegex
+from odradek.coordinator.timers import TimerKind
 from odradek.wire.errors import ErrorCode
 
 AGAIN_MS: Final = 20

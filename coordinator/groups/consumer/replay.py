@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember
 from odradek.coordinator.groups.consumer.member_state import LEAVE_EPOCH, MemberState
-from odradek.coordinator.shard import ShardRecord
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.framing import decode_key, decode_value
 from odradek.wire.stored.group_records import (

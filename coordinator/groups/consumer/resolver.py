@@ -2,7 +2,7 @@
 
 from typing import Final, Protocol
 
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.regex import Matcher
 
 

@@ -8,8 +8,8 @@ from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.resolver import AT_ONCE, RegexResolver
-from odradek.coordinator.groups.timers import Timer, TimerKind, Timers
-from odradek.coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
+from odradek.coordinator.timers import Timer, TimerKind, Timers
 
 NO_METADATA: Final = MetadataImage()
 MEMBER_TIMERS: Final = (

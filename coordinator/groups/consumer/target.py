@@ -11,7 +11,7 @@ from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import Partitions
 from odradek.coordinator.groups.consumer.metadata import topic_ids
 from odradek.coordinator.groups.consumer.table import ConsumerTable
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 
 
 def update_target(table: ConsumerTable, draft: Draft) -> None:

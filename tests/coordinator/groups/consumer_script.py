@@ -10,11 +10,11 @@ from uuid import UUID
 from group_script import Script, show, show_record
 
 from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.groups.classic.leave import BATCH_VERSION
 from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
 from odradek.coordinator.groups.consumer.member_state import MemberState
 from odradek.coordinator.groups.consumer.replay import decode_consumer_key
-from odradek.coordinator.groups.leave import BATCH_VERSION
-from odradek.coordinator.metadata.image import PartitionImage, TopicImage
+from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
 from odradek.wire.consumer_metadata import decode_assignment, encode_assignment
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe import DescribedGroup

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from group_world import World
 
+from odradek.coordinator.groups.classic.consumer_protocol import subscribed_topics
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.consumer_protocol import subscribed_topics
 from odradek.coordinator.groups.records import decode_group, decode_key, decode_offset
 from odradek.wire.consumer_metadata import decode_assignment
 from odradek.wire.errors import ErrorCode

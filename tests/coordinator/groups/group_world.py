@@ -2,10 +2,10 @@
 
 from shard_world import ShardWorld, compacted
 
+from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.shard import Caller, GroupShard
-from odradek.coordinator.groups.states import GroupState
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 
 
 def durable_view(shard):

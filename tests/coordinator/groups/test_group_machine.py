@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.records import decode_group, decode_key
-from odradek.coordinator.groups.states import GroupState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -8,10 +8,11 @@ from group_world import World, durable_view
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.coordinator.groups.classic_group import ClassicGroup, Member
+from odradek.coordinator.contract import ShardRecord
+from odradek.coordinator.groups.classic.consumer_protocol import MalformedSubscription, subscribed_topics
+from odradek.coordinator.groups.classic.group import ClassicGroup, Member
+from odradek.coordinator.groups.classic.states import TRANSITIONS, GroupState
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.consumer_protocol import MalformedSubscription, subscribed_topics
-from odradek.coordinator.groups.partitioner import java_string_hash, partition_for
 from odradek.coordinator.groups.records import (
     decode_group,
     decode_key,
@@ -22,9 +23,8 @@ from odradek.coordinator.groups.records import (
     offset_tombstone,
 )
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.groups.states import TRANSITIONS, GroupState
-from odradek.coordinator.groups.timers import Timer, TimerKind, Timers
-from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.partitioner import java_string_hash, partition_for
+from odradek.coordinator.timers import Timer, TimerKind, Timers
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from odradek.wire.schema.codec import encode

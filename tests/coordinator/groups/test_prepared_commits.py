@@ -2,11 +2,12 @@
 
 import pytest
 
-from odradek.coordinator.groups import offset_commit, txn_offset_commit
+from odradek.coordinator.contract import Token
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.decision import Caller
+from odradek.coordinator.groups.offsets import commit as offset_commit
+from odradek.coordinator.groups.offsets import txn_commit as txn_offset_commit
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.shard import Token
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

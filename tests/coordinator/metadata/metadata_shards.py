@@ -5,11 +5,11 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from odradek.coordinator.metadata.brokers import BrokerRegistration
-from odradek.coordinator.metadata.image import ListenerImage, MetadataImage
+from odradek.coordinator.contract import Outcome, ShardRecord, Token
+from odradek.coordinator.metadata.controller.brokers import BrokerRegistration
+from odradek.coordinator.metadata.controller.shard import MetadataShard
+from odradek.coordinator.metadata.image.image import ListenerImage, MetadataImage
 from odradek.coordinator.metadata.settings import MetadataConfig
-from odradek.coordinator.metadata.shard import MetadataShard
-from odradek.coordinator.shard import Outcome, ShardRecord, Token
 
 NOW_MS = 1_700_000_000_000
 TOKEN = Token(7)

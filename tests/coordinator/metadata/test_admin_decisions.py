@@ -9,14 +9,17 @@ from uuid import UUID
 import pytest
 from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
-from odradek.coordinator.metadata.client_quotas import describe_client_quotas
-from odradek.coordinator.metadata.elect_leaders import elect_leaders
-from odradek.coordinator.metadata.features import UpgradeType, update_features
-from odradek.coordinator.metadata.image import FeaturesImage, MetadataImage, PartitionImage, TopicImage
-from odradek.coordinator.metadata.reassignments import alter_partition_reassignments, list_partition_reassignments
-from odradek.coordinator.metadata.records import image_records
-from odradek.coordinator.metadata.replay import ImageBuilder
-from odradek.coordinator.metadata.scram import describe_user_scram_credentials
+from odradek.coordinator.metadata.controller.client_quotas import describe_client_quotas
+from odradek.coordinator.metadata.controller.elect_leaders import elect_leaders
+from odradek.coordinator.metadata.controller.features import UpgradeType, update_features
+from odradek.coordinator.metadata.controller.reassignments import (
+    alter_partition_reassignments,
+    list_partition_reassignments,
+)
+from odradek.coordinator.metadata.controller.scram import describe_user_scram_credentials
+from odradek.coordinator.metadata.image.image import FeaturesImage, MetadataImage, PartitionImage, TopicImage
+from odradek.coordinator.metadata.image.records import image_records
+from odradek.coordinator.metadata.image.replay import ImageBuilder
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_client_quotas as quotas
 from odradek.wire.messages.alter_partition_reassignments import (

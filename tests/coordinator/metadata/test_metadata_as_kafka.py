@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
-from odradek.coordinator.metadata.shard import MetadataShard
-from odradek.coordinator.shard import Outcome
+from odradek.coordinator.contract import Outcome
+from odradek.coordinator.metadata.controller.shard import MetadataShard
 from odradek.wire.errors import ErrorCode
 from odradek.wire.schema.schema import Struct
 

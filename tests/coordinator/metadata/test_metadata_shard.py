@@ -9,13 +9,13 @@ from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
 
 from odradek.coordinator.configs.definition import ConfigSource, ResourceType
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.brokers import Registered
-from odradek.coordinator.metadata.image import MetadataImage
-from odradek.coordinator.metadata.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from odradek.coordinator.metadata.records import image_records, to_shard_records
-from odradek.coordinator.metadata.replay import ImageBuilder
-from odradek.coordinator.metadata.shard import ProducerIdBlock
-from odradek.coordinator.shard import ShardRecord
+from odradek.coordinator.contract import ShardRecord
+from odradek.coordinator.metadata.controller.brokers import Registered
+from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from odradek.coordinator.metadata.controller.shard import ProducerIdBlock
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.image.records import image_records, to_shard_records
+from odradek.coordinator.metadata.image.replay import ImageBuilder
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.messages.alter_configs import AlterableConfig as LegacyConfig
 from odradek.wire.messages.alter_configs import AlterConfigsRequest
@@ -161,7 +161,7 @@ class TestTopics:
     def test_what_was_just_decided_is_replayed_without_being_decoded(self, monkeypatch):
         shard = ShardUnderTest()
         with monkeypatch.context() as patched:
-            patched.setattr("odradek.coordinator.metadata.records.decode_metadata_record", None)
+            patched.setattr("odradek.coordinator.metadata.image.records.decode_metadata_record", None)
             create(shard, creatable("a", 3, retention_ms="5"))
             grow(shard, "a", 5)
         assert len(shard.image.topics_by_name["a"].partitions) == 5

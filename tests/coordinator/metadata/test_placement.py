@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.image import BrokerImage
-from odradek.coordinator.metadata.placement import place_replicas
+from odradek.coordinator.metadata.controller.placement import place_replicas
+from odradek.coordinator.metadata.image.image import BrokerImage
 from odradek.wire.errors import ErrorCode
 
 

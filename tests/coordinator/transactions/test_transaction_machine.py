@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from transaction_world import World
 
-from odradek.coordinator.shard import Outcome
+from odradek.coordinator.contract import Outcome
 from odradek.coordinator.transactions.add import Claim
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.init import LAST_EPOCH, NeedsProducerId

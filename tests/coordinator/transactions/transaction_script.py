@@ -141,7 +141,7 @@ class Script:
         """Put an id's epoch where only tens of thousands of producers would bring it."""
         from dataclasses import replace
 
-        from odradek.coordinator.shard import Outcome
+        from odradek.coordinator.contract import Outcome
         from odradek.coordinator.transactions.records import transaction_record
 
         held = self.world.shard._table.transactions[words[0]]

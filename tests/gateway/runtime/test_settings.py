@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.coordinator.configs.definition import ResourceType
-from odradek.coordinator.metadata.image import MetadataImage
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import load_config
 from odradek.gateway.runtime.settings import ALL_BROKERS, MAX_LOG_CONFIGS, LiveSettings
 

@@ -1,0 +1,241 @@
+"""One classic group: its last durable generation and the soft working copy of the next one.
+
+`stored` is what the log says and changes only in replay. All other attributes are the working copy: equal to `stored`
+while the group is Stable or Empty, ahead of it during a rebalance, and lost in a restart (see `states`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from odradek.coordinator.contract import Token
+from odradek.coordinator.groups.classic.consumer_protocol import PROTOCOL_TYPE, MalformedSubscription, subscribed_topics
+from odradek.coordinator.groups.classic.states import REBALANCEABLE, TRANSITIONS, GroupState
+from odradek.coordinator.timers import Timer, TimerKind
+from odradek.wire.errors import ErrorCode
+from odradek.wire.stored.group_records import GroupMetadataValue
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""What a member can speak, the favourite first: (protocol name, the member's metadata for it)."""
+
+
+class JoinWaiter(NamedTuple):
+    """A JoinGroup whose reply is held back. The version decides how a refusal is written."""
+
+    token: Token
+    api_version: int
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One member. `session` is its heartbeat deadline; `is_new` until its first join phase ends."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    session: Timer
+    assignment: bytes = b""
+    is_new: bool = False
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """The member's metadata for `protocol`, empty when it does not speak it."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+
+class ClassicGroup:
+    """The state of one group; `rebalance`, `join`, `sync` and `leave` decide what happens to it.
+
+    Dictionaries keep the order of arrival, so that the same requests give the same leader and the same records.
+    """
+
+    __slots__ = (
+        "delay_ms",
+        "generation",
+        "group_id",
+        "initial_rebalance",
+        "join_timer",
+        "joining",
+        "leader",
+        "members",
+        "new_member_added",
+        "pending",
+        "protocol",
+        "protocol_type",
+        "remaining_delay_ms",
+        "speakers",
+        "state",
+        "state_since_ms",
+        "static_members",
+        "stored",
+        "subscribed_topics",
+        "sync_timer",
+        "syncing",
+        "unsynced",
+    )
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.stored: GroupMetadataValue | None = None
+        self.state = GroupState.EMPTY
+        self.state_since_ms = now_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        """Group instance id to member id (KIP-345)."""
+        self.pending: dict[str, Timer] = {}
+        """Ids given out with MEMBER_ID_REQUIRED that have not come back yet (KIP-394)."""
+        self.joining: dict[str, JoinWaiter] = {}
+        self.syncing: dict[str, Token] = {}
+        self.unsynced: dict[str, None] = {}
+        """Members that have not sent SyncGroup in this generation."""
+        self.speakers: dict[str, int] = {}
+        """Protocol name to how many members speak it."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """Topics that any member reads; None when unknown, as in other protocols than the consumer's."""
+        self.join_timer = Timer(TimerKind.JOIN, group_id)
+        self.sync_timer = Timer(TimerKind.SYNC, group_id)
+        self.initial_rebalance = False
+        self.new_member_added = False
+        self.delay_ms = 0
+        self.remaining_delay_ms = 0
+
+    # State
+
+    def become(self, state: GroupState, now_ms: int) -> None:
+        """Go to `state`, which the transition table must allow."""
+        assert state in TRANSITIONS[self.state], f"{self.group_id}: {self.state} to {state}"
+        self.state = state
+        self.state_since_ms = now_ms
+
+    def can_rebalance(self) -> bool:
+        """Whether a new rebalance can begin now."""
+        return self.state in REBALANCEABLE
+
+    def is_consumer_group(self) -> bool:
+        """Whether the members speak Kafka's consumer protocol."""
+        return self.protocol_type == PROTOCOL_TYPE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads `topic`; unknown subscriptions of a consumer group count as all topics."""
+        if self.subscribed_topics is None:
+            return self.is_consumer_group()
+        return topic in self.subscribed_topics
+
+    # Members
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """NONE, or why a request in the name of this member must be refused."""
+        if group_instance_id is not None:
+            current = self.static_members.get(group_instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def add(self, member: Member) -> None:
+        """Take `member` in; the first one becomes the leader."""
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self._count_protocols(member.protocols, 1)
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member and what it waited for; the longest-standing one left takes over as leader."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_protocols(member.protocols, -1)
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
+        self.joining.pop(member_id, None)
+        self.syncing.pop(member_id, None)
+        self.unsynced.pop(member_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+
+    def replace(self, old_member_id: str, member: Member) -> None:
+        """Put `member` in the place of a static member of the same instance id that speaks the same protocols."""
+        assert member.group_instance_id is not None, f"{member.member_id} is not static"
+        del self.members[old_member_id]
+        self.members[member.member_id] = member
+        self.static_members[member.group_instance_id] = member.member_id
+        if self.leader == old_member_id:
+            self.leader = member.member_id
+        if old_member_id in self.unsynced:
+            del self.unsynced[old_member_id]
+            self.unsynced[member.member_id] = None
+
+    def set_protocols(self, member: Member, protocols: Protocols) -> None:
+        """Change what `member` speaks."""
+        self._count_protocols(member.protocols, -1)
+        member.protocols = protocols
+        self._count_protocols(protocols, 1)
+
+    def has_all_joined(self) -> bool:
+        """Whether nobody is left to wait for in the join phase."""
+        return len(self.members) == len(self.joining) and not self.pending
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest time that a member needs to rejoin."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if it has joined, else elect the first member that has; False when none has."""
+        if self.leader in self.joining:
+            return True
+        joined = next((member_id for member_id in self.members if member_id in self.joining), None)
+        if joined is None:
+            return False
+        self.leader = joined
+        return True
+
+    # Protocols
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member that speaks these can take part: with one protocol at least that all others speak too."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type and protocols)
+        everyone = len(self.members)
+        return self.protocol_type == protocol_type and any(
+            self.speakers.get(name, 0) == everyone for name, _ in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol with the most votes among those that all members speak; on a tie the leader's favourite."""
+        assert self.leader is not None, f"{self.group_id} has no leader"
+        everyone = len(self.members)
+        votes = {name: 0 for name, _ in self.members[self.leader].protocols if self.speakers[name] == everyone}
+        for member in self.members.values():
+            favourite = next(name for name, _ in member.protocols if name in votes)
+            votes[favourite] += 1
+        return max(votes, key=votes.__getitem__)
+
+    def learn_subscriptions(self) -> None:
+        """Read the subscribed topics anew from the members' metadata."""
+        self.subscribed_topics = None
+        if self.is_consumer_group():
+            self.subscribed_topics = _union_of_topics({m.metadata(self.protocol) for m in self.members.values()})
+
+    def _count_protocols(self, protocols: Protocols, change: int) -> None:
+        for name, _ in protocols:
+            self.speakers[name] = self.speakers.get(name, 0) + change
+
+
+def _union_of_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    try:
+        return frozenset(topic for metadata in subscriptions for topic in subscribed_topics(metadata))
+    except MalformedSubscription:
+        # Other clients put what they like there. Unknown topics only make deleting and expiring offsets stricter.
+        return None

@@ -1,0 +1,26 @@
+"""Heartbeat, versions 0 to 4: by far the most frequent request, so it touches one timer and builds nothing new."""
+
+from odradek.coordinator.groups.classic.rebalance import keep_alive
+from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.migration import classic_members
+from odradek.coordinator.groups.table import GroupTable
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+
+
+def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+    """Keep the member alive; REBALANCE_IN_PROGRESS tells it to join again."""
+    consumer_group = table.consumer.groups.get(request.group_id)
+    if consumer_group is not None:
+        return classic_members.heartbeat(table, consumer_group, request, now_ms)
+    group = table.groups.get(request.group_id)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    keep_alive(table, group.members[request.member_id], now_ms)
+    preparing = group.state is GroupState.PREPARING_REBALANCE
+    return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE

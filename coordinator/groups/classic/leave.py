@@ -1,0 +1,75 @@
+"""LeaveGroup, versions 0 to 5: members leave, or an administrator removes members of either protocol."""
+
+from odradek.coordinator.contract import Token
+from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.groups.classic.rebalance import (
+    complete_join_if_ready,
+    rebalance_or_complete,
+    remove_member,
+    remove_pending,
+)
+from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.migration import classic_members
+from odradek.coordinator.groups.table import GroupTable
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+
+BATCH_VERSION = 3
+"""From this version a request names several members and each gets its own error."""
+
+
+def leave_group(
+    table: GroupTable, request: LeaveGroupRequest, caller: Caller, token: Token, decision: Decision
+) -> None:
+    """Remove members and rebalance among those left."""
+    if not request.group_id:
+        decision.reply(token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        return
+    batched = caller.api_version >= BATCH_VERSION
+    leaving = request.members if batched else (MemberIdentity(member_id=request.member_id),)
+    consumer_group = table.consumer.groups.get(request.group_id)
+    if consumer_group is not None:
+        errors = classic_members.leave(table, consumer_group, leaving, decision)
+    else:
+        errors = _leave(table, table.groups.get(request.group_id), leaving, decision)
+    if batched:
+        decision.reply(token, LeaveGroupResponse(members=tuple(map(_member_response, leaving, errors))))
+    else:
+        decision.reply(token, LeaveGroupResponse(error_code=errors[0]))
+
+
+def _leave(
+    table: GroupTable, group: ClassicGroup | None, leaving: tuple[MemberIdentity, ...], decision: Decision
+) -> list[ErrorCode]:
+    if group is None:
+        return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+    errors = [_remove(table, group, identity, decision) for identity in leaving]
+    if ErrorCode.NONE in errors:
+        _rebalance_without_them(table, group, decision)
+    return errors
+
+
+def _remove(table: GroupTable, group: ClassicGroup, identity: MemberIdentity, decision: Decision) -> ErrorCode:
+    member_id, instance_id = identity.member_id, identity.group_instance_id
+    if member_id in group.pending:
+        remove_pending(table, group, member_id)
+        return ErrorCode.NONE
+    if not member_id and instance_id is not None:
+        # An administrator knows only the instance id.
+        member_id = group.static_members.get(instance_id, "")
+    error = group.check_member(member_id, instance_id)
+    if not error:
+        remove_member(table, group, member_id, decision)
+    return error
+
+
+def _rebalance_without_them(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    if group.state is GroupState.PREPARING_REBALANCE:
+        complete_join_if_ready(table, group, decision)
+    elif group.state is not GroupState.EMPTY:
+        rebalance_or_complete(table, group, decision)
+
+
+def _member_response(identity: MemberIdentity, error: ErrorCode) -> MemberResponse:
+    return MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error)

@@ -1,0 +1,167 @@
+"""The engine of rebalances: members come and go, join phases begin and end.
+
+Everything that changes who is in a group ends here. The functions take a `Decision` and add to it what they decide; see
+`states` for the theory.
+"""
+
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic.group import ClassicGroup, JoinWaiter, Member
+from odradek.coordinator.groups.classic.responses import join_reply, refuse_join, refuse_sync
+from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.timers import Timer, TimerKind
+from odradek.wire.errors import ErrorCode
+
+# Members
+
+
+def keep_alive(table: GroupTable, member: Member, now_ms: int) -> None:
+    """Give `member` a whole session timeout from now on."""
+    table.timers.set(member.session, now_ms + member.session_timeout_ms)
+
+
+def add_pending(
+    table: GroupTable, group: ClassicGroup, member_id: str, session_timeout_ms: int, decision: Decision
+) -> None:
+    """Expect a JoinGroup with the id just given out (KIP-394)."""
+    timer = group.pending[member_id] = Timer(TimerKind.SESSION, group.group_id, member_id)
+    table.timers.set(timer, decision.now_ms + session_timeout_ms)
+
+
+def remove_pending(table: GroupTable, group: ClassicGroup, member_id: str) -> None:
+    """Stop expecting that id, if it was expected."""
+    timer = group.pending.pop(member_id, None)
+    if timer is not None:
+        table.timers.cancel(timer)
+
+
+def remove_member(table: GroupTable, group: ClassicGroup, member_id: str, decision: Decision) -> None:
+    """Drop a member, if it is one. Whatever it waits for is answered UNKNOWN_MEMBER_ID, so that it joins anew."""
+    member = group.members.get(member_id)
+    if member is None:
+        return
+    table.timers.cancel(member.session)
+    join_waiter, sync_waiter = group.joining.get(member_id), group.syncing.get(member_id)
+    group.remove(member_id)
+    if join_waiter is not None:
+        refuse_join(decision, join_waiter, ErrorCode.UNKNOWN_MEMBER_ID, "")
+    if sync_waiter is not None:
+        refuse_sync(decision, sync_waiter, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def hold_join(group: ClassicGroup, member_id: str, waiter: JoinWaiter, decision: Decision) -> None:
+    """Hold the member's JoinGroup back until the join phase ends.
+
+    A member that asks again has lost its connection. Kafka forgets the first request; we answer it, in case someone is
+    still there.
+    """
+    superseded = group.joining.pop(member_id, None)
+    if superseded is not None:
+        refuse_join(decision, superseded, ErrorCode.REBALANCE_IN_PROGRESS, member_id)
+    group.joining[member_id] = waiter
+
+
+# The join phase
+
+
+def rebalance_or_complete(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    """Begin a rebalance if none is under way, else end the join phase if nobody is missing."""
+    if group.can_rebalance():
+        prepare_rebalance(table, group, decision)
+    else:
+        complete_join_if_ready(table, group, decision)
+
+
+def prepare_rebalance(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    """Begin a join phase. The first one of an empty group waits a while for more members to come (KIP-134)."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        _abandon_generation(table, group, decision)
+    group.unsynced.clear()
+    table.timers.cancel(group.sync_timer)
+    group.initial_rebalance = group.state is GroupState.EMPTY
+    group.become(GroupState.PREPARING_REBALANCE, decision.now_ms)
+    if group.initial_rebalance:
+        _schedule_initial_delay(table, group, decision)
+    elif group.has_all_joined():
+        complete_join(table, group, decision)
+    else:
+        table.timers.set(group.join_timer, decision.now_ms + group.rebalance_timeout_ms())
+
+
+def complete_join_if_ready(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    """End the join phase if nobody is missing; an initial rebalance waits for its delay."""
+    preparing = group.state is GroupState.PREPARING_REBALANCE
+    if preparing and not group.initial_rebalance and group.has_all_joined():
+        complete_join(table, group, decision)
+
+
+def complete_join(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    """End the join phase with whoever has joined; dynamic members that have not are removed."""
+    assert group.state is GroupState.PREPARING_REBALANCE, f"{group.group_id} is {group.state}"
+    table.timers.cancel(group.join_timer)
+    for member in list(group.members.values()):
+        if member.group_instance_id is None and member.member_id not in group.joining:
+            remove_member(table, group, member.member_id, decision)
+    if not group.members:
+        _write_empty_generation(group, decision)
+    elif group.elect_joined_leader():
+        _start_generation(table, group, decision)
+    else:
+        # Only static members are left and none is here: wait until one comes or their sessions end.
+        table.timers.set(group.join_timer, decision.now_ms + max(group.rebalance_timeout_ms(), 1))
+
+
+def _start_generation(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    group.generation += 1
+    group.protocol = group.select_protocol()
+    group.learn_subscriptions()
+    group.become(GroupState.COMPLETING_REBALANCE, decision.now_ms)
+    for member_id, member in group.members.items():
+        waiter = group.joining.get(member_id)
+        if waiter is not None:
+            reply = join_reply(group, member_id, with_members=member_id == group.leader)
+            decision.reply(waiter.token, reply)
+        keep_alive(table, member, decision.now_ms)
+        member.is_new = False
+    group.joining.clear()
+    group.unsynced = dict.fromkeys(group.members)
+    table.timers.set(group.sync_timer, decision.now_ms + group.rebalance_timeout_ms())
+
+
+def _write_empty_generation(group: ClassicGroup, decision: Decision) -> None:
+    group.generation += 1
+    group.protocol = None
+    group.learn_subscriptions()
+    decision.record(records.group_record(group, {}, decision.now_ms))
+
+
+def _abandon_generation(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    for member_id, token in group.syncing.items():
+        refuse_sync(decision, token, ErrorCode.REBALANCE_IN_PROGRESS)
+        keep_alive(table, group.members[member_id], decision.now_ms)
+    group.syncing.clear()
+    for member in group.members.values():
+        member.assignment = b""
+
+
+# The initial delay
+
+
+def _schedule_initial_delay(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    group.new_member_added = False
+    group.delay_ms = table.config.group_initial_rebalance_delay_ms
+    group.remaining_delay_ms = max(group.rebalance_timeout_ms() - group.delay_ms, 0)
+    table.timers.set(group.join_timer, decision.now_ms + group.delay_ms)
+
+
+def extend_initial_delay_or_complete(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+    """The initial delay has passed: wait once more while members keep coming, up to the rebalance timeout."""
+    if not group.new_member_added or group.remaining_delay_ms == 0:
+        complete_join(table, group, decision)
+        return
+    group.new_member_added = False
+    remaining_ms = group.remaining_delay_ms
+    group.remaining_delay_ms = max(remaining_ms - group.delay_ms, 0)
+    group.delay_ms = min(table.config.group_initial_rebalance_delay_ms, remaining_ms)
+    table.timers.set(group.join_timer, decision.now_ms + group.delay_ms)

@@ -1,0 +1,58 @@
+"""Replies to JoinGroup and SyncGroup, which several operations give."""
+
+from odradek.coordinator.contract import Token
+from odradek.coordinator.groups.classic.group import ClassicGroup, JoinWaiter
+from odradek.coordinator.groups.decision import Decision
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from odradek.wire.messages.sync_group import SyncGroupResponse
+
+NULLABLE_PROTOCOL_NAME_VERSION = 7
+"""From this version of JoinGroup a refusal says null, not "", for the protocol's name."""
+
+
+def refuse_join(decision: Decision, waiter: JoinWaiter, error: ErrorCode, member_id: str) -> None:
+    """Answer a JoinGroup with `error`; `member_id` is what the client shall take as its id."""
+    name = None if waiter.api_version >= NULLABLE_PROTOCOL_NAME_VERSION else ""
+    decision.reply(waiter.token, JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=name))
+
+
+def join_reply(
+    group: ClassicGroup,
+    member_id: str,
+    *,
+    leader: str | None = None,
+    with_members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResponse:
+    """The current generation as `member_id` shall see it; only the leader is told the members."""
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol or "",
+        leader=leader or group.leader or "",
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=_members(group) if with_members else (),
+    )
+
+
+def _members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
+    return tuple(
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata(group.protocol),
+        )
+        for member in group.members.values()
+    )
+
+
+def refuse_sync(decision: Decision, token: Token, error: ErrorCode) -> None:
+    """Answer a SyncGroup with `error`."""
+    decision.reply(token, SyncGroupResponse(error_code=error))
+
+
+def sync_reply(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    """What a member is assigned in the current generation."""
+    return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment)

@@ -1,0 +1,45 @@
+"""Static members (KIP-345): a process that restarts takes over from its former self under a new member id."""
+
+from odradek.coordinator.groups.classic.group import ClassicGroup, Member
+from odradek.coordinator.groups.classic.rebalance import keep_alive
+from odradek.coordinator.groups.classic.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.timers import Timer, TimerKind
+from odradek.wire.errors import ErrorCode
+
+
+def replace_static_member(
+    table: GroupTable, group: ClassicGroup, old_member_id: str, new_member_id: str, decision: Decision
+) -> tuple[Member, str | None]:
+    """Let `new_member_id` stand where `old_member_id` stood, assignment and leadership included.
+
+    Returns the new member and who led before. Whoever still waits under the old id is fenced.
+    """
+    old = group.members[old_member_id]
+    old_leader = group.leader
+    _fence(group, old_member_id, decision)
+    table.timers.cancel(old.session)
+    member = Member(
+        member_id=new_member_id,
+        group_instance_id=old.group_instance_id,
+        client_id=old.client_id,
+        client_host=old.client_host,
+        rebalance_timeout_ms=old.rebalance_timeout_ms,
+        session_timeout_ms=old.session_timeout_ms,
+        protocols=old.protocols,
+        session=Timer(TimerKind.SESSION, group.group_id, new_member_id),
+        assignment=old.assignment,
+    )
+    group.replace(old_member_id, member)
+    keep_alive(table, member, decision.now_ms)
+    return member, old_leader
+
+
+def _fence(group: ClassicGroup, member_id: str, decision: Decision) -> None:
+    join_waiter = group.joining.pop(member_id, None)
+    if join_waiter is not None:
+        refuse_join(decision, join_waiter, ErrorCode.FENCED_INSTANCE_ID, member_id)
+    sync_waiter = group.syncing.pop(member_id, None)
+    if sync_waiter is not None:
+        refuse_sync(decision, sync_waiter, ErrorCode.FENCED_INSTANCE_ID)

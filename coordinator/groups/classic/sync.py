@@ -1,0 +1,85 @@
+"""SyncGroup, versions 0 to 5: the leader hands in the assignments, the others wait for theirs."""
+
+from odradek.coordinator.contract import Token
+from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.groups.classic.rebalance import keep_alive
+from odradek.coordinator.groups.classic.responses import refuse_sync, sync_reply
+from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.migration import classic_members
+from odradek.coordinator.groups.table import GroupTable
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.sync_group import SyncGroupRequest
+
+PROTOCOL_VERSION = 5
+"""From this version a member must say which protocol it believes was chosen."""
+
+
+def sync_group(table: GroupTable, request: SyncGroupRequest, caller: Caller, token: Token, decision: Decision) -> None:
+    """Answer with the member's assignment, at once or when the leader has handed it in."""
+    consumer_group = table.consumer.groups.get(request.group_id)
+    if consumer_group is not None and not _lacks_protocol(request, caller.api_version):
+        classic_members.sync(table, consumer_group, request, token, decision)
+        return
+    group = table.groups.get(request.group_id)
+    error = _check(group, request, caller.api_version)
+    if error or group is None:
+        refuse_sync(decision, token, error)
+        return
+    group.unsynced.pop(request.member_id, None)
+    if not group.unsynced:
+        table.timers.cancel(group.sync_timer)
+    if group.state is GroupState.STABLE:
+        member = group.members[request.member_id]
+        keep_alive(table, member, decision.now_ms)
+        decision.reply(token, sync_reply(group, member.assignment))
+        return
+    _hold_sync(group, request.member_id, token, decision)
+    if group.leader == request.member_id:
+        _finish_generation(table, group, request, decision)
+
+
+def _check(group: ClassicGroup | None, request: SyncGroupRequest, api_version: int) -> ErrorCode:
+    if _lacks_protocol(request, api_version):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    preparing = group.state is GroupState.PREPARING_REBALANCE
+    return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
+
+
+def _lacks_protocol(request: SyncGroupRequest, api_version: int) -> bool:
+    return api_version >= PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None)
+
+
+def _differ(claimed: str | None, actual: str | None) -> bool:
+    return claimed is not None and actual is not None and claimed != actual
+
+
+def _hold_sync(group: ClassicGroup, member_id: str, token: Token, decision: Decision) -> None:
+    # As for JoinGroup: a second request means that the first one's connection is probably gone.
+    superseded = group.syncing.pop(member_id, None)
+    if superseded is not None:
+        refuse_sync(decision, superseded, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.syncing[member_id] = token
+
+
+def _finish_generation(table: GroupTable, group: ClassicGroup, request: SyncGroupRequest, decision: Decision) -> None:
+    """Write the generation; its replay makes the group Stable. A member that the leader left out gets nothing."""
+    given = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
+    assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+    decision.record(records.group_record(group, assignments, group.state_since_ms))
+    for member_id, token in group.syncing.items():
+        decision.reply(token, sync_reply(group, assignments[member_id]))
+        keep_alive(table, group.members[member_id], decision.now_ms)
+    group.syncing.clear()

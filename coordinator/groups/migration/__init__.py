@@ -1,0 +1,1 @@
+"""Groups that go from the classic protocol to that of KIP-848 or back, and those that have members of both."""

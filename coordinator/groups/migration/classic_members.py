@@ -1,0 +1,268 @@
+"""Classic members of a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, answered by the new rules.
+
+LeaveGroup removes members of either protocol, for an administrator removes members with it.
+
+To such a member every new epoch is a generation: its heartbeat tells it to join again, its JoinGroup is answered at
+once with the epoch as generation and nobody as leader, and SyncGroup brings what the coordinator has assigned.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.contract import Token
+from odradek.coordinator.groups.classic.consumer_protocol import PROTOCOL_TYPE
+from odradek.coordinator.groups.classic.join import MEMBER_ID_REQUIRED_VERSION, Joiner, check_limits
+from odradek.coordinator.groups.classic.rebalance import prepare_rebalance
+from odradek.coordinator.groups.classic.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.consumer.arrival import find_static, static_member, unknown_member
+from odradek.coordinator.groups.consumer.departure import fence
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember
+from odradek.coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
+from odradek.coordinator.groups.consumer.regexes import update_regex
+from odradek.coordinator.groups.consumer.target import target_is_due
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.migration.convert import to_classic, write_assignment
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.timers import TimerKind
+from odradek.wire.consumer_metadata import decode_subscription
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.messages.consumer_group_heartbeat import TopicPartitions
+from odradek.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from odradek.wire.messages.heartbeat import HeartbeatRequest
+from odradek.wire.messages.join_group import JoinGroupResponse
+from odradek.wire.messages.leave_group import MemberIdentity
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+# JoinGroup
+
+
+def join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, decision: Decision) -> None:
+    """Take a classic member in, or one step further."""
+    attempt = Decision(decision.now_ms)
+    error = check_limits(table.config, joiner)
+    if error:
+        refuse_join(decision, joiner.waiter, error, joiner.member_id)
+        return
+    try:
+        _join(table, group, joiner, attempt)
+    except RefusedError as refused:
+        refuse_join(decision, joiner.waiter, refused.code, "")
+        return
+    decision.records += attempt.records
+    decision.replies += attempt.replies
+
+
+def _join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, attempt: Decision) -> None:
+    _check_room(table, group, joiner)
+    names = [name for name, _ in joiner.protocols]
+    if not table.config.consumer.mixes_protocols or not group.supports_classic(joiner.protocol_type, names):
+        raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, None)
+    if _needs_id(joiner):
+        refuse_join(attempt, joiner.waiter, ErrorCode.MEMBER_ID_REQUIRED, joiner.new_member_id)
+        return
+    subscription = _subscription(joiner)
+    draft = Draft(group, attempt)
+    before = _find(draft, joiner)
+    member = _updated(before, joiner, subscription)
+    downgrades = _replaces_last_new_member(table, group, joiner)
+    save_member(draft, before, member)
+    regex_changed, _ = update_regex(table.consumer, draft, before, member)
+    changed = regex_changed or before.topics != member.topics
+    owned = _owned(subscription, table.consumer.image())
+    after = member
+    behind = changed or draft.group.epoch > draft.group.target_epoch
+    if not (downgrades and behind):
+        after = progress(table.consumer, draft, member.member_id, owned, SubscriptionChange(changed, changed))
+    if downgrades:
+        classic = to_classic(table, draft.group, (), attempt)
+        if behind:
+            prepare_rebalance(table, classic, attempt)
+    else:
+        _watch(table, draft, joiner, after)
+    attempt.reply(joiner.waiter.token, _reply(after, names[0]))
+
+
+def _check_room(table: GroupTable, group: ConsumerGroup, joiner: Joiner) -> None:
+    if len(group.members) >= table.config.consumer.group_consumer_max_size and joiner.member_id not in group.members:
+        raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, None)
+
+
+def _needs_id(joiner: Joiner) -> bool:
+    dynamic = not joiner.member_id and joiner.group_instance_id is None
+    return dynamic and joiner.waiter.api_version >= MEMBER_ID_REQUIRED_VERSION
+
+
+def _subscription(joiner: Joiner) -> ConsumerProtocolSubscription:
+    """All protocols of a consumer carry the same subscription."""
+    try:
+        return decode_subscription(joiner.protocols[0][1])
+    except ProtocolError as error:
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None) from error
+
+
+def _find(draft: Draft, joiner: Joiner) -> ConsumerMember:
+    member_id = joiner.member_id or joiner.new_member_id
+    if joiner.group_instance_id is None:
+        return draft.group.members.get(member_id, ConsumerMember(member_id))
+    if not joiner.member_id:
+        return find_static(draft, joiner.group_instance_id, member_id, classic=True)
+    return static_member(draft.group, joiner.group_instance_id, member_id)
+
+
+def _updated(member: ConsumerMember, joiner: Joiner, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
+    return replace(
+        member,
+        instance_id=joiner.group_instance_id or member.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=joiner.rebalance_timeout_ms,
+        topics=frozenset(subscription.topics),
+        regex="",  # classic members match their expressions themselves
+        client_id=joiner.client_id,
+        client_host=joiner.client_host,
+        classic=ClassicSide(joiner.session_timeout_ms, joiner.protocols),
+    )
+
+
+def _replaces_last_new_member(table: GroupTable, group: ConsumerGroup, joiner: Joiner) -> bool:
+    """Whether a static member changes to the classic protocol, and all others speak it already."""
+    old = group.static_member(joiner.group_instance_id)
+    if old is None or old.classic is not None or not table.config.consumer.downgrades:
+        return False
+    others = (member for member in group.members.values() if member is not old)
+    return all(member.classic is not None for member in others) and len(group.members) <= table.config.group_max_size
+
+
+def _owned(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> list[TopicPartitions]:
+    named = ((image.topic(each.topic), each.partitions) for each in subscription.owned_partitions)
+    return [
+        TopicPartitions(topic_id=topic.topic_id, partitions=indexes) for topic, indexes in named if topic is not None
+    ]
+
+
+def _watch(table: GroupTable, draft: Draft, joiner: Joiner, member: ConsumerMember) -> None:
+    group_id, member_id = draft.group_id, member.member_id
+    table.consumer.disarm(TimerKind.CONSUMER_JOIN, group_id, member_id)
+    _keep_alive(table, group_id, member, draft.now_ms)
+    table.consumer.arm(TimerKind.CONSUMER_SYNC, group_id, member_id, draft.now_ms + joiner.rebalance_timeout_ms)
+
+
+def _keep_alive(table: GroupTable, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    assert member.classic is not None, f"{member.member_id} speaks no classic protocol"
+    deadline_ms = now_ms + member.classic.session_timeout_ms
+    table.consumer.arm(TimerKind.CONSUMER_SESSION, group_id, member.member_id, deadline_ms)
+
+
+def _reply(member: ConsumerMember, protocol: str) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        generation_id=member.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=protocol, member_id=member.member_id
+    )
+
+
+# SyncGroup and Heartbeat
+
+
+def sync(table: GroupTable, group: ConsumerGroup, request: SyncGroupRequest, token: Token, decision: Decision) -> None:
+    """Answer with what the member has been assigned."""
+    try:
+        member, side = _classic_member(group, request.member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
+        _check_protocol(side, request)
+        _check_no_rebalance(table, group, member, decision.now_ms)
+    except RefusedError as refused:
+        refuse_sync(decision, token, refused.code)
+        return
+    table.consumer.disarm(TimerKind.CONSUMER_SYNC, group.group_id, member.member_id)
+    _keep_alive(table, group.group_id, member, decision.now_ms)
+    assignment = write_assignment(member.assigned, side.protocols[0][1], table.consumer.image())
+    decision.reply(
+        token,
+        SyncGroupResponse(
+            protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment
+        ),
+    )
+
+
+def heartbeat(table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+    """Keep the member alive; REBALANCE_IN_PROGRESS tells it to join again."""
+    try:
+        member, _ = _classic_member(group, request.member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
+    except RefusedError as refused:
+        return refused.code
+    _keep_alive(table, group.group_id, member, now_ms)
+    released = member.state is MemberState.UNRELEASED_PARTITIONS and not group.is_waiting(member)
+    behind = member.epoch < group.target_epoch or _must_compute_target(table, group, now_ms)
+    if behind or member.state is MemberState.UNREVOKED_PARTITIONS or released:
+        _expect_join(table, group, member, now_ms)
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _must_compute_target(table: GroupTable, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether there is nobody but classic members to compute a target that is due, by joining again."""
+    alone = all(member.classic is not None for member in group.members.values())
+    return alone and target_is_due(table.consumer, group, now_ms)
+
+
+def _classic_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> tuple[ConsumerMember, ClassicSide]:
+    static = instance_id is not None
+    member = static_member(group, instance_id, member_id) if static else group.members.get(member_id)
+    if member is None or member.classic is None:
+        raise unknown_member(group, member_id)
+    return member, member.classic
+
+
+def _check_generation(member: ConsumerMember, generation: int) -> None:
+    if generation != member.epoch:
+        raise RefusedError(ErrorCode.ILLEGAL_GENERATION, None)
+
+
+def _check_protocol(side: ClassicSide, request: SyncGroupRequest) -> None:
+    wrong_type = request.protocol_type not in (None, PROTOCOL_TYPE)
+    if wrong_type or request.protocol_name not in (None, side.protocols[0][0]):
+        raise RefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, None)
+
+
+def _check_no_rebalance(table: GroupTable, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+    """A member that still has to give partitions up has joined for that; the next epoch can wait."""
+    if group.target_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        _expect_join(table, group, member, now_ms)
+        raise RefusedError(ErrorCode.REBALANCE_IN_PROGRESS, None)
+
+
+def _expect_join(table: GroupTable, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+    if not table.consumer.is_armed(TimerKind.CONSUMER_JOIN, group.group_id, member.member_id):
+        deadline_ms = now_ms + member.rebalance_timeout_ms
+        table.consumer.arm(TimerKind.CONSUMER_JOIN, group.group_id, member.member_id, deadline_ms)
+
+
+# LeaveGroup
+
+
+def leave(
+    table: GroupTable, group: ConsumerGroup, leaving: Sequence[MemberIdentity], decision: Decision
+) -> list[ErrorCode]:
+    """Remove members, classic or not; for each one named, what came of it. All are looked up before any is removed."""
+    found = [_leaving(group, identity) for identity in leaving]
+    gone = {member.member_id: member for member in found if isinstance(member, ConsumerMember)}
+    if gone:
+        fence(table, group, list(gone.values()), decision)
+    return [ErrorCode.NONE if isinstance(member, ConsumerMember) else member for member in found]
+
+
+def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | ErrorCode:
+    """The member that is meant; an administrator may name a static one by its instance id alone."""
+    member_id, instance_id = identity.member_id, identity.group_instance_id
+    if instance_id is None:
+        return group.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    try:
+        return static_member(group, instance_id, member_id or group.static_members.get(instance_id, ""))
+    except RefusedError as refused:
+        return refused.code

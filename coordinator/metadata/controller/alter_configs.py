@@ -1,0 +1,196 @@
+"""AlterConfigs and IncrementalAlterConfigs: changes of the configs of topics, brokers, groups and
+client metrics subscriptions.
+
+AlterConfigs gives a resource all its configs anew; the incremental form (KIP-339) changes single ones. Each resource
+stands for itself. Records for brokers are written even where nothing changes, for they make brokers read files again
+(KAFKA-14136).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.configs.operations import AlterOperation, apply_operation
+from odradek.coordinator.configs.validation import (
+    refuse_protections,
+    validate_broker_configs,
+    validate_client_metrics_configs,
+    validate_group_configs,
+    validate_topic_configs,
+)
+from odradek.coordinator.metadata.controller.names import check_topic_name
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import alter_configs as legacy
+from odradek.wire.messages import incremental_alter_configs as incremental
+from odradek.wire.schema.schema import Message
+from odradek.wire.stored.metadata_records import ConfigRecord
+
+Resource = TypeVar("Resource", legacy.AlterConfigsResource, incremental.AlterConfigsResource)
+Result = TypeVar("Result", legacy.AlterConfigsResourceResponse, incremental.AlterConfigsResourceResponse)
+
+LOGGERS_REFUSED: Final = (
+    "The levels of loggers cannot be changed at run time; start the broker again with another --log-level."
+)
+_ALTERABLE: Final = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS)
+
+
+def alter_configs(
+    basis: Basis, request: legacy.AlterConfigsRequest
+) -> tuple[list[Message], legacy.AlterConfigsResponse]:
+    """Decide about all resources of a request. Nothing is recorded for validate_only."""
+    records, errors = _decide_each(basis, request.resources, _replaced)
+    responses = results_of(legacy.AlterConfigsResourceResponse, request.resources, errors)
+    return [] if request.validate_only else records, legacy.AlterConfigsResponse(responses=responses)
+
+
+def incremental_alter_configs(
+    basis: Basis, request: incremental.IncrementalAlterConfigsRequest
+) -> tuple[list[Message], incremental.IncrementalAlterConfigsResponse]:
+    """Decide about all resources of a request. Nothing is recorded for validate_only."""
+    records, errors = _decide_each(basis, request.resources, _changed)
+    responses = results_of(incremental.AlterConfigsResourceResponse, request.resources, errors)
+    return [] if request.validate_only else records, incremental.IncrementalAlterConfigsResponse(responses=responses)
+
+
+def results_of(
+    result: type[Result],
+    resources: Iterable[legacy.AlterConfigsResource | incremental.AlterConfigsResource],
+    errors: Iterable[RefusedError | None],
+) -> tuple[Result, ...]:
+    """The results of either request: of each resource why it is refused, or that it is not."""
+    return tuple(
+        result(
+            error_code=ErrorCode.NONE if error is None else error.code,
+            error_message=None if error is None else error.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, error in zip(resources, errors, strict=False)  # errors may be endless
+    )
+
+
+def _decide_each(
+    basis: Basis,
+    resources: Iterable[Resource],
+    change: Callable[[ResourceType, Resource, Mapping[str, str]], dict[str, str | None]],
+) -> tuple[list[Message], list[RefusedError | None]]:
+    """The records of all changes, and for each resource why it is refused.
+
+    `change` gives the new text of each config that is named, None to remove it.
+    """
+    resources = list(resources)
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    records: list[Message] = []
+    errors: list[RefusedError | None] = []
+    for resource in resources:
+        try:
+            if times[resource.resource_type, resource.resource_name] > 1:
+                raise _invalid("Each resource must appear at most once.")
+            _check_form(resource)
+            records += _records(basis, resource, change)
+            errors.append(None)
+        except RefusedError as refused:
+            errors.append(refused)
+    return records, errors
+
+
+def _records(
+    basis: Basis,
+    resource: Resource,
+    change: Callable[[ResourceType, Resource, Mapping[str, str]], dict[str, str | None]],
+) -> list[ConfigRecord]:
+    kind = _kind(resource)
+    if kind is ResourceType.BROKER:
+        _check_broker_name(basis, resource.resource_name)
+    before = basis.image.configs_of(kind, resource.resource_name)
+    changes = change(kind, resource, before)
+    after = {**before, **changes}
+    _validate(basis, kind, resource.resource_name, {name: text for name, text in after.items() if text is not None})
+    if kind is ResourceType.BROKER:
+        refuse_protections(changes)
+    return [
+        ConfigRecord(resource_type=kind, resource_name=resource.resource_name, name=name, value=text)
+        for name, text in changes.items()
+        if kind is ResourceType.BROKER or before.get(name) != text
+    ]
+
+
+def _kind(resource: Resource) -> ResourceType:
+    incremental_form = isinstance(resource, incremental.AlterConfigsResource)
+    if resource.resource_type == ResourceType.BROKER_LOGGER and incremental_form:
+        raise _invalid(LOGGERS_REFUSED)
+    if resource.resource_type not in _ALTERABLE:
+        raise _invalid(f"Unknown resource type {resource.resource_type}")
+    return ResourceType(resource.resource_type)
+
+
+def _check_form(resource: Resource) -> None:
+    """What is wrong with a resource whatever its configs mean."""
+    names = [config.name for config in resource.configs]
+    if len(set(names)) < len(names):
+        raise _invalid("Error due to duplicate config keys")
+    missing = [
+        config.name
+        for config in resource.configs
+        if config.value is None and getattr(config, "config_operation", AlterOperation.SET) != AlterOperation.DELETE
+    ]
+    if missing:
+        raise _invalid(f"Null value not supported for : {', '.join(missing)}")
+
+
+def _changed(
+    kind: ResourceType, resource: incremental.AlterConfigsResource, before: Mapping[str, str]
+) -> dict[str, str | None]:
+    changes: dict[str, str | None] = {}
+    for config in resource.configs:
+        if config.config_operation not in tuple(AlterOperation):
+            raise _invalid(f"Unknown operations type {config.config_operation}")
+        operation = AlterOperation(config.config_operation)
+        changes[config.name] = apply_operation(kind, config.name, operation, config.value, before.get(config.name))
+    return changes
+
+
+def _replaced(
+    _kind_of: ResourceType, resource: legacy.AlterConfigsResource, before: Mapping[str, str]
+) -> dict[str, str | None]:
+    return {**dict.fromkeys(before), **{config.name: config.value for config in resource.configs}}
+
+
+def _check_broker_name(basis: Basis, name: str) -> None:
+    """The empty name stands for all brokers; another must be that of this broker."""
+    if not name:
+        return
+    try:
+        number = int(name)
+    except ValueError:
+        raise _invalid(f"Node id must be an integer, but it is: {name}") from None
+    if number != basis.node_id:
+        raise _invalid(f"Unexpected broker id, expected {basis.node_id}, but received {name}")
+
+
+def _validate(basis: Basis, kind: ResourceType, name: str, texts: Mapping[str, str]) -> None:
+    """Check what the resource will have, then whether it exists: Kafka's order."""
+    if kind is ResourceType.BROKER:
+        validate_broker_configs(texts, per_broker=bool(name))
+    elif kind is ResourceType.GROUP:
+        if not name:
+            raise _invalid("Default group resources are not allowed.")
+        validate_group_configs(texts, basis.layers)
+    elif kind is ResourceType.CLIENT_METRICS:
+        if not name:
+            raise _invalid("The name of a client metrics subscription must not be empty.")
+        validate_client_metrics_configs(texts)
+    else:
+        if not name:
+            raise _invalid("Default topic resources are not allowed.")
+        check_topic_name(name)
+        validate_topic_configs(texts, basis.layers)
+        if basis.image.topic(name) is None:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _invalid(message: str) -> RefusedError:
+    return RefusedError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,137 @@
+"""CreateTopics: what is wrong with each topic asked for, or the records that make it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from uuid import UUID
+
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.configs.layers import effective_topic_texts
+from odradek.coordinator.configs.tables import TOPIC_CONFIGS
+from odradek.coordinator.configs.validation import validate_topic_configs
+from odradek.coordinator.metadata.controller.assignment import NewPartitions, assign, partition_records
+from odradek.coordinator.metadata.controller.names import CLUSTER_METADATA, check_topic_name, collision_key
+from odradek.coordinator.metadata.settings import Basis
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.wire.schema.schema import Message
+from odradek.wire.stored.metadata_records import ConfigRecord, TopicRecord
+from odradek.wire.values import mutable
+
+
+@mutable
+class Creation:
+    """Topics being made by one request: their records so far, and how many topics and partitions that is."""
+
+    basis: Basis
+    uuids: Iterator[UUID]
+    records: list[Message] = field(default_factory=list[Message])
+    topics: int = 0
+    partitions: int = 0
+
+
+def create_topics(
+    basis: Basis, request: CreateTopicsRequest, uuids: Iterator[UUID]
+) -> tuple[list[Message], CreateTopicsResponse]:
+    """Decide about all topics of a request; each stands for itself. Nothing is recorded for validate_only."""
+    creation = Creation(basis, uuids)
+    times = Counter(topic.name for topic in request.topics)
+    results = [_result(creation, topic) for topic in request.topics if times[topic.name] == 1]
+    for name, count in times.items():
+        if count > 1:
+            results.append(_failure(name, RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+    records = [] if request.validate_only else creation.records
+    return records, CreateTopicsResponse(topics=tuple(results))
+
+
+def _result(creation: Creation, topic: CreatableTopic) -> CreatableTopicResult:
+    try:
+        return create_topic(creation, topic)
+    except RefusedError as refused:
+        return _failure(topic.name, refused)
+
+
+def _failure(name: str, refused: RefusedError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refused.code, error_message=refused.message)
+
+
+def create_topic(creation: Creation, topic: CreatableTopic) -> CreatableTopicResult:
+    """Add the records of one topic and describe it. Raises RefusedError."""
+    basis = creation.basis
+    _check_name(basis, topic.name)
+    _check_topic_count(basis, creation.topics)
+    overrides = _overrides(topic)
+    validate_topic_configs(overrides, basis.layers)
+    partitions = assign(basis, topic, creation.partitions)
+    topic_id = next(creation.uuids)
+    creation.records += [
+        TopicRecord(name=topic.name, topic_id=topic_id),
+        *_config_records(topic.name, overrides),
+        *partition_records(basis.image, topic_id, 0, partitions),
+    ]
+    creation.topics += 1
+    creation.partitions += len(partitions.replicas)
+    return _success(basis, topic.name, topic_id, overrides, partitions)
+
+
+def _check_name(basis: Basis, name: str) -> None:
+    if name == CLUSTER_METADATA:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if basis.image.topic(name) is not None:
+        raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    check_topic_name(name)
+    colliding = basis.image.colliding.get(collision_key(name) or "")
+    if colliding:
+        raise RefusedError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding[0]}"
+        )
+
+
+def _check_topic_count(basis: Basis, created: int) -> None:
+    limit = basis.number("odradek.topics.max")
+    if len(basis.image.topics_by_id) + created >= limit:
+        raise RefusedError(ErrorCode.POLICY_VIOLATION, f"There are odradek.topics.max={limit} topics already.")
+
+
+def _overrides(topic: CreatableTopic) -> dict[str, str]:
+    missing = [config.name for config in topic.configs if config.value is None]
+    if missing:
+        message = f"Null value not supported for topic configs: {','.join(missing)}"
+        raise RefusedError(ErrorCode.INVALID_CONFIG, message)
+    return {config.name: config.value for config in topic.configs if config.value is not None}
+
+
+def _config_records(name: str, overrides: Mapping[str, str]) -> list[ConfigRecord]:
+    return [
+        ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=name, name=key, value=text)
+        for key, text in overrides.items()
+    ]
+
+
+def _success(
+    basis: Basis, name: str, topic_id: UUID, overrides: Mapping[str, str], partitions: NewPartitions
+) -> CreatableTopicResult:
+    """The answer; versions below 5 drop what they do not know."""
+    return CreatableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(partitions.replicas),
+        replication_factor=partitions.replication_factor,
+        configs=tuple(
+            CreatableTopicConfigs(
+                name=key,
+                value=None if TOPIC_CONFIGS[key].sensitive else text,
+                config_source=source,
+                is_sensitive=TOPIC_CONFIGS[key].sensitive,
+            )
+            for key, text, source in effective_topic_texts(overrides, basis.layers)
+        ),
+    )

@@ -1,0 +1,85 @@
+"""UpdateFeatures (KIP-584, KIP-778): which level of each feature is in force.
+
+All updates of a request are made, or none. A level may go up by an upgrade and down by a downgrade, safe or unsafe,
+within what this broker supports; `metadata.version` never goes down, for that might lose metadata.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image.image import FeaturesImage
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from odradek.wire.schema.schema import Message
+from odradek.wire.stored.metadata_records import FeatureLevelRecord
+
+METADATA_VERSION: Final = "metadata.version"
+_UNKNOWN: Final = (0, 0)
+_RESULTS_UNTIL: Final = 1
+
+
+class UpgradeType(IntEnum):
+    """What a client means by an update, numbered as in the request."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def update_features(
+    features: FeaturesImage, request: UpdateFeaturesRequest, api_version: int
+) -> tuple[list[Message], UpdateFeaturesResponse]:
+    """Decide about a request as a whole. Nothing is recorded for validate_only.
+
+    Up to version 1 the answer names each feature, and cannot say "downgrade" in version 0, as in Kafka.
+    """
+    updates = {update.feature: update for update in request.feature_updates}
+    try:
+        for update in updates.values():
+            _check(features, update)
+    except RefusedError as refused:
+        return [], UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message)
+    records: list[Message] = [
+        FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level) for update in updates.values()
+    ]
+    named = request.feature_updates if api_version <= _RESULTS_UNTIL else ()
+    results = tuple(
+        UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name) for update in named
+    )
+    return [] if request.validate_only else records, UpdateFeaturesResponse(error_message=None, results=results)
+
+
+def _check(features: FeaturesImage, update: FeatureUpdateKey) -> None:
+    name, level = update.feature, update.max_version_level
+    if update.upgrade_type not in tuple(UpgradeType):
+        raise _invalid(update, f"there is no upgrade type {update.upgrade_type}")
+    lowest, highest = features.supported.get(name, _UNKNOWN)
+    if not lowest <= level <= highest:
+        raise _invalid(update, _range_of(features.supported, name))
+    current = features.finalized.get(name, 0)
+    if level < current and update.upgrade_type == UpgradeType.UPGRADE:
+        raise _invalid(update, f"its level is {current}, and this is no downgrade")
+    if level > current and update.upgrade_type != UpgradeType.UPGRADE:
+        raise _invalid(update, f"its level is {current}, and this is no upgrade")
+    if level < current and name == METADATA_VERSION:
+        raise _invalid(update, f"its level is {current}, and a downgrade might lose metadata")
+    if name not in features.supported:
+        raise _invalid(update, _range_of(features.supported, name))
+
+
+def _range_of(supported: Mapping[str, tuple[int, int]], name: str) -> str:
+    if name not in supported:
+        return "this broker does not know it"
+    return "this broker supports levels {} to {}".format(*supported[name])
+
+
+def _invalid(update: FeatureUpdateKey, why: str) -> RefusedError:
+    message = f"Nothing was updated: {update.feature} cannot be set to level {update.max_version_level}: {why}."
+    return RefusedError(ErrorCode.INVALID_UPDATE_VERSION, message)

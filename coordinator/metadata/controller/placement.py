@@ -1,0 +1,74 @@
+"""Where replicas of new partitions go: leaders spread evenly, and replicas over racks before over brokers.
+
+Brokers form a ring in which racks alternate. Partition after partition, the leader moves one broker on; followers come
+behind it, at a distance that grows each time the leaders went once round, so that one broker's leaders do not all have
+the same followers. Deterministic: the same cluster and request give the same placement.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
+
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image.image import BrokerImage
+from odradek.wire.errors import ErrorCode
+
+
+def place_replicas(
+    brokers: Iterable[BrokerImage], count: int, replication_factor: int, *, start: int = 0
+) -> list[tuple[int, ...]]:
+    """The replicas of `count` partitions, preferred leader first. `start` moves the first leader round the ring.
+
+    A fenced broker may hold a follower but no leader. Raises RefusedError (INVALID_REPLICATION_FACTOR) when there are
+    not enough brokers.
+    """
+    ring = _ring(brokers)
+    active = [broker for broker in ring if broker.is_active]
+    _check(replication_factor, ring, active)
+    period = len(active) * max(len(ring) - 1, 1)  # every leader with every order of the others
+    turns = [_replicas(ring, active, start + index, replication_factor) for index in range(min(count, period))]
+    return [turns[index % period] for index in range(count)]
+
+
+def _check(replication_factor: int, ring: Sequence[BrokerImage], active: Sequence[BrokerImage]) -> None:
+    if not active:
+        raise RefusedError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced.")
+    if replication_factor > len(ring):
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(ring)} "
+            "broker(s) are registered or some brokers have all their log directories cordoned.",
+        )
+
+
+def _ring(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
+    racks: dict[str | None, list[BrokerImage]] = {}
+    for broker in sorted(brokers, key=lambda broker: broker.id):
+        racks.setdefault(broker.rack, []).append(broker)
+    columns = zip_longest(*(racks[rack] for rack in sorted(racks, key=lambda rack: rack or "")))
+    return [broker for broker in chain.from_iterable(columns) if broker is not None]
+
+
+def _replicas(
+    ring: Sequence[BrokerImage], active: Sequence[BrokerImage], number: int, replication_factor: int
+) -> tuple[int, ...]:
+    leader = active[number % len(active)]
+    at = ring.index(leader)
+    others = [ring[(at + step) % len(ring)] for step in range(1, len(ring))]
+    shift = number // len(active) % len(others) if others else 0
+    candidates = others[shift:] + others[:shift]
+    return tuple(broker.id for broker in _spread(leader, candidates, replication_factor))
+
+
+def _spread(leader: BrokerImage, candidates: Sequence[BrokerImage], count: int) -> list[BrokerImage]:
+    """The leader and `count - 1` candidates in their order, from racks not used yet as long as there are such."""
+    chosen, left = [leader], list(candidates)
+    used = {leader.rack}
+    while len(chosen) < count:
+        pick = next((broker for broker in left if broker.rack not in used), None)
+        if pick is None:
+            used = set[str | None]()  # every rack has one: begin another round over the racks
+            pick = left[0]
+        used.add(pick.rack)
+        left.remove(pick)
+        chosen.append(pick)
+    return chosen
