@@ -1,8 +1,8 @@
 """The group coordinator of one partition of `__consumer_offsets`.
 
 Operations take what the handler read and return an `Outcome`; the runtime replays its records, writes them and releases
-the replies (see `coordinator.contract`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests that
-may name groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8, ListGroups) are put
+the replies (see `coordinator.contract`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests
+that may name groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8, ListGroups) are put
 together by the handler from the answers of each.
 """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from odradek.gateway.config import BrokerConfig
-    from odradek.gateway.recovery import Adoption, Found
+    from odradek.gateway.metadata.recovery import Adoption, Found
     from odradek.storage_backends.interface import Store
 
 EPILOG = """\
@@ -107,7 +107,7 @@ class _Recovery:
 
     def __init__(self, config: "BrokerConfig", data: Path, counts: "Mapping[str, int]", *, yes: bool) -> None:
         from odradek.coordinator.metadata.settings import MetadataConfig
-        from odradek.gateway.environment import ProductionEnvironment
+        from odradek.gateway.env.environment import ProductionEnvironment
 
         self._config = config
         self._metadata_config: MetadataConfig = MetadataConfig(config.node_id, config.layers.static)
@@ -118,7 +118,7 @@ class _Recovery:
 
     def run(self, adopt: str | None, *, delete_strays: bool) -> None:
         """Do what the options say. Raises CliError."""
-        from odradek.gateway.recovery import RecoveryError, look
+        from odradek.gateway.metadata.recovery import RecoveryError, look
         from odradek.storage_backends.interface import StoreError
 
         try:
@@ -146,8 +146,8 @@ class _Recovery:
             note("Adopt a topic with --adopt TOPIC, or delete all with --delete-strays.")
 
     def _rebuild(self, store: "Store", found: "Found") -> None:
-        from odradek.gateway.recovery import plan, rebuild
-        from odradek.gateway.runtime.metadata import CLUSTER_ID, text_of
+        from odradek.gateway.metadata.recovery import plan, rebuild
+        from odradek.gateway.metadata.service import CLUSTER_ID, text_of
 
         planned = plan(found, self._metadata_config, self._counts)
         click.echo(f"The metadata log in {self._data} cannot be used: {found.damage}")
@@ -163,7 +163,7 @@ class _Recovery:
             click.echo("The metadata log is made again: start the broker, then see to the settings named above.")
 
     def _adopt(self, store: "Store", found: "Found", name: str) -> None:
-        from odradek.gateway.recovery import adopt, adoption_of
+        from odradek.gateway.metadata.recovery import adopt, adoption_of
 
         if found.damage:
             raise CliError(

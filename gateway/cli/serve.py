@@ -18,8 +18,8 @@ from odradek.gateway.cli.errors import CliError
 from odradek.gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
-    from odradek.gateway.broker import Running
     from odradek.gateway.config import BrokerConfig
+    from odradek.gateway.process import Running
 
 log = logging.getLogger(__name__)
 
@@ -201,8 +201,8 @@ def _run(
     config: "BrokerConfig", ready_line: "Callable[[BrokerConfig, Running], str]", ready_message: str | None
 ) -> None:
     with collector_paused():
-        from odradek.gateway.broker import run_broker
         from odradek.gateway.errors import StartError
+        from odradek.gateway.process import run_broker
         from odradek.storage_backends.interface import StoreError
         from odradek.storage_backends.opener import StoreUrlError
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.wire.schema.types import ZERO_UUID

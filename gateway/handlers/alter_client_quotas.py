@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.parts import in_parts
-from odradek.gateway.runtime.metadata import decided
+from odradek.gateway.metadata.parts import in_parts
+from odradek.gateway.metadata.service import decided
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from odradek.coordinator.metadata.controller.reassignments import alter_partition_reassignments
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs import (

@@ -8,7 +8,7 @@ Gaps: version 5 of Kafka 4.4 checks cluster and node ids (KIP-1242); 4.3 serves 
 import re
 from typing import Final
 
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.api_keys import ADVERTISED
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions import (

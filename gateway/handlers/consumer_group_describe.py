@@ -6,9 +6,9 @@ Refused with UNSUPPORTED_VERSION in the same cases as ConsumerGroupHeartbeat.
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.authorized_operations import GROUP_OPERATIONS
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.handling.authorized_operations import GROUP_OPERATIONS
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

@@ -6,8 +6,8 @@ Refused with UNSUPPORTED_VERSION while `group.coordinator.rebalance.protocols` l
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 

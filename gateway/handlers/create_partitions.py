@@ -6,10 +6,10 @@ from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.request_size import added_partitions, check_create_partitions
-from odradek.gateway.context import RequestContext
-from odradek.gateway.parts import in_parts
-from odradek.gateway.runtime.metadata import error_of_unavailable
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.metadata.parts import in_parts
+from odradek.gateway.metadata.service import error_of_unavailable
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_partitions import (
     CreatePartitionsRequest,

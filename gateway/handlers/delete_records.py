@@ -6,9 +6,9 @@ The space is freed when whole segments lie below the log start. Answered once th
 from typing import Final
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
-from odradek.gateway.context import RequestContext
 from odradek.gateway.errors import error_of_store
-from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.server.context import RequestContext
 from odradek.partitions.results import UNKNOWN_OFFSET, Rejected
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.parts import in_parts
-from odradek.gateway.runtime.metadata import error_of_unavailable
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.metadata.parts import in_parts
+from odradek.gateway.metadata.service import error_of_unavailable
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_topics import (
     DeletableTopicResult,

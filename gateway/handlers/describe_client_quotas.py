@@ -3,7 +3,7 @@
 from typing import Final
 
 from odradek.coordinator.metadata.controller.client_quotas import describe_client_quotas
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 REQUEST: Final = DescribeClientQuotasRequest

@@ -5,8 +5,8 @@ Version 2 can ask for fenced brokers too (KIP-1073); there are none beside the o
 
 from typing import Final
 
-from odradek.gateway.authorized_operations import CLUSTER_OPERATIONS
-from odradek.gateway.context import RequestContext
+from odradek.gateway.handling.authorized_operations import CLUSTER_OPERATIONS
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from odradek.coordinator.metadata.describe_configs import describe_configs
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.recovery import exhausted
-from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.recovery import exhausted
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.server.context import RequestContext
 from odradek.storage_backends.interface import StoreError, StoreSpace
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_log_dirs import (

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_producers import (
     DescribeProducersRequest,

@@ -5,9 +5,9 @@ One broker keeps it, and answers for it on the listener that the client already 
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.metadata import METADATA_KEY, METADATA_LEADER_EPOCH
-from odradek.gateway.runtime.replica import ReplicaOfflineError
+from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH
+from odradek.gateway.replication.replica import ReplicaOfflineError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_quorum import (
     DescribeQuorumRequest,

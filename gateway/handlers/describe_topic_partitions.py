@@ -3,8 +3,8 @@
 from typing import Final
 
 from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
-from odradek.gateway.authorized_operations import TOPIC_OPERATIONS
-from odradek.gateway.context import RequestContext
+from odradek.gateway.handling.authorized_operations import TOPIC_OPERATIONS
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_topic_partitions import (
     Cursor,

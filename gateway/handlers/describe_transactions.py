@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from odradek.coordinator.metadata.controller.scram import describe_user_scram_credentials
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from odradek.coordinator.metadata.controller.elect_leaders import elect_leaders
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 REQUEST: Final = ElectLeadersRequest

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from odradek.gateway.context import TURN_EVERY, RequestContext
-from odradek.gateway.leader_hints import fetch_with_leaders
-from odradek.gateway.opening import open_all
-from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
-from odradek.gateway.runtime.watch import Watcher
+from odradek.gateway.env.watch import Watcher
+from odradek.gateway.handling.leader_hints import fetch_with_leaders
+from odradek.gateway.handling.opening import open_all
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.server.context import TURN_EVERY, RequestContext
 from odradek.partitions.fetching.budget import FetchBudget
 from odradek.partitions.fetching.sessions import Fetch, Wanted
 from odradek.partitions.results import FetchPlan, Isolation, Rejected

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.controller.alter_configs import results_of
-from odradek.gateway.context import RequestContext
-from odradek.gateway.parts import in_parts
-from odradek.gateway.runtime.metadata import decided
+from odradek.gateway.metadata.parts import in_parts
+from odradek.gateway.metadata.service import decided
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,

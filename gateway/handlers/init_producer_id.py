@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
+from odradek.gateway.env.waiter import CoordinatorError
 from odradek.gateway.errors import fencing_error
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

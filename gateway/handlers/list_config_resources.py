@@ -9,7 +9,7 @@ from typing import Final
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.list_config_resources import (
     ConfigResource,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.opening import open_all
-from odradek.gateway.runtime.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.handling.opening import open_all
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.server.context import RequestContext
 from odradek.partitions.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from odradek.coordinator.metadata.controller.reassignments import list_partition_reassignments
-from odradek.gateway.context import RequestContext
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.opening import open_all
-from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.handling.opening import open_all
+from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.server.context import RequestContext
 from odradek.partitions.results import Rejected
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_for_leader_epoch import (

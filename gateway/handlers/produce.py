@@ -16,13 +16,13 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
-from odradek.gateway.context import RequestContext
+from odradek.gateway.env.waiter import CoordinatorError
 from odradek.gateway.errors import RequestRefusedError, error_of_store
-from odradek.gateway.leader_hints import produce_with_leaders
-from odradek.gateway.opening import open_all
-from odradek.gateway.runtime.commit import Ticket
-from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.handling.leader_hints import produce_with_leaders
+from odradek.gateway.handling.opening import open_all
+from odradek.gateway.replication.commit import Ticket
+from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.server.context import RequestContext
 from odradek.partitions.producers import VerificationGuard
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from odradek.storage_backends.interface import StoreError

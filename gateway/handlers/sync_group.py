@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.waiter import PendingReply
+from odradek.gateway.env.waiter import PendingReply
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUEST: Final = SyncGroupRequest

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.contract import Producer
 from odradek.coordinator.transactions.add import Claim
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.groups import OFFSETS_TOPIC
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.coordinators.groups import OFFSETS_TOPIC
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

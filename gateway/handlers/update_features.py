@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from odradek.gateway.context import RequestContext
-from odradek.gateway.runtime.metadata import decided
+from odradek.gateway.metadata.service import decided
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 

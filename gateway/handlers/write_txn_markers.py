@@ -8,11 +8,11 @@ import logging
 from typing import Final
 
 from odradek.coordinator.contract import Producer
-from odradek.gateway.context import RequestContext
+from odradek.gateway.coordinators.markers import Marker
+from odradek.gateway.env.waiter import CoordinatorError
 from odradek.gateway.errors import error_of_store
-from odradek.gateway.runtime.markers import Marker
-from odradek.gateway.runtime.replica import ReplicaGoneError, ReplicaOfflineError
-from odradek.gateway.runtime.waiter import CoordinatorError
+from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.server.context import RequestContext
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers import (

@@ -11,8 +11,8 @@ import sniffio
 from odradek.gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
-    from odradek.gateway.broker import Running
     from odradek.gateway.config import BrokerConfig, SettingValue
+    from odradek.gateway.process import Running
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
@@ -89,7 +89,7 @@ class TestBroker:
     def _run(self) -> None:
         try:
             with collector_paused():
-                from odradek.gateway.broker import run_broker
+                from odradek.gateway.process import run_broker
 
             run_broker(self._settings(), self._on_ready, signals=False)
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits

@@ -18,9 +18,9 @@ from typing import Self
 import trio
 from off_the_loop import OffTheLoopStore
 
-from odradek.gateway.broker import Broker, open_broker
 from odradek.gateway.config import load_config
-from odradek.gateway.environment import ProductionEnvironment
+from odradek.gateway.env.environment import ProductionEnvironment
+from odradek.gateway.process import Broker, open_broker
 from odradek.storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
 from odradek.storage_backends.interface import Store, StoreError
 from odradek.storage_backends.opener import open_store

@@ -8,8 +8,8 @@ import trio
 from outcome import Outcome, Value
 from trio.testing import wait_all_tasks_blocked
 
-from odradek.gateway import blocking
-from odradek.gateway.blocking import BlockingPool
+from odradek.gateway.env import worker_pool as blocking
+from odradek.gateway.env.worker_pool import BlockingPool
 
 
 async def test_each_caller_gets_its_own_result() -> None:

@@ -12,7 +12,7 @@ import trio
 from gateway_brokers import ProcessBroker, ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 
-from odradek.gateway.context import TURN_EVERY
+from odradek.gateway.server.context import TURN_EVERY
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.wire.headers import encode_request

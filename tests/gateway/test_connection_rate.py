@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_handlers_topics import alter
 
-from odradek.gateway.connection_rate import ConnectionRate
+from odradek.gateway.server.connection_rate import ConnectionRate
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 
 

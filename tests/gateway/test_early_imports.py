@@ -8,7 +8,7 @@ from odradek.gateway.early_imports import late_modules
 
 SCRIPT = """
 import json, sys, threading, time
-from odradek.gateway.broker import run_broker
+from odradek.gateway.process import run_broker
 from odradek.gateway.config import load_config
 from odradek.gateway.early_imports import late_modules
 

@@ -12,7 +12,7 @@ from gateway_client import RawClient, assert_serves, batch_of, fetch_request, on
 from gateway_groups import commit_error, committed, find
 
 from odradek.gateway.errors import StartError
-from odradek.gateway.runtime.replica import ReplicaState
+from odradek.gateway.replication.replica import ReplicaState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_configs import AlterConfigsRequest
 from odradek.wire.messages.alter_configs import AlterConfigsResource as LegacyResource

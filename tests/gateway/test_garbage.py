@@ -11,7 +11,7 @@ from gateway_groups import commit_error, find, join_request, joined
 from gateway_transactions import Transactional
 from trio.testing import MockClock
 
-from odradek.gateway.broker import COLLECT_EVERY_S, WORTH_COLLECTING, _collect_garbage
+from odradek.gateway.process import COLLECT_EVERY_S, WORTH_COLLECTING, _collect_garbage
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest

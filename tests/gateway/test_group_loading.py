@@ -10,8 +10,8 @@ from gateway_client import RawClient, assert_serves
 from gateway_groups import commit_error, committed, described, find, join_request, joined
 
 from odradek.coordinator.partitioner import partition_for
-from odradek.gateway.runtime.groups import OFFSETS_TOPIC
-from odradek.gateway.runtime.shards import ShardRuntime
+from odradek.gateway.coordinators.groups import OFFSETS_TOPIC
+from odradek.gateway.coordinators.runtime import ShardRuntime
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest

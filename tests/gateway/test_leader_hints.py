@@ -12,7 +12,7 @@ from odradek.coordinator.metadata.image.image import (
     PartitionImage,
     TopicImage,
 )
-from odradek.gateway.leader_hints import fetch_with_leaders, produce_with_leaders
+from odradek.gateway.handling.leader_hints import fetch_with_leaders, produce_with_leaders
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import fetch, produce
 

@@ -10,9 +10,9 @@ from test_handlers_consumer_groups import beat, find, held, join
 from test_handlers_topics import alter
 
 from odradek.gateway.config import load_config
-from odradek.gateway.runtime.cleaner import LogCleaner
-from odradek.gateway.runtime.metadata import metadata_log_config
-from odradek.gateway.runtime.replica import Replica, ReplicaState
+from odradek.gateway.maintenance.cleaner import LogCleaner
+from odradek.gateway.metadata.service import metadata_log_config
+from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.describe_producers import DescribeProducersRequest
 from odradek.wire.messages.describe_producers import TopicRequest as ProducersOf

@@ -6,7 +6,7 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of
 
 from odradek.coordinator.contract import ShardRecord
-from odradek.gateway.runtime.shards import REPLAYED_AT_ONCE, _replayed
+from odradek.gateway.coordinators.runtime import REPLAYED_AT_ONCE, _replayed
 from odradek.partitions.log import PartitionLog
 from odradek.wire.records.builder import SimpleRecord, build_batch
 

@@ -7,8 +7,8 @@ import trio
 from gateway_brokers import FaultyEnvironment, ThreadBroker, internal_errors
 from gateway_client import RawClient, batch_of, only, produce_many, produce_request
 
-from odradek.gateway.environment import ProductionEnvironment
-from odradek.gateway.side_work import SideWork
+from odradek.gateway.env.environment import ProductionEnvironment
+from odradek.gateway.env.side_work import SideWork
 from odradek.partitions import offsets, validation
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

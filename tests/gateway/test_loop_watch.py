@@ -10,8 +10,8 @@ import trio
 from gateway_brokers import ThreadBroker, logged
 from gateway_client import RawClient
 
-from odradek.gateway.environment import ProductionEnvironment
-from odradek.gateway.loop_watch import LoopClocks, LoopWatch
+from odradek.gateway.env.environment import ProductionEnvironment
+from odradek.gateway.env.loop_watch import LoopClocks, LoopWatch
 
 LIMIT_MS = 20
 TIMEOUT_S = 30
@@ -35,11 +35,11 @@ def when_told():
     def add(call):
         handler = _Told(call)
         handlers.append(handler)
-        logging.getLogger("odradek.gateway.loop_watch").addHandler(handler)
+        logging.getLogger("odradek.gateway.env.loop_watch").addHandler(handler)
 
     yield add
     for handler in handlers:
-        logging.getLogger("odradek.gateway.loop_watch").removeHandler(handler)
+        logging.getLogger("odradek.gateway.env.loop_watch").removeHandler(handler)
 
 
 def _spin_busily(until_ns):
@@ -69,11 +69,11 @@ def test_a_busy_turn_is_counted_once_with_its_stack(caplog):
             pass
 
     handler = _Told(told.set)
-    logging.getLogger("odradek.gateway.loop_watch").addHandler(handler)
+    logging.getLogger("odradek.gateway.env.loop_watch").addHandler(handler)
     try:
         record = trio.run(_watched, busy_until_told, lambda: None)
     finally:
-        logging.getLogger("odradek.gateway.loop_watch").removeHandler(handler)
+        logging.getLogger("odradek.gateway.env.loop_watch").removeHandler(handler)
     assert record.long_turns == 1
     assert record.longest_ms >= LIMIT_MS
     assert "busy_until_told" in record.last_stack
@@ -83,7 +83,7 @@ def test_a_busy_turn_is_counted_once_with_its_stack(caplog):
 def test_many_long_turns_are_counted_and_one_warning_is_given(caplog):
     record = trio.run(_watched, _busy, _busy, _busy)
     assert record.long_turns == 3
-    assert len([each for each in caplog.records if each.name == "odradek.gateway.loop_watch"]) == 1
+    assert len([each for each in caplog.records if each.name == "odradek.gateway.env.loop_watch"]) == 1
 
 
 def test_a_turn_that_the_sampler_never_saw_is_counted(caplog):

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from odradek.gateway.network import Listener, Transport, dial_tcp, listen_tcp
+from odradek.gateway.net.transport import Listener, Transport, dial_tcp, listen_tcp
 from odradek.gateway.testing.simulation import MemoryNetwork, NetworkFaults
 
 HOST = "127.0.0.1"
@@ -38,7 +38,7 @@ class Plain(Tcp):
 
     async def listen(self, host: str, port: int) -> Sequence[Listener]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("odradek.gateway.network.has_epoll", lambda: False)
+            patch.setattr("odradek.gateway.net.transport.has_epoll", lambda: False)
             return await super().listen(host, port)
 
 

@@ -6,7 +6,7 @@ import pytest
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, fetch_request, produce_many
 
-from odradek.gateway.opening import OPENED_AT_ONCE
+from odradek.gateway.handling.opening import OPENED_AT_ONCE
 from odradek.storage_backends.faulty import FaultyStore
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode

@@ -14,7 +14,7 @@ from gateway_brokers import ProcessBroker, environment
 from long_form import rounds
 
 from odradek.gateway.cli.main import cli
-from odradek.gateway.recovery import PRODUCER_ID_LEAP
+from odradek.gateway.metadata.recovery import PRODUCER_ID_LEAP
 
 METADATA = "__cluster_metadata-0.*"
 VALUES = [b"%d" % number for number in range(30)]

@@ -11,7 +11,7 @@ from gateway_brokers import ProcessBroker, ThreadBroker
 from gateway_client import RawClient
 from gateway_transactions import Transactional, committed_offset, settled, stable_and_aborted
 
-from odradek.gateway.context import TURN_EVERY
+from odradek.gateway.server.context import TURN_EVERY
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest

@@ -7,8 +7,8 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient
 from gateway_groups import find
 
-from odradek.gateway.context import TURN_EVERY, RequestContext
-from odradek.gateway.dispatch import LARGE_FRAME_BYTES, Dispatcher
+from odradek.gateway.server.context import TURN_EVERY, RequestContext
+from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Dispatcher
 from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

@@ -5,13 +5,13 @@ import socket
 import pytest
 import trio
 
-from odradek.gateway.network import TcpTransport
-from odradek.gateway.waiting_room import WaitingRoom, has_epoll
+from odradek.gateway.net.transport import TcpTransport
+from odradek.gateway.net.waiting_room import WaitingRoom, has_epoll
 
 
 @pytest.mark.skipif(not has_epoll(), reason="there are waiting rooms only where the system has epoll")
 async def test_guests_who_speak_on_and_on_leave_turns_to_others(monkeypatch):
-    monkeypatch.setattr("odradek.gateway.waiting_room.AT_ONCE", 1)
+    monkeypatch.setattr("odradek.gateway.net.waiting_room.AT_ONCE", 1)
     heard = 0
 
     def speaks_again(_word: bytes) -> bytes:

@@ -4,7 +4,7 @@ from collections import deque
 
 import trio
 
-from odradek.gateway.network import Transport
+from odradek.gateway.net.transport import Transport
 from odradek.gateway.testing.simulation import World
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.frames import FrameReader

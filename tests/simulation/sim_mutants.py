@@ -11,10 +11,10 @@ import pytest
 from sim_oracle import Invariant
 
 from odradek.coordinator.groups.offsets import commit as offset_commit
+from odradek.gateway.coordinators.runtime import ShardRuntime
 from odradek.gateway.handlers.produce import PendingProduce
-from odradek.gateway.runtime.commit import CommitQueue, Ticket
-from odradek.gateway.runtime.replica import Replica
-from odradek.gateway.runtime.shards import ShardRuntime
+from odradek.gateway.replication.commit import CommitQueue, Ticket
+from odradek.gateway.replication.replica import Replica
 from odradek.partitions.log import PartitionLog
 from odradek.partitions.producers import Producers
 from odradek.storage_backends.memory import MemoryPartition

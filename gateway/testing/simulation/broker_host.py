@@ -7,9 +7,9 @@ from typing import Final
 
 import trio
 
-from odradek.gateway.broker import Broker, open_broker
 from odradek.gateway.config import load_config
 from odradek.gateway.errors import StartError, first_error
+from odradek.gateway.process import Broker, open_broker
 from odradek.gateway.testing.simulation.environment import SimEnvironment, World
 from odradek.storage_backends.interface import StoreError
 

@@ -13,8 +13,8 @@ from typing import Final, TypeVar
 import outcome
 import trio
 
-from odradek.gateway.loop_watch import LoopRecord
-from odradek.gateway.network import Listener, Transport
+from odradek.gateway.env.loop_watch import LoopRecord
+from odradek.gateway.net.transport import Listener, Transport
 from odradek.gateway.testing.simulation.disk import Disk, Medium, VolatileMedium
 from odradek.gateway.testing.simulation.network import MemoryNetwork
 from odradek.gateway.testing.simulation.trace import Trace
@@ -70,7 +70,7 @@ class World:
 
 
 class SimEnvironment:
-    """One process's `odradek.gateway.environment.Environment`.
+    """One process's `odradek.gateway.env.environment.Environment`.
 
     `skew_ms` is how far its host's wall clock is off; change it to step the clock.
     """

@@ -1,6 +1,6 @@
 """A network in memory between named hosts, with seeded delay, loss and partition.
 
-It implements the two protocols of `gateway.network` and passes the same tests as TCP (`tests/gateway/test_network.py`).
+It implements the two protocols of `gateway.net.transport` and passes the same tests as TCP (`tests/gateway/test_network.py`).
 Every delivery is an event of the trace with a checksum of its bytes.
 """
 
@@ -13,9 +13,9 @@ from typing import Final
 
 import trio
 
-from odradek.gateway.network import Buffer, Listener, Transport, receive_unanswered
+from odradek.gateway.net.transport import Buffer, Listener, Transport, receive_unanswered
+from odradek.gateway.net.waiting_room import Answer
 from odradek.gateway.testing.simulation.pipe import End, Pipe, Reader
-from odradek.gateway.waiting_room import Answer
 
 FIRST_EPHEMERAL_PORT: Final = 49152
 CONNECT_TIMEOUT_S: Final = 3.0

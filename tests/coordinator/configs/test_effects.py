@@ -32,7 +32,7 @@ TABLES = dict(zip(SCOPES, (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_
 EVERY = [(scope, name) for scope, table in TABLES.items() for name in table]
 DESCRIBE_ONLY = re.compile(
     r"coordinator/configs/(\w+_defs|tables|differences|effects|protections|validation|describe|log_settings)\.py"
-    r"|gateway/runtime/settings\.py|gateway/testing/.*|gateway/cli/.*"
+    r"|gateway/metadata/settings\.py|gateway/testing/.*|gateway/cli/.*"
 )
 """Code that names, copies or checks settings without acting on them."""
 HOLDERS = re.compile(r"(^|[._])(config|settings|consumer)(\(\))?$")
@@ -97,7 +97,7 @@ def reads() -> dict[str, set[str]]:
 @cache
 def copied() -> dict[str, str]:
     """Fields of `BrokerConfig` that the logs get, under the names that they have there (`LogConfig`)."""
-    tree = ast.parse((ROOT / "gateway" / "runtime" / "settings.py").read_text())
+    tree = ast.parse((ROOT / "gateway" / "metadata" / "settings.py").read_text())
     keywords = (each for node in ast.walk(tree) if isinstance(node, ast.Call) for each in node.keywords)
     return {
         each.value.attr: each.arg

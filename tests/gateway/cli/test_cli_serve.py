@@ -213,7 +213,7 @@ def test_clients_are_told_the_advertised_address(tmp_path):
 
 def test_serving_imports_neither_kafka_python_nor_rich():
     program = (
-        "import sys\nimport odradek.gateway.cli.serve, odradek.gateway.broker, odradek.gateway.config\n"
+        "import sys\nimport odradek.gateway.cli.serve, odradek.gateway.process, odradek.gateway.config\n"
         "from odradek.gateway.cli.main import cli\ncli.get_command(None, 'serve')\n"
         "heavy = {'kafka', 'rich', 'odradek.gateway.cli.client'} & set(sys.modules)\nassert not heavy, heavy\n"
     )

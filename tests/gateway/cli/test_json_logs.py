@@ -69,7 +69,7 @@ def test_a_broker_writes_only_json(tmp_path, by_variable):
     assert isinstance(ready["ready_ms"], int)
     logged = [json.loads(line) for line in stderr.splitlines()]
     stopping = next(each for each in logged if each["message"] == "stopping")
-    assert (stopping["signal"], stopping["logger"]) == ("SIGTERM", "odradek.gateway.broker")
+    assert (stopping["signal"], stopping["logger"]) == ("SIGTERM", "odradek.gateway.process")
 
 
 def test_a_start_that_fails_is_an_object_too(tmp_path):

@@ -7,8 +7,8 @@ import trio
 from gateway_brokers import ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 
-from odradek.gateway.repeats import Repeats
-from odradek.gateway.request_memory import RequestMemory
+from odradek.gateway.env.repeats import Repeats
+from odradek.gateway.env.request_memory import RequestMemory
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.headers import encode_request
 

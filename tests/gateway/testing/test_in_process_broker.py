@@ -180,7 +180,7 @@ def test_a_setting_of_another_kind_is_refused_by_name(value):
 
 def test_an_import_that_fails_is_raised_where_the_broker_is_started(monkeypatch):
     """A broken installation, such as a missing library, is named at once."""
-    monkeypatch.setitem(sys.modules, "odradek.gateway.broker", None)
+    monkeypatch.setitem(sys.modules, "odradek.gateway.process", None)
     with pytest.raises(ModuleNotFoundError, match=r"gateway\.broker"):
         odradek.broker().start()
 
@@ -210,7 +210,7 @@ def test_importing_the_package_imports_no_broker():
     """The pytest plugin comes into every test run of every project that has this installed."""
     script = "import sys, odradek.gateway.testing, odradek.pytest_plugin; print(*sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert {"trio", "lmdb", "kafka", "odradek.gateway.broker"} & set(modules) == set()
+    assert {"trio", "lmdb", "kafka", "odradek.gateway.process"} & set(modules) == set()
 
 
 FIRST_RECORD = """
@@ -245,7 +245,7 @@ NOT_FOR_A_FIRST_RECORD = {
     "odradek.coordinator.metadata.controller.features": "no feature is changed",
     "odradek.coordinator.metadata.controller.scram": "there are no users",
     "odradek.coordinator.metadata.controller.unregister_broker": "no broker goes",
-    "odradek.gateway.runtime.cleaning_round": "no log is compacted",
+    "odradek.gateway.maintenance.cleaning_round": "no log is compacted",
     "odradek.partitions.compaction": "no log is compacted",
     "odradek.partitions.fetching.sessions": "nobody reads",
     "odradek.wire.messages.consumer_protocol": "there is no group",
@@ -275,13 +275,13 @@ def test_values_of_the_start_are_no_dataclasses():
         "    made.append(f'{cls.__module__}.{cls.__name__}')\n"
         "    return make(cls, **options)\n"
         "dataclasses.dataclass = noting\n"
-        "import odradek.gateway.broker\n"
+        "import odradek.gateway.process\n"
         "print(*made)\n"
     )
     made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     ours = [name for name in made if not name.startswith("types.")]  # bare ones, for `replace`
     # The first one's cached properties need a dictionary.
-    assert ours == ["odradek.coordinator.configs.layers.BrokerLayers", "odradek.gateway.dispatch.Call"]
+    assert ours == ["odradek.coordinator.configs.layers.BrokerLayers", "odradek.gateway.server.dispatch.Call"]
 
 
 def test_a_process_that_forgets_to_stop_its_broker_still_ends():

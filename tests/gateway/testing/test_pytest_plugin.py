@@ -95,6 +95,6 @@ def test_no_broker_starts_unless_a_test_asks(run, pytester):
         import sys
 
         def test_it():
-            assert "odradek.gateway.broker" not in sys.modules
+            assert "odradek.gateway.process" not in sys.modules
     """
     run(tests=tests, how=pytester.runpytest_subprocess).assert_outcomes(passed=1)

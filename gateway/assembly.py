@@ -1,0 +1,101 @@
+"""What handlers are given to work with: the joined-up services of one broker."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from odradek.coordinator.metadata.settings import Basis
+from odradek.gateway.env.request_memory import RequestMemory
+from odradek.gateway.env.side_work import SideWork
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from odradek.gateway.config import BrokerConfig
+    from odradek.gateway.coordinators.groups import GroupCoordinator
+    from odradek.gateway.coordinators.producer_ids import ProducerIds
+    from odradek.gateway.coordinators.transactions import TransactionCoordinator
+    from odradek.gateway.env.environment import Environment
+    from odradek.gateway.env.loop_watch import LoopRecord
+    from odradek.gateway.maintenance.cleaner import LogCleaner
+    from odradek.gateway.maintenance.retention import RetentionJanitor
+    from odradek.gateway.metadata.service import MetadataService
+    from odradek.gateway.metadata.settings import LiveSettings
+    from odradek.gateway.replication.replicas import Replicas
+    from odradek.partitions.fetching.sessions import FetchSessions
+
+
+class Services:
+    """One broker's services.
+
+    `advertised` maps a listener's name to the host and port that clients are told to connect to. `loop` counts the
+    turns of the event loop that took too long; `inspection` is where records are looked into for clients,
+    `matching` where regular expressions are matched.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        settings: LiveSettings,
+        metadata: MetadataService,
+        replicas: Replicas,
+        groups: GroupCoordinator,
+        producer_ids: ProducerIds,
+        transactions: TransactionCoordinator,
+        janitor: RetentionJanitor,
+        cleaner: LogCleaner,
+        advertised: dict[str, tuple[str, int]],
+        loop: LoopRecord,
+    ) -> None:
+        self.env = env
+        self.settings = settings
+        self.metadata = metadata
+        self.replicas = replicas
+        self.groups = groups
+        self.producer_ids = producer_ids
+        self.transactions = transactions
+        self.janitor = janitor
+        self.cleaner = cleaner
+        self.advertised = advertised
+        self.repeats = replicas.repeats
+        self.loop = loop
+        self.inspection = SideWork(env, settings.config.inspect_threads)
+        self.matching = groups.regexes.work
+        self.request_memory = RequestMemory(lambda: self.config.queued_max_request_bytes, self.repeats)
+        self.stopping = False
+
+    @cached_property
+    def fetch_sessions(self) -> FetchSessions:
+        """The fetch sessions of all connections, imported with the first fetch: a broker starts faster."""
+        from odradek.partitions.fetching.sessions import FetchSessions
+
+        config = self.config
+        return FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            lambda: self.env.random.randrange(1, 2**31),
+            config.partitions_max,
+        )
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings in force now; ask anew each time, for some change at run time."""
+        return self.settings.config
+
+    def basis(self) -> Basis:
+        """What decisions about configs rest on: the published image and the settings in force."""
+        return Basis(self.metadata.image, self.config.layers, self.config.node_id)
+
+    def consumer_groups_enabled(self) -> bool:
+        """Whether the consumer protocol is served: configured, and finalised as `group.version` (KIP-848)."""
+        finalized = self.metadata.image.features.finalized.get("group.version", 0) >= 1
+        return finalized and self.config.group.consumer.enabled
+
+    @staticmethod
+    def logger_levels() -> Mapping[str, str]:
+        """The levels of this process's loggers, as DescribeConfigs of BROKER_LOGGER shows them."""
+        names = sorted(logging.Logger.manager.loggerDict)
+        return {"root": logging.getLevelName(logging.getLogger().getEffectiveLevel())} | {
+            name: logging.getLevelName(logging.getLogger(name).getEffectiveLevel()) for name in names
+        }

@@ -1,0 +1,124 @@
+"""The group coordinator of this broker: one shard for each partition of `__consumer_offsets`."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from odradek.coordinator.contract import Outcome, Producer, Reply, Token
+from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS
+from odradek.gateway.coordinators.host import Coordinator
+from odradek.gateway.coordinators.markers import Marker
+from odradek.gateway.coordinators.regexes import TopicRegexes
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.metadata.service import MetadataService
+from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replicas import Replicas
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.coordinator.groups.shard import GroupShard
+
+R = TypeVar("R")
+GroupOperation = Callable[["GroupShard", Token, int], Outcome]
+
+OFFSETS_TOPIC: Final = CONSUMER_OFFSETS
+
+PREPARED_FROM: Final = 500
+"""How many offsets a commit holds before its records are made beside the event loop: some milliseconds' work."""
+
+
+class GroupCoordinator(Coordinator["GroupShard"]):
+    """All group shards of this broker."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        replicas: Replicas,
+        env: Environment,
+        config: GroupConfig,
+        regexes: TopicRegexes,
+    ) -> None:
+        self.regexes = regexes
+        self._config = config
+        self._env = env
+        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(self._config, metadata, regexes))
+
+    def configure(self, config: GroupConfig) -> None:
+        """Let all groups act on these settings from now on."""
+        if config != self._config:
+            self._config = config
+            for runtime in self._shards.values():
+                runtime.change(lambda shard: shard.configure(config))
+
+    async def prepared(self, count: int, make: Callable[[int], R]) -> R | None:
+        """What `make(now_ms)` gives of `count` things, called in a worker thread; None for few, made at no cost later.
+
+        It is for the records of a commit, which are most of what an operation costs and depend on no state.
+        """
+        if count < PREPARED_FROM:
+            return None
+        now_ms = self._clock.now_ms()
+        return await self._env.run_blocking(lambda: make(now_ms))
+
+    async def call_in_transaction(
+        self,
+        group_id: str,
+        producer: Producer,
+        verify: Callable[[int], Awaitable[ErrorCode]],
+        operation: GroupOperation,
+        reply_type: type[R],
+        *,
+        enrolls: bool = False,
+    ) -> R | ErrorCode:
+        """Run an `operation` that writes in a producer's transaction, and wait for its reply.
+
+        `verify(partition)` asks the transaction coordinator whether that partition of the offsets topic takes part, or,
+        where it `enrolls`, lets it (KIP-890); it is asked only before the transaction's first write there. The answer
+        is an error when it does not, or when the transaction has ended meanwhile. Raises CoordinatorError.
+        """
+        partition = self.partition(group_id)
+        runtime = self._shard(partition)
+        replica = runtime.replica
+        try:
+            await replica.ensure_open()
+            guard = replica.log.verification(*producer, enrolls=enrolls)
+            while guard is not None:
+                if error := await verify(partition):
+                    replica.log.end_verification(producer.producer_id)
+                    return error
+                if not replica.log.is_overtaken(producer.producer_id, guard):
+                    break  # else a marker of the transaction before came in between
+                guard = replica.log.verification(*producer, enrolls=enrolls)
+
+            def guarded(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
+                refusal = replica.log.check_transactional(*producer, guard)
+                if refusal is not None:
+                    return Outcome((), (Reply(token, refusal.error),))
+                return operation(shard, token, now_ms)
+
+            reply = await runtime.call(guarded)
+        except (ReplicaOfflineError, ReplicaGoneError) as error:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        assert isinstance(reply, reply_type | ErrorCode)
+        return reply
+
+    async def end_transaction(self, partition: int, marker: Marker) -> ErrorCode:
+        """Write a transaction's marker, and let its offsets count or not; both done when this returns (KAFKA-17507).
+
+        Raises CoordinatorError.
+        """
+        return await self._shard(partition).end_transaction(marker)
+
+    def topics_deleted(self, names: list[str]) -> None:
+        """Forget the offsets committed for topics that are gone; with the offsets topic all groups go."""
+        super().topics_deleted(names)
+        for runtime in self._shards.values():
+            runtime.run(lambda shard, now_ms: shard.on_topics_deleted(names, now_ms))
+
+
+def _group_shard(config: GroupConfig, metadata: MetadataService, regexes: TopicRegexes) -> "GroupShard":
+    """A new shard. All that decides about groups is imported here, for a broker without groups starts faster."""
+    from odradek.coordinator.groups.shard import GroupShard
+
+    return GroupShard(config, lambda: metadata.image, regexes)

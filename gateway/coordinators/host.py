@@ -1,0 +1,206 @@
+"""What the coordinators of a broker share: one shard for each partition of an internal topic, and their clock.
+
+A shard whose partition has a log is loaded when the broker starts, in the background; requests in the meantime are told
+COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes alive with its first request; others wait for that one.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+import trio
+
+from odradek.coordinator.contract import Outcome, Shard, Token
+from odradek.coordinator.partitioner import partition_for
+from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState, SteadyClock
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.waiter import CoordinatorError, PendingReply, refused
+from odradek.gateway.metadata.service import MetadataService
+from odradek.gateway.replication.replicas import Replicas
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Shard)
+
+RELOAD_RETRY_MS: Final = 1000
+"""How soon a shard that had to be discarded is loaded again when nobody asks for it."""
+
+LAST_WORD_TURNS: Final = 8
+"""How many turns of the scheduler connections get to read what has come, before anybody is given up for silence.
+
+One is enough for a request on an open connection, some more for a connection that was only just accepted.
+"""
+
+
+class Coordinator(Generic[S]):
+    """All shards of one kind on this broker. `make` builds an empty one, `publish` is as `ShardRuntime` wants it."""
+
+    def __init__(
+        self,
+        topic: str,
+        metadata: MetadataService,
+        replicas: Replicas,
+        env: Environment,
+        make: Callable[[], S],
+        publish: Callable[[S], Callable[[], None]] | None = None,
+    ) -> None:
+        self.topic = topic
+        self._metadata = metadata
+        self._replicas = replicas
+        self._clock = SteadyClock(env)
+        self._make = make
+        self._publish = publish
+        self._shards: dict[int, ShardRuntime[S]] = {}
+        self._all_known = False
+        self._earlier = trio.Event()
+        self._wake_at_ms: float = 0
+
+    async def ensure_topic(self) -> None:
+        """Create the internal topic unless it is there. Raises CoordinatorError."""
+        if self._metadata.image.topic(self.topic) is None:
+            refused = (await self._metadata.auto_create([self.topic]))[self.topic]
+            if refused is not None:
+                log.error("cannot create topic=%s cause=%s", self.topic, refused)
+                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def call(
+        self, key: str, operation: Callable[[S, Token, int], Outcome], reply_type: type[R], *, reads: bool = False
+    ) -> R:
+        """Run `operation` on the shard of `key`, and wait for its reply. Raises CoordinatorError.
+
+        One that only `reads` is also run while the log of the shard takes no writes.
+        """
+        reply = await self._shard(self.partition(key)).call(operation, reads=reads)
+        assert isinstance(reply, reply_type)
+        return reply
+
+    async def begin(
+        self,
+        key: str,
+        operation: Callable[[S, Token, int], Outcome],
+        reply_type: type[R],
+        refusal: Callable[[ErrorCode], R],
+    ) -> PendingReply[R]:
+        """Run `operation` on the shard of `key` and do not wait; of an error becomes what `refusal` makes of it."""
+        try:
+            runtime = self._shard(self.partition(key))
+            waiter = await runtime.begin(operation)
+        except CoordinatorError as error:
+            return PendingReply(refused(error), reply_type, refusal, lambda: None)
+        return PendingReply(waiter, reply_type, refusal, partial(runtime.abandon, waiter))
+
+    def again(self, key: str, operation: Callable[[S, int], bool]) -> Callable[[], bool]:
+        """See `ShardRuntime.again`. Raises CoordinatorError."""
+        return self._shard(self.partition(key)).again(operation)
+
+    async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
+        """Run `operation` on every shard that holds anything. Raises CoordinatorError, also while any of them loads."""
+        if not self._all_known:
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        replies: list[R] = []
+        for runtime in list(self._shards.values()):
+            reply = await runtime.call(operation, reads=True)
+            assert isinstance(reply, reply_type)
+            replies.append(reply)
+        return replies
+
+    def partition(self, key: str) -> int:
+        """Which partition of the internal topic owns the key. Raises CoordinatorError while there is no topic."""
+        topic = self._metadata.image.topic(self.topic)
+        if topic is None:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        return partition_for(key, len(topic.partitions))
+
+    def _shard(self, partition: int) -> ShardRuntime[S]:
+        runtime = self._shards.get(partition)
+        if runtime is None:
+            replica = self._replicas.get(self.topic, partition)
+            if replica is None:
+                raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+            runtime = ShardRuntime(
+                replica,
+                self._clock,
+                self._make,
+                publish=self._publish,
+                on_deadline=self._on_deadline,
+                empty=self._all_known,
+            )
+            self._shards[partition] = runtime
+        return runtime
+
+    def topics_deleted(self, names: list[str]) -> None:
+        """With the internal topic everything goes that it describes."""
+        if self.topic in names:
+            log.warning("topic=%s was deleted, and all that it described with it", self.topic)
+            self.stop()
+            self._shards.clear()
+
+    def _on_deadline(self, deadline_ms: int | None) -> None:
+        if deadline_ms is not None and deadline_ms < self._wake_at_ms:
+            self._earlier.set()
+
+    async def run(self) -> None:
+        """Load the shards that have a log, and call shards when something in them is due; until cancelled.
+
+        A shard that loads slowly holds up no other.
+        """
+        async with trio.open_nursery() as nursery:
+            for partition in await self._stored():
+                nursery.start_soon(self._load, self._shard(partition))
+            self._all_known = True
+            while True:
+                await self._sleep_until_due()
+                await self._let_members_speak()
+                for runtime in list(self._shards.values()):
+                    if runtime.discarded and not runtime.replica.write_wait_ms:
+                        nursery.start_soon(self._load, runtime)
+                    runtime.on_time()
+
+    async def _stored(self) -> Sequence[int]:
+        """The partitions that have a log; asked again for as long as the store cannot tell."""
+        while True:
+            try:
+                return await self._replicas.stored(self.topic)
+            except StoreError as error:
+                key = ("stored", self.topic)
+                message = "cannot list the logs topic=%s, tried again cause=%s"
+                self._replicas.repeats.note(key, log, logging.ERROR, message, self.topic, error)
+                await trio.sleep(RELOAD_RETRY_MS / 1000)
+
+    async def _load(self, runtime: ShardRuntime[S]) -> None:
+        if runtime.state is not ShardState.NEW:
+            return
+        try:
+            await runtime.load()
+        except CoordinatorError:
+            return  # said in the log; the next request tries again
+
+    async def _sleep_until_due(self) -> None:
+        now_ms = self._clock.now_ms()
+        due = [runtime.deadline_ms for runtime in self._shards.values() if runtime.deadline_ms is not None]
+        discarded = [runtime.replica.write_wait_ms for runtime in self._shards.values() if runtime.discarded]
+        if discarded:
+            due.append(now_ms + max(RELOAD_RETRY_MS, min(discarded)))
+        self._wake_at_ms, self._earlier = min(due, default=math.inf), trio.Event()
+        with trio.move_on_after(max(self._wake_at_ms - now_ms, 0) / 1000):
+            await self._earlier.wait()
+        self._wake_at_ms = 0
+
+    async def _let_members_speak(self) -> None:
+        """Wait until what lies unread in the connections is handled.
+
+        When this process stood still (a busy machine, a suspended container), deadlines have passed whose heartbeats
+        came in time. Sockets and timers wake in any order then: whoever did speak must be heard first.
+        """
+        for _ in range(LAST_WORD_TURNS):
+            await trio.lowlevel.checkpoint()
+
+    def stop(self) -> None:
+        """Tell everyone who waits that this is no longer their coordinator."""
+        for runtime in self._shards.values():
+            runtime.stop()

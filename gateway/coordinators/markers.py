@@ -1,0 +1,44 @@
+"""Transaction markers: what ends a producer's transaction in one partition (KIP-98)."""
+
+from typing import NamedTuple
+
+from odradek.coordinator.contract import Producer
+from odradek.gateway.replication.commit import Ticket
+from odradek.gateway.replication.replica import Replica
+from odradek.partitions.results import AppendOrigin, Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.builder import end_transaction_marker
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction; `version` is the `transaction.version` that it follows."""
+
+    producer: Producer
+    committed: bool
+    coordinator_epoch: int
+    version: int
+
+
+def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Ticket | None]:
+    """Queue a marker; it stands once the ticket settles. The error is the log's refusal: an epoch that has passed.
+
+    The log must be open. Raises ReplicaOfflineError, ReplicaGoneError.
+    """
+    batch = end_transaction_marker(
+        committed=marker.committed,
+        producer_id=marker.producer.producer_id,
+        producer_epoch=marker.producer.producer_epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp_ms=now_ms,
+    )
+    result, ticket = replica.append(memoryview(batch), AppendOrigin.COORDINATOR, transaction_version=marker.version)
+    return (result.error if isinstance(result, Rejected) else ErrorCode.NONE), ticket
+
+
+async def write_marker(replica: Replica, marker: Marker, now_ms: int) -> ErrorCode:
+    """Write a marker; durable when this returns. Raises ReplicaOfflineError, ReplicaGoneError, StoreError."""
+    await replica.ensure_open()
+    error, ticket = append_marker(replica, marker, now_ms)
+    if not error and ticket is not None:
+        await ticket.wait()
+    return error

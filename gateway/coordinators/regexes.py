@@ -1,0 +1,93 @@
+"""Matches topics' names against consumers' expressions, beside the event loop, once for each version of the metadata.
+
+An expression is a client's and may take half a second over all names. A heartbeat that brings one waits until it is
+matched before anything is decided; one that is due again, since topics have come or gone, is matched in the background,
+and the shard asks again (`coordinator/groups/consumer/regexes.py`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import trio
+
+from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
+from odradek.gateway.env.side_work import SideWork
+
+MAX_KEPT: Final = 100
+"""Of how many expressions the result is kept, the last used ones; each may be as long as the list of topics."""
+
+_Topics = Mapping[str, TopicImage]
+_Result = frozenset[str] | ValueError
+
+
+class TopicRegexes:
+    """A `RegexResolver` that matches in the threads of `work`, the ones of all matching for clients.
+
+    `image` gives the published metadata.
+    """
+
+    def __init__(self, image: Callable[[], MetadataImage], work: SideWork, nursery: trio.Nursery) -> None:
+        self._image = image
+        self.work = work
+        self._nursery = nursery
+        self._known: OrderedDict[str, tuple[_Topics, _Result]] = OrderedDict()
+        self._under_way: set[str] = set()
+
+    async def prepare(self, regex: str) -> None:
+        """Return when the expression is matched against the topics that there are; raises nothing if it is none.
+
+        Cancelled while it waits for its turn, it is given up.
+        """
+        image = self._image()
+        if self._kept(regex, image) is None:
+            self._keep(regex, image, await self.work.run(lambda: _match(regex, image)))
+
+    def check(self, regex: str) -> None:
+        """See `RegexResolver.check`."""
+        from odradek.coordinator.regex import Matcher
+
+        known = self._known.get(regex)
+        if known is None:
+            Matcher(regex)
+        elif isinstance(known[1], ValueError):
+            raise known[1]
+
+    def topics(self, regex: str, image: MetadataImage) -> frozenset[str] | None:
+        """See `RegexResolver.topics`."""
+        result = self._kept(regex, image)
+        if isinstance(result, ValueError):
+            raise result
+        if result is None and regex not in self._under_way:
+            self._under_way.add(regex)
+            self._nursery.start_soon(self._prepare_again, regex)
+        return result
+
+    async def _prepare_again(self, regex: str) -> None:
+        try:
+            await self.prepare(regex)
+        finally:
+            self._under_way.discard(regex)
+
+    def _kept(self, regex: str, image: MetadataImage) -> _Result | None:
+        topics, result = self._known.get(regex, (None, None))
+        if topics is not image.topics_by_name:
+            return None
+        self._known.move_to_end(regex)
+        return result
+
+    def _keep(self, regex: str, image: MetadataImage, result: _Result) -> None:
+        self._known[regex] = (image.topics_by_name, result)
+        self._known.move_to_end(regex)
+        if len(self._known) > MAX_KEPT:
+            self._known.popitem(last=False)
+
+
+def _match(regex: str, image: MetadataImage) -> _Result:
+    from odradek.coordinator.groups.consumer.resolver import matching_topics
+    from odradek.coordinator.regex import InvalidRegex
+
+    try:
+        return matching_topics(regex, image)
+    except InvalidRegex as error:
+        return error

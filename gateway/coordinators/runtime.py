@@ -1,0 +1,409 @@
+"""The one runtime that every coordinator shard runs in; the contract is told in `coordinator/contract.py`.
+
+An operation runs to its end on the Trio thread, so operations never interleave. Its records are replayed at once and
+appended to the shard's partition; the commit path puts all that was decided meanwhile into one transaction. Replies are
+released when the newest write that they may rest on is durable.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from functools import partial
+from typing import Generic, TypeVar
+
+import trio
+
+from odradek.coordinator.contract import Outcome, Producer, Reply, Shard, ShardRecord, Token
+from odradek.gateway.coordinators.markers import Marker, append_marker
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.waiter import CoordinatorError, Waiter
+from odradek.gateway.replication.recovery import Episodes
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.partitions.markers import read_end_txn_marker
+from odradek.partitions.results import AppendOrigin, Rejected
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.records.batch import NO_PRODUCER_ID, check_crc, iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import read_records
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Shard)
+
+LOAD_CHUNK_BYTES = 1024 * 1024
+"""How much of the log is read at once for its replay."""
+REPLAYED_AT_ONCE = 200
+"""How many records of a batch are replayed before other tasks get a turn; each batch ends one."""
+
+
+class ShardState(Enum):
+    """Whether a shard answers."""
+
+    NEW = "new"
+    LOADING = "loading"
+    ACTIVE = "active"
+    STOPPED = "stopped"
+
+
+class SteadyClock:
+    """The shards' clock: the wall clock as it was at the start plus the steady time since.
+
+    Deadlines must not move when someone sets the clock, yet timestamps should look like the clock's.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._anchor_ms = env.wall_ms() - env.monotonic_ms()
+
+    def now_ms(self) -> int:
+        """Milliseconds, never going back."""
+        return self._anchor_ms + self._env.monotonic_ms()
+
+
+class ShardRuntime(Generic[S]):
+    """Runs one shard over one partition.
+
+    `make` builds an empty shard. `publish(shard)` is asked after each operation that wrote records for a function to
+    call when they are durable, before the replies go out: the metadata runtime publishes its image so. `discarded` says
+    that the shard was thrown away after a failed append and not loaded since. Of an `empty` partition there is nothing
+    to replay, so that callers wait while it is opened for the first time and are not told that it loads.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        clock: SteadyClock,
+        make: Callable[[], S],
+        *,
+        publish: Callable[[S], Callable[[], None]] | None = None,
+        on_deadline: Callable[[int | None], None] = lambda _: None,
+        empty: bool = False,
+    ) -> None:
+        self.replica = replica
+        self.state = ShardState.NEW
+        self.discarded = False
+        self._clock = clock
+        self._make = make
+        self._publish = publish
+        self._on_deadline = on_deadline
+        self._empty = empty
+        self._opened = trio.Event()
+        self._shard: S = make()
+        self._tokens = itertools.count(1)
+        self._waiters: dict[Token, Waiter] = {}
+        self._undecodable = Episodes(log, replica.repeats, logging.ERROR)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the shard wants to be called next, on its clock; while its log takes no writes, not before it does."""
+        due_ms = self._shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
+        wait_ms = self.replica.write_wait_ms
+        return due_ms if due_ms is None or not wait_ms else max(due_ms, self._clock.now_ms() + wait_ms)
+
+    def change(self, change: Callable[[S], None]) -> None:
+        """Give the shard something that is no record, such as other settings."""
+        change(self._shard)
+
+    async def load(self) -> None:
+        """Replay the log into a new shard. Raises CoordinatorError when the partition cannot be read."""
+        self.state = ShardState.LOADING
+        shard = self._make()
+        try:
+            await self._replay_log(shard)
+        except ReplicaGoneError as error:
+            self.state = ShardState.STOPPED
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR) from error
+        except ReplicaOfflineError as error:  # the replica has said why
+            self.state = ShardState.NEW
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except (ProtocolError, InvalidRecordBatch) as error:
+            self.state = ShardState.NEW
+            self._undecodable.failed(self.replica.key, "coordinator shard not loaded", error)
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except BaseException:  # cancelled, most likely: the next call begins anew
+            self.state = ShardState.NEW
+            raise
+        self._activate(shard)
+
+    def _activate(self, shard: S) -> None:
+        if self.state is ShardState.STOPPED:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        self._undecodable.succeeded(self.replica.key, "coordinator shard loaded")
+        self._shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
+        self._apply(shard.on_loaded)
+        if self._publish is not None:
+            self._publish(shard)()
+
+    async def _replay_log(self, shard: S) -> None:
+        replica, now_ms = self.replica, self._clock.now_ms()
+        await replica.ensure_open()
+        offset, end = replica.log.log_start_offset, replica.log.log_end_offset
+        while offset < end:
+            lease = await replica.read(offset, end, LOAD_CHUNK_BYTES)
+            try:
+                next_offset = offset
+                for chunk in lease.chunks:
+                    for next_offset in _replayed(shard, chunk, now_ms):  # noqa: B007 - the last one counts
+                        await trio.lowlevel.checkpoint()
+            finally:
+                replica.give_back(lease)
+            if next_offset <= offset:
+                break  # compaction left nothing further
+            offset = next_offset
+            await trio.lowlevel.checkpoint()
+
+    async def call(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False) -> object:
+        """Run `operation(shard, token, now_ms)` and wait for its reply.
+
+        Raises CoordinatorError. A caller that is cancelled has not undone its operation. `reads`: see `begin`.
+        """
+        waiter = await self.begin(operation, reads=reads)
+        try:
+            return await waiter.wait()
+        finally:
+            self.abandon(waiter)
+
+    async def begin(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False) -> Waiter:
+        """Run `operation(shard, token, now_ms)`; its reply comes to the waiter, which the caller must `abandon`.
+
+        Raises CoordinatorError, also while the log takes no writes after one has failed, unless the operation only
+        `reads`. The shard then knows nothing of the operation.
+        """
+        await self._ensure_active()
+        if not reads and not self.replica.takes_writes():
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        token = Token(next(self._tokens))
+        waiter = self._waiters[token] = Waiter(token)
+        shard = self._shard
+        try:
+            self._apply(lambda now_ms: operation(shard, token, now_ms))
+        except BaseException:
+            self.abandon(waiter)
+            raise
+        return waiter
+
+    def abandon(self, waiter: Waiter) -> None:
+        """Nobody waits there any more. A reply may still be on its way, or be here already."""
+        if self._waiters.pop(waiter.token, None) is not None:
+            self._shard.forget(waiter.token)
+
+    async def _ensure_active(self) -> None:
+        while self._empty and self.state is ShardState.LOADING:
+            await self._opened.wait()
+        if self.state is ShardState.NEW:
+            await self._open() if self._empty else await self.load()
+        if self.state is not ShardState.ACTIVE:
+            loading = self.state is ShardState.LOADING
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
+
+    async def _open(self) -> None:
+        self._opened = trio.Event()
+        try:
+            await self.load()
+            self._empty = False
+        finally:
+            self._opened.set()
+
+    def run(self, operation: Callable[[S, int], Outcome]) -> None:
+        """Run an operation that nobody waits for, if the shard is active."""
+        if self.state is ShardState.ACTIVE:
+            shard = self._shard
+            self._apply(lambda now_ms: operation(shard, now_ms))
+
+    def again(self, operation: Callable[[S, int], bool]) -> Callable[[], bool]:
+        """A function that runs `operation(shard, now_ms)` at the time of the call, and gives what it says.
+
+        The operation writes nothing. It is not run, and the answer is False, from the moment on when the shard is
+        another one or inactive, and while anything that the shard wrote is not on disk yet.
+        """
+        shard = self._shard
+
+        def run() -> bool:
+            if self._shard is not shard or self.state is not ShardState.ACTIVE:
+                return False
+            if self.replica.last_ticket() is not None:
+                return False
+            same = operation(shard, self._clock.now_ms())
+            self._on_deadline(shard.next_deadline_ms())
+            return same
+
+        return run
+
+    def on_time(self) -> None:
+        """Let the shard do what is due."""
+        deadline_ms = self.deadline_ms
+        if deadline_ms is not None and deadline_ms <= self._clock.now_ms():
+            self._apply(self._shard.on_time)
+
+    def stop(self) -> None:
+        """Answer every waiting caller that this is no longer the coordinator."""
+        self.state = ShardState.STOPPED
+        self._fail_waiters(ErrorCode.NOT_COORDINATOR)
+
+    def _apply(self, decide: Callable[[int], Outcome]) -> None:
+        now_ms = self._clock.now_ms()
+        shard = self._shard
+        outcome = decide(now_ms)
+        if outcome.records and not self._write(shard, outcome, now_ms):
+            return
+        if outcome.replies:
+            if self.replica.last_ticket() is None:  # most of all: a heartbeat waits for nothing
+                self._release(outcome.replies)
+            else:
+                self._when_durable(partial(self._release, outcome.replies))
+        self._on_deadline(shard.next_deadline_ms())
+
+    def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
+        """Replay and append what was decided; False when that cannot be, and its callers are answered so."""
+        batches = _batches(
+            outcome.records, outcome.producer, now_ms, self.replica.max_batch_bytes, whole=bool(outcome.replies)
+        )
+        if batches is None:
+            self._refuse(outcome)
+            return False
+        for record in outcome.records:
+            shard.replay(record, now_ms)
+        if not all(self._append(batch) for batch in batches):
+            return False
+        if self._publish is not None:
+            self._when_durable(self._publish(shard))
+        return True
+
+    def _refuse(self, outcome: Outcome) -> None:
+        log.error(
+            "coordinator batch too large partition=%s records=%d (max.message.bytes of the topic)",
+            self.replica.key,
+            len(outcome.records),
+        )
+        for reply in outcome.replies:
+            self._answer(reply.token, None, ErrorCode.MESSAGE_TOO_LARGE)
+
+    async def end_transaction(self, marker: Marker) -> ErrorCode:
+        """Write the marker that ends a producer's transaction in this shard's log; durable when this returns.
+
+        The marker is the transaction coordinator's decision and not the shard's, so that it passes no operation. The
+        answer is an error where the log refuses it (an epoch that has passed). Raises CoordinatorError.
+        """
+        await self._ensure_active()
+        now_ms = self._clock.now_ms()
+        shard = self._shard
+        try:
+            refused, ticket = append_marker(self.replica, marker, now_ms)
+        except (ReplicaOfflineError, ReplicaGoneError) as error:
+            self._discard(shard)
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        if refused:
+            return refused
+        shard.replay_end(marker.producer.producer_id, marker.committed, now_ms)
+        if ticket is not None:
+            ticket.on_settled(partial(self._settled, shard))
+            try:
+                await ticket.wait()
+            except StoreError as error:
+                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        return ErrorCode.NONE
+
+    def _append(self, batch: bytes) -> bool:
+        try:
+            result, ticket = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
+        except (ReplicaOfflineError, ReplicaGoneError):
+            self._discard(self._shard)
+            return False
+        assert not isinstance(result, Rejected), f"our own batch was refused: {result}"
+        if ticket is not None:
+            ticket.on_settled(partial(self._settled, self._shard))
+        return True
+
+    def _when_durable(self, action: Callable[[], None]) -> None:
+        """Do `action` when all that was written up to now is on disk; never when that fails."""
+
+        def settled(error: StoreError | None) -> None:
+            if error is None:
+                action()
+
+        ticket = self.replica.last_ticket()
+        if ticket is None:
+            action()
+        else:
+            ticket.on_settled(settled)
+
+    def _release(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            self._answer(reply.token, reply.value)
+
+    def _answer(self, token: Token, value: object, error: ErrorCode | None = None) -> None:
+        waiter = self._waiters.pop(token, None)
+        if waiter is not None:
+            waiter.settle(value, error)
+
+    def _settled(self, shard: S, error: StoreError | None) -> None:
+        if error is not None:
+            self._discard(shard)
+
+    def _discard(self, shard: S) -> None:
+        """The log does not hold what `shard` believes: forget it; the next call loads a new one by replay."""
+        if shard is not self._shard or self.state is not ShardState.ACTIVE:
+            return
+        if self.replica.is_first_failure:
+            log.error("coordinator shard discarded partition=%s", self.replica.key)
+        self.state, self.discarded = ShardState.NEW, True
+        self._shard = self._make()
+        self._fail_waiters(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _fail_waiters(self, error: ErrorCode) -> None:
+        for token in list(self._waiters):
+            self._answer(token, None, error)
+
+
+def _batches(
+    records: Sequence[ShardRecord], producer: Producer | None, now_ms: int, max_bytes: int, *, whole: bool
+) -> list[bytes] | None:
+    """The records as one batch, or as several unless they must stay `whole`; None when that cannot be.
+
+    As in Kafka, what nobody waits for (expiry, deleted topics) may be written in parts.
+    """
+    if whole and sum([len(record.key) + len(record.value or b"") for record in records]) > max_bytes:
+        return None  # a request may list far more than fits: encoding it all would take long
+    batch = _batch_of(records, producer, now_ms)
+    if len(batch) <= max_bytes:
+        return [batch]
+    if whole or len(records) == 1:
+        return None
+    middle = len(records) // 2
+    first = _batches(records[:middle], producer, now_ms, max_bytes, whole=False)
+    second = _batches(records[middle:], producer, now_ms, max_bytes, whole=False)
+    return None if first is None or second is None else first + second
+
+
+def _batch_of(records: Sequence[ShardRecord], producer: Producer | None, now_ms: int) -> bytes:
+    simple = [SimpleRecord(record.key or None, record.value, now_ms) for record in records]
+    if producer is None:
+        return build_batch(simple)
+    producer_id, producer_epoch = producer
+    return build_batch(
+        simple, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0, transactional=True
+    )
+
+
+def _replayed(shard: Shard, chunk: memoryview, now_ms: int) -> Iterator[int]:
+    """Replay every record of the batches in `chunk`, `REPLAYED_AT_ONCE` at a time; gives the offset after the batch.
+
+    Raises InvalidRecordBatch for what is not what was written.
+    """
+    for header in iter_headers(chunk):
+        check_crc(chunk, header)
+        if header.is_control:
+            marker = read_end_txn_marker(chunk, header)
+            if marker is not None:
+                shard.replay_end(header.producer_id, not marker.is_abort, now_ms)
+            yield header.next_offset
+            continue
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        for number, record in enumerate(read_records(chunk, header), 1):
+            shard.replay(ShardRecord(record.key or b"", record.value, producer_id), now_ms)
+            if not number % REPLAYED_AT_ONCE:
+                yield header.next_offset
+        yield header.next_offset

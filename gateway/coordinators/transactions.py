@@ -1,0 +1,277 @@
+"""The transaction coordinator of this broker: one shard for each partition of `__transaction_state`, and the markers.
+
+    EndTxn ─► shard decides ─► Prepare* on disk ─► reply
+                                     └─► a marker into every partition ─► all on disk ─► Complete* ─► whoever waits
+
+A decision that is on disk is carried out, whatever it takes: a partition whose disk fails is tried until it is there
+again or deleted. After a crash the shard's load finds the decision, and the markers are written again.
+
+While markers are on their way, Kafka tells whoever asks for the id CONCURRENT_TRANSACTIONS, and clients come back after
+a while. Here such a request waits a moment for the markers, which mostly saves the round.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+
+from odradek.coordinator.contract import Outcome, Producer, Token
+from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.coordinator.transactions.config import TransactionConfig
+from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEATURE, PLAIN
+from odradek.gateway.coordinators.groups import GroupCoordinator
+from odradek.gateway.coordinators.host import Coordinator
+from odradek.gateway.coordinators.markers import Marker, write_marker
+from odradek.gateway.coordinators.producer_ids import ProducerIds
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.metadata.service import MetadataService
+from odradek.gateway.replication.recovery import Episodes
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replicas import Replicas
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.coordinator.transactions.add import Claim
+    from odradek.coordinator.transactions.end import Ended
+    from odradek.coordinator.transactions.shard import TransactionShard
+    from odradek.coordinator.transactions.table import Partitions, Transaction
+    from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+PATIENCE_MS: Final = 1000
+"""How long a request waits for the markers of the transaction before its own."""
+MARKED_AT_ONCE: Final = 100
+"""How many markers of one transaction are begun before others get a turn."""
+MARKER_RETRY_MS: Final = 100
+"""How soon a marker is tried again that a partition could not take."""
+
+
+class TransactionCoordinator(Coordinator["TransactionShard"]):
+    """All transaction shards of this broker. Markers are written by tasks in `nursery`, which must outlive it."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        replicas: Replicas,
+        env: Environment,
+        config: TransactionConfig,
+        groups: GroupCoordinator,
+        producer_ids: ProducerIds,
+        nursery: trio.Nursery,
+    ) -> None:
+        super().__init__(
+            TRANSACTION_STATE,
+            metadata,
+            replicas,
+            env,
+            lambda: _transaction_shard(config, metadata),
+            self._to_finish,
+        )
+        self._env = env
+        self._groups = groups
+        self._producer_ids = producer_ids
+        self._nursery = nursery
+        self._unmarked = Episodes(log, replicas.repeats)
+        self._finishing: dict[str, trio.Event] = {}
+        """Set when the markers of a transactional id are written."""
+
+    # Producers
+
+    async def init_producer_id(self, request: "InitProducerIdRequest") -> "InitProducerIdResponse":
+        """Give a transactional id's producer its producer id and epoch. Raises CoordinatorError."""
+        assert request.transactional_id is not None
+        ask = partial(self._init_producer_id, request.transactional_id, request)
+        return await self._patiently(request.transactional_id, ask, lambda response: response.error_code)
+
+    async def _init_producer_id(
+        self, transactional_id: str, request: "InitProducerIdRequest"
+    ) -> "InitProducerIdResponse":
+        from odradek.coordinator.transactions.init import NeedsProducerId
+        from odradek.wire.messages.init_producer_id import InitProducerIdResponse
+
+        def operation(shard: "TransactionShard", token: Token, now_ms: int) -> Outcome:
+            return shard.init_producer_id(request, fresh_id, token, now_ms)
+
+        fresh_id: int | None = None
+        reply = await self.call(transactional_id, operation, object)
+        if isinstance(reply, NeedsProducerId):
+            fresh_id = await self._producer_ids.allocate()
+            reply = await self.call(transactional_id, operation, object)
+        assert isinstance(reply, InitProducerIdResponse)
+        return reply
+
+    async def add_partitions(self, claim: "Claim", partitions: "Partitions", version: int) -> ErrorCode:
+        """Let partitions take part in the producer's transaction, all or none. Raises CoordinatorError.
+
+        `version` is the `transaction.version` that the producer follows.
+        """
+
+        def ask() -> Awaitable[ErrorCode]:
+            return self.call(
+                claim.transactional_id,
+                lambda shard, token, now_ms: shard.add_partitions(claim, partitions, version, token, now_ms),
+                ErrorCode,
+            )
+
+        return await self._patiently(claim.transactional_id, ask, _itself)
+
+    async def add_offsets(self, claim: "Claim", group_id: str) -> ErrorCode:
+        """Let a group's offsets take part in the producer's transaction. Raises CoordinatorError."""
+        partition = self._groups.partition(group_id)
+        return await self.add_partitions(claim, {CONSUMER_OFFSETS: frozenset({partition})}, PLAIN)
+
+    async def end_transaction(self, claim: "Claim", *, committed: bool, version: int) -> "Ended":
+        """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorError.
+
+        `version` is the `transaction.version` that the producer follows.
+        """
+        ask = partial(self._end_transaction, claim, committed, version)
+        return await self._patiently(claim.transactional_id, ask, lambda ended: ended.error)
+
+    async def _end_transaction(self, claim: "Claim", committed: bool, version: int) -> "Ended":
+        from odradek.coordinator.transactions.end import Ended
+        from odradek.coordinator.transactions.init import NeedsProducerId
+
+        def operation(shard: "TransactionShard", token: Token, now_ms: int) -> Outcome:
+            return shard.end_transaction(claim, committed, version, fresh_id, token, now_ms)
+
+        fresh_id: int | None = None
+        reply = await self.call(claim.transactional_id, operation, object)
+        if isinstance(reply, NeedsProducerId):
+            fresh_id = await self._producer_ids.allocate()
+            reply = await self.call(claim.transactional_id, operation, object)
+        assert isinstance(reply, Ended)
+        return reply
+
+    async def look_up(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
+        """Whether the producer may write in its transaction, for each (topic, partition). Raises CoordinatorError."""
+        from odradek.coordinator.transactions.add import Verdicts
+
+        verdicts = await self.call(
+            claim.transactional_id,
+            lambda shard, token, now_ms: shard.verify(claim, partitions, token, now_ms),
+            Verdicts,
+            reads=True,
+        )
+        return verdicts.errors
+
+    async def verify(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
+        """As `look_up`, in the words of partitions: an epoch that has passed is INVALID_PRODUCER_EPOCH."""
+        return {place: _to_producer(error) for place, error in (await self.look_up(claim, partitions)).items()}
+
+    async def enroll(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
+        """Let partitions take part because the producer writes there (KIP-890); answers as `verify` does.
+
+        It does not wait for the markers of the transaction before, as `add_partitions` does: they would delete the
+        guard that brackets this question, and the batch would be refused for good instead of tried again.
+        """
+        error = await self.call(
+            claim.transactional_id,
+            lambda shard, token, now_ms: shard.add_partitions(claim, partitions, EPOCH_PER_TRANSACTION, token, now_ms),
+            ErrorCode,
+        )
+        error = _to_producer(error)
+        return {(topic, index): error for topic, indexes in partitions.items() for index in indexes}
+
+    async def _patiently(
+        self, transactional_id: str, ask: Callable[[], Awaitable[R]], error_of: Callable[[R], int]
+    ) -> R:
+        """Ask again when the markers that are in the way are written, for as long as a client should be let wait."""
+        deadline_ms = self._env.monotonic_ms() + PATIENCE_MS
+        while True:
+            reply = await ask()
+            finished = self._finishing.get(transactional_id)
+            left_ms = deadline_ms - self._env.monotonic_ms()
+            if error_of(reply) != ErrorCode.CONCURRENT_TRANSACTIONS or finished is None or left_ms <= 0:
+                return reply
+            with trio.move_on_after(left_ms / 1000):
+                await finished.wait()
+
+    # Markers
+
+    def _to_finish(self, shard: "TransactionShard") -> Callable[[], None]:
+        return partial(self._begin_finishing, shard.take_unfinished())
+
+    def _begin_finishing(self, decided: "Sequence[Transaction]") -> None:
+        """The decisions are on disk: carry them out."""
+        for transaction in decided:
+            self._finishing.setdefault(transaction.transactional_id, trio.Event())
+            self._nursery.start_soon(self._finish, transaction)
+
+    async def _finish(self, decided: "Transaction") -> None:
+        from odradek.coordinator.transactions.state import TransactionState
+
+        transactional_id = decided.transactional_id
+        try:
+            epoch = self._shard(self.partition(transactional_id)).replica.log.leader_epoch
+            committed = decided.state is TransactionState.PREPARE_COMMIT
+            marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
+            async with trio.open_nursery() as nursery:
+                places = ((topic, index) for topic, each in decided.partitions.items() for index in sorted(each))
+                for number, place in enumerate(places, 1):
+                    nursery.start_soon(self._mark, marker, *place)
+                    if not number % MARKED_AT_ONCE:
+                        await trio.lowlevel.checkpoint()
+            # Tried also while the log takes no writes: the shard that then cannot write it is loaded again, and knows.
+            await self.call(
+                transactional_id,
+                lambda shard, token, now_ms: shard.complete(decided, token, now_ms),
+                type(None),
+                reads=True,
+            )
+        except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError) as error:
+            # The shard will be loaded again, and with it the decision; or the broker stops.
+            log.info("transaction not completed yet transactional_id=%s cause=%s", transactional_id, error)
+        finally:
+            finished = self._finishing.pop(transactional_id, None)
+            if finished is not None:
+                finished.set()
+
+    async def _mark(self, marker: Marker, topic: str, index: int) -> None:
+        """Write the marker into one partition; return when it is on disk, or the partition is no more."""
+        while (replica := self._replicas.get(topic, index)) is not None:
+            try:
+                error = await self.write_marker(replica, marker)
+            except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError, StoreError) as cause:
+                self._unmarked.failed(replica.key, "marker not written, tried again", cause)
+                await trio.sleep(MARKER_RETRY_MS / 1000)
+                continue
+            self._unmarked.succeeded(replica.key, "markers are written")
+            if error:
+                # The partition has seen a later epoch of the producer: nothing of this transaction is open there.
+                message = "marker refused partition=%s error=%s"
+                key = (message, replica.key)
+                self._replicas.repeats.note(key, log, logging.WARNING, message, replica.key, error.name)
+            return
+
+    async def write_marker(self, replica: Replica, marker: Marker) -> ErrorCode:
+        """Write a marker into one partition; in a partition of offsets that makes them count, or not (KAFKA-17507).
+
+        The answer is an error where the log refuses it. Raises CoordinatorError, ReplicaOfflineError, ReplicaGoneError,
+        StoreError.
+        """
+        if replica.key.topic == CONSUMER_OFFSETS:
+            return await self._groups.end_transaction(replica.key.index, marker)
+        return await write_marker(replica, marker, self._env.wall_ms())
+
+
+def _transaction_shard(config: TransactionConfig, metadata: MetadataService) -> "TransactionShard":
+    """A new shard. What decides about transactions is imported here and on, for a broker without them starts faster."""
+    from odradek.coordinator.transactions.shard import TransactionShard
+
+    return TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN))
+
+
+def _itself(error: ErrorCode) -> int:
+    return error
+
+
+def _to_producer(error: ErrorCode) -> ErrorCode:
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error

@@ -1,0 +1,139 @@
+"""The seam through which time, chance, network and disk enter: production gives real ones, the simulation its own.
+
+No other production module asks the machine for a clock, a random number, a socket, a thread or a store, so a whole
+cluster runs in one process under virtual time with seeded faults, and no code knows which environment it has.
+Sleeping and waiting go through Trio, whose clock the simulation replaces.
+"""
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Protocol, TypeVar
+
+import outcome
+import trio
+
+from odradek.gateway.env.loop_watch import LoopClocks, LoopRecord, LoopWatch
+from odradek.gateway.env.worker_pool import BlockingPool
+from odradek.gateway.net.transport import Listener, Transport, dial_tcp, listen_tcp
+from odradek.storage_backends.interface import Store
+from odradek.storage_backends.opener import open_store
+from odradek.storage_backends.options import StoreOptions
+
+T = TypeVar("T")
+
+
+class Environment(Protocol):
+    """What the world gives to a broker."""
+
+    @property
+    def random(self) -> random.Random:
+        """The only source of chance."""
+        ...
+
+    def uuid(self) -> uuid.UUID:
+        """A new random (version 4) UUID."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds on a clock that never goes back; for time-outs and deadlines."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch; for timestamps that users see."""
+        ...
+
+    async def run_blocking(self, call: Callable[[], T]) -> T:
+        """Run a call that may block (store commits, cold reads) without holding up the Trio thread.
+
+        Cancellation: once started the call is always waited for, for what it does to a store cannot be called back.
+        """
+        ...
+
+    def start_blocking(
+        self, nursery: trio.Nursery, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]
+    ) -> None:
+        """Begin a call that may block; `deliver` what came of it on the Trio thread, unless the run has ended by then.
+
+        `nursery` is for environments that need a task for it. `deliver` must not raise.
+        """
+        ...
+
+    async def listen(self, host: str, port: int) -> Sequence[Listener]:
+        """Bind and listen; port 0 picks a free one. Raises OSError."""
+        ...
+
+    async def dial(self, host: str, port: int) -> Transport:
+        """Connect. Raises OSError."""
+        ...
+
+    def open_store(self, url: str) -> Store:
+        """Open the store that `url` names. Raises StoreError. Blocks."""
+        ...
+
+    def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
+        """Count the turns of this Trio loop that take `limit_ms` or longer, and warn of them, until the block ends.
+
+        To be entered and left in the Trio thread. Under virtual time nothing is counted.
+        """
+        ...
+
+
+class ProductionEnvironment:
+    """The real machine: operating-system clocks, TCP sockets, threads, and stores by URL.
+
+    `threads` bounds how many blocking calls run at once: the file system merges concurrent syncs, so durable commits
+    of many partitions gain from 8 to 16 (docs/architecture.md, "The commit path"). `store_options` are for every store.
+    """
+
+    def __init__(self, *, threads: int = 16, store_options: StoreOptions | None = None) -> None:
+        self._store_options = store_options
+        self.random = random.SystemRandom()
+        self._pool = BlockingPool(threads)
+
+    def uuid(self) -> uuid.UUID:
+        """A random UUID from the operating system's entropy."""
+        return uuid.UUID(int=self.random.getrandbits(128), version=4)
+
+    def monotonic_ms(self) -> int:
+        """The system's monotonic clock."""
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_ms(self) -> int:
+        """The system's clock in milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    async def run_blocking(self, call: Callable[[], T]) -> T:
+        """Run `call` in a worker thread."""
+        return await self._pool.run(call)
+
+    def start_blocking(
+        self, nursery: trio.Nursery, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]
+    ) -> None:
+        """Run `call` in a worker thread. No task is woken for the result, which is a large part of a small commit."""
+        del nursery
+        self._pool.start(call, deliver)
+
+    async def listen(self, host: str, port: int) -> Sequence[Listener]:
+        """Listen on TCP."""
+        return await listen_tcp(host, port)
+
+    async def dial(self, host: str, port: int) -> Transport:
+        """Connect over TCP."""
+        return await dial_tcp(host, port)
+
+    def open_store(self, url: str) -> Store:
+        """Open by URL scheme."""
+        return open_store(url, self._store_options)
+
+    def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
+        """Watch with the system's clocks and a thread."""
+        return LoopWatch(limit_ms, LoopClocks(time.monotonic_ns, time.thread_time_ns, _cpu_clock_of)).watching()
+
+
+def _cpu_clock_of(thread: int) -> Callable[[], int]:
+    """A function that tells the processor time of `thread`, for as long as it lives."""
+    return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread))

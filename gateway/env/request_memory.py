@@ -1,0 +1,96 @@
+"""The bytes of all requests that are being received or handled: connections stop reading while they are too many."""
+
+import logging
+from collections.abc import Callable, Hashable
+from typing import Final
+
+import trio
+
+from odradek.gateway.env.repeats import Repeats
+from odradek.wire.api_keys import ApiKey
+
+log = logging.getLogger(__name__)
+
+WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""Requests that may wait for a request of another client. Their bytes do not count once they are decoded.
+
+Otherwise they could keep the very request from being read that they wait for.
+"""
+
+
+class RequestMemory:
+    """Counts bytes up to `max_bytes()` (`queued.max.request.bytes`; no limit where that is not above zero).
+
+    What counts is the memory that requests have, not what a client announces. A large request's memory grows while it
+    is received, so many could stop halfway with none able to be completed. Therefore the oldest of those begun may go
+    on while no request is being handled, which would give memory back: the limit is exceeded by one request at most,
+    and by the first buffers of connections (64 KB each). A request larger than the limit can be served.
+    """
+
+    def __init__(self, max_bytes: Callable[[], int], repeats: Repeats) -> None:
+        self._max_bytes = max_bytes
+        self._repeats = repeats
+        self._begun: dict[Hashable, int] = {}  # their memory, in the order of beginning
+        self._begun_bytes = 0
+        self._waiting: dict[Hashable, trio.Event] = {}  # in the order of asking
+        self.taken_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether connections are to wait."""
+        return 0 < self._max_bytes() <= self.taken_bytes
+
+    def take(self, size_bytes: int) -> None:
+        """So much more is there."""
+        self.taken_bytes += size_bytes
+
+    def give_back(self, size_bytes: int) -> None:
+        """So much is done with."""
+        self.taken_bytes -= size_bytes
+        self._wake_next()
+
+    def grow(self, reader: Hashable, size_bytes: int) -> None:
+        """The large request that `reader` receives takes so much more."""
+        self._begun[reader] = self._begun.get(reader, 0) + size_bytes
+        self._begun_bytes += size_bytes
+        self.taken_bytes += size_bytes
+
+    def end(self, reader: Hashable) -> None:
+        """`reader` has received all of it, or never will; its bytes are still taken. Idempotent."""
+        self._begun_bytes -= self._begun.pop(reader, 0)
+
+    async def room(self, reader: Hashable) -> None:
+        """Return when `reader` may receive more. The longest waiting one is first."""
+        if self._may_go_on(reader):
+            return
+        self._repeats.note(
+            RequestMemory,
+            log,
+            logging.WARNING,
+            "connections wait: unfinished requests take %d bytes (queued.max.request.bytes=%d)",
+            self.taken_bytes,
+            self._max_bytes(),
+        )
+        try:
+            while not self._may_go_on(reader):
+                self._waiting[reader] = event = trio.Event()
+                self._wake_next()  # this task may have been woken in vain, and another be exempt by now
+                await event.wait()
+        finally:
+            self._waiting.pop(reader, None)
+            self._wake_next()  # also when cancelled: the call that woke this task woke no other
+
+    def _may_go_on(self, reader: Hashable) -> bool:
+        return not self.is_full or self._exempt() == reader
+
+    def _exempt(self) -> Hashable | None:
+        """Who may go on though the limit is reached."""
+        is_any_handled = self.taken_bytes > self._begun_bytes
+        return None if is_any_handled else next(iter(self._begun), None)
+
+    def _wake_next(self) -> None:
+        if self._waiting:
+            reader = self._exempt() if self.is_full else next(iter(self._waiting))
+            event = self._waiting.get(reader)
+            if event is not None:
+                event.set()

@@ -1,0 +1,1 @@
+"""What several handlers share, since they do not import each other."""

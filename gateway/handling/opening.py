@@ -1,0 +1,42 @@
+"""Opens the logs that one request is about to use, some beside each other.
+
+A log that is opened for the first time is made, which waits for the disk several times. All of a topic's one after the
+other, on a slow disk, could take a consumer longer than its session lasts.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import trio
+
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.server.context import TURN_EVERY, RequestContext
+
+OPENED_AT_ONCE: Final = 4
+"""For one request, far fewer than there are threads: they have commits to do."""
+
+
+async def open_all(ctx: RequestContext, replicas: Iterable[Replica | None]) -> None:
+    """Open those that are closed; nothing is to be done for none, and for one alone.
+
+    One that cannot be opened stays as it is, and `Replica.ensure_open` says why to whoever then uses it.
+    """
+    closed: list[Replica] = []
+    for number, replica in enumerate(replicas, 1):
+        if not number % TURN_EVERY:
+            await ctx.let_others_go_on()
+        if replica is not None and replica.state is ReplicaState.CLOSED:
+            closed.append(replica)
+    if len(closed) > 1:
+        left = iter(closed)
+        async with trio.open_nursery() as nursery:
+            for _ in range(OPENED_AT_ONCE):
+                nursery.start_soon(_open_each, left)
+
+
+async def _open_each(left: Iterator[Replica]) -> None:
+    for replica in left:
+        try:
+            await replica.ensure_open()
+        except (ReplicaOfflineError, ReplicaGoneError):
+            continue  # whoever uses it is told, and its next opening tried, by `ensure_open`

@@ -1,0 +1,154 @@
+"""The cleaner: compacts logs whose `cleanup.policy` says so, the dirtiest first, step by step in worker threads.
+
+Between two steps (of `log.cleaner.io.buffer.size` bytes read) others get their turn, and the broker may stop. A cleaned
+run of segments is made beside the log, and swapped in between two commits. What a stop or a failure leaves undone is
+done by the next cleaning; a log that cannot be decoded is left alone until the next start.
+
+What plans and does a cleaning is imported for the first log that is to be compacted: a broker starts faster.
+"""
+
+import logging
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+import trio
+
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.maintenance.retention import RetentionJanitor
+from odradek.gateway.maintenance.upkeep import Alarm
+from odradek.gateway.replication.recovery import exhausted
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replicas import Replicas
+from odradek.partitions.config import NO_LIMIT
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.errors import InvalidRecordBatch
+
+if TYPE_CHECKING:
+    from odradek.partitions.compaction.plan import Cleaning
+
+log = logging.getLogger(__name__)
+
+
+class LogCleaner:
+    """Compacts logs while the broker runs."""
+
+    def __init__(
+        self, replicas: Replicas, janitor: RetentionJanitor, env: Environment, config: Callable[[], BrokerConfig]
+    ) -> None:
+        self._replicas = replicas
+        self._janitor = janitor
+        self._env = env
+        self._config = config
+        self._resized = Alarm()
+        self._workers: dict[int, Alarm] = {}
+        """By number; each has an alarm of its own, since an alarm ends one pause."""
+        self._busy: set[Replica] = set()
+        self._uncleanable: set[Replica] = set()
+
+    def wake(self) -> None:
+        """Settings have changed: look now."""
+        for alarm in (self._resized, *self._workers.values()):
+            alarm.ring()
+
+    async def run(self) -> None:
+        """Clean again and again with `log.cleaner.threads` workers, however many that is by then, until cancelled."""
+        if not self._config().log_cleaner_enable:
+            return
+        async with trio.open_nursery() as nursery:
+            while True:
+                for number in set(range(self._config().log_cleaner_threads)) - set(self._workers):
+                    self._workers[number] = Alarm()
+                    nursery.start_soon(self._work, number)
+                await self._resized.pause()
+
+    async def _work(self, number: int) -> None:
+        """Clean until there shall be no more workers than `number`."""
+        while number < self._config().log_cleaner_threads:
+            if not await self.clean_dirtiest():
+                await self._workers[number].pause(self._config().log_cleaner_backoff_ms)
+        del self._workers[number]
+
+    async def clean_dirtiest(self) -> bool:
+        """Clean the one log that needs it most; False when none does, or it could not be cleaned."""
+        found = await self._dirtiest()
+        if found is None:
+            return False
+        from odradek.gateway.maintenance.cleaning_round import Outdated, Round
+
+        replica, cleaning = found
+        self._busy.add(replica)
+        try:
+            await Round(replica, cleaning, self._env, self._config()).run()
+        except Outdated:
+            log.info("cleaning begun in vain, the log has changed partition=%s", replica.key)
+            return False
+        except InvalidRecordBatch as error:
+            log.error("log cannot be compacted partition=%s cause=%s", replica.key, error)  # noqa: TRY400
+            self._uncleanable.add(replica)
+        except (ReplicaOfflineError, ReplicaGoneError, StoreError) as error:
+            self._note(("clean", replica.key), error, "cleaning failed partition=%s cause=%s", replica.key, error)
+            return False
+        except Exception:
+            log.exception("log cannot be compacted because of a defect partition=%s", replica.key)
+            self._uncleanable.add(replica)
+            return False
+        finally:
+            self._busy.discard(replica)
+        return True
+
+    async def _dirtiest(self) -> "tuple[Replica, Cleaning] | None":
+        due: list[tuple[float, int, Replica, Cleaning]] = []
+        try:
+            stored = await self._replicas.all_stored()
+        except StoreError as error:
+            self._note("list", error, "the cleaner cannot list the logs, tried again cause=%s", error)
+            return None
+        for number, replica in enumerate(stored):
+            if not replica.config.is_compacted or replica in self._busy or replica in self._uncleanable:
+                continue
+            if replica.config.is_deleted:
+                await self._janitor.check(replica)
+            cleaning = await self._look_at(replica)
+            if cleaning is not None and cleaning.is_due:
+                due.append((cleaning.dirty_ratio, -number, replica, cleaning))
+        best = max(due, default=None, key=lambda each: each[:2])
+        return None if best is None or best[2] in self._busy else best[2:]
+
+    def _note(self, what: Hashable, error: Exception, message: str, *args: object) -> None:
+        key = ("cleaner", exhausted(error) or what)
+        self._replicas.repeats.note(key, log, logging.WARNING, message, *args)
+
+    async def _look_at(self, replica: Replica) -> "Cleaning | None":
+        """What may be cleaned of a log; None when it does not serve now."""
+        from odradek.partitions.compaction.plan import first_dirty_offset, plan_cleaning
+
+        try:
+            view = await replica.view()
+            config = replica.config
+            dirty = first_dirty_offset(view.clean_offset, view.log_start_offset, view.log_end_offset)
+            oldest_ms = None
+            if config.max_compaction_lag_ms != NO_LIMIT and dirty < view.segments[-1].base_offset:
+                oldest_ms = await _first_timestamp(replica, dirty)
+        except (ReplicaOfflineError, ReplicaGoneError, StoreError, InvalidRecordBatch) as error:
+            what = ("look", replica.key)
+            self._note(what, error, "cannot look for dirty segments partition=%s cause=%s", replica.key, error)
+            return None
+        return plan_cleaning(
+            view.segments,
+            first_dirty=dirty,
+            last_stable_offset=view.last_stable_offset,
+            config=config,
+            now_ms=self._env.wall_ms(),
+            oldest_dirty_ms=oldest_ms,
+        )
+
+
+async def _first_timestamp(replica: Replica, offset: int) -> int | None:
+    await replica.ensure_open()
+    lease = await replica.read(offset, replica.log.high_watermark, 0)
+    try:
+        return next((header.max_timestamp for chunk in lease.chunks for header in iter_headers(chunk)), None)
+    finally:
+        replica.give_back(lease)

@@ -1,0 +1,82 @@
+"""The janitor: old segments go every `log.retention.check.interval.ms`, and whenever topics' settings change."""
+
+import logging
+from collections.abc import Callable, Collection, Hashable
+
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.maintenance.upkeep import Alarm
+from odradek.gateway.replication.recovery import exhausted
+from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replicas import Replicas
+from odradek.partitions.retention import retention_start
+from odradek.storage_backends.interface import StoreError
+
+log = logging.getLogger(__name__)
+
+
+class RetentionJanitor:
+    """Deletes what `retention.ms` and `retention.bytes` do not keep. A log that nobody uses is not opened for that."""
+
+    def __init__(self, replicas: Replicas, env: Environment, config: Callable[[], BrokerConfig]) -> None:
+        self._replicas = replicas
+        self._env = env
+        self._config = config
+        self._alarm = Alarm()
+        self._changed: set[str] = set()
+
+    def wake(self, topics: Collection[str]) -> None:
+        """The settings of these topics have changed: look at them now."""
+        self._changed.update(topics)
+        self._alarm.ring()
+
+    async def run(self) -> None:
+        """Check all logs again and again, and changed topics at once, until cancelled."""
+        due_ms = self._env.monotonic_ms() + self._config().log_initial_task_delay_ms
+        while True:
+            await self._alarm.pause(max(due_ms - self._env.monotonic_ms(), 0))
+            changed, self._changed = self._changed, set()
+            await self._check_all(changed)
+            if self._env.monotonic_ms() >= due_ms:
+                await self._check_all(None)
+                due_ms = self._env.monotonic_ms() + self._config().log_retention_check_interval_ms
+
+    async def _check_all(self, topics: Collection[str] | None) -> None:
+        """Check the logs of these topics, or of all, one after the other."""
+        if topics is not None and not topics:
+            return
+        try:
+            stored = await self._replicas.all_stored()
+        except StoreError as error:
+            self._note("list", error, "retention cannot list the logs, tried again at the next check cause=%s", error)
+            return
+        for replica in stored:
+            if replica.config.is_deleted and (topics is None or replica.key.topic in topics):
+                await self.check(replica)
+
+    async def check(self, replica: Replica) -> None:
+        """Delete the old segments of one log; failures are logged, and the next check tries again."""
+        try:
+            if await self._start(replica) is not None:
+                await self._delete_old(replica)
+        except (ReplicaOfflineError, StoreError) as error:
+            self._note(replica.key, error, "retention failed partition=%s cause=%s", replica.key, error)
+        except ReplicaGoneError:
+            return  # deleted as a whole meanwhile
+
+    async def _delete_old(self, replica: Replica) -> None:
+        await replica.ensure_open()
+        start_offset = await self._start(replica)  # opening may have taken a while
+        if start_offset is not None:
+            await replica.move_log_start(start_offset)
+            log.info("deleted old segments partition=%s log_start_offset=%d", replica.key, start_offset)
+
+    def _note(self, what: Hashable, error: Exception, message: str, *args: object) -> None:
+        key = ("retention", exhausted(error) or what)
+        self._replicas.repeats.note(key, log, logging.WARNING, message, *args)
+
+    async def _start(self, replica: Replica) -> int | None:
+        view = await replica.view()
+        return retention_start(
+            view.segments, high_watermark=view.high_watermark, config=replica.config, now_ms=self._env.wall_ms()
+        )

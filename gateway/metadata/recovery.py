@@ -1,0 +1,316 @@
+"""Making a lost metadata log again out of what the partitions' own directories tell: names, topic ids and indexes.
+
+For `odradek recover`, which has the store to itself; everything here blocks. What no directory tells is taken from the
+part of the old metadata log that can be read, and where there is none it is chosen so that nothing is lost:
+
+- A topic's settings are unknown: `retention.ms` and `retention.bytes` become -1, so that no segment is deleted before
+  somebody has looked. Internal topics get the settings that their coordinators give them.
+- Partitions that were never used have no directory: there are as many as the highest index says, or as the caller says;
+  internal topics have at least as many as the broker would give them.
+- Producer ids that were handed out must not be handed out again: they go on far beyond the highest in any log.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field
+from typing import Final
+from uuid import UUID
+
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.contract import ShardRecord
+from odradek.coordinator.metadata.controller.auto_create import wanted_topic
+from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.image.records import (
+    cluster_id_record,
+    from_shard_record,
+    image_records,
+    to_shard_records,
+)
+from odradek.coordinator.metadata.image.replay import ImageBuilder
+from odradek.coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
+from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
+from odradek.gateway.replication.replica import policy_of
+from odradek.partitions.config import LogConfig
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
+from odradek.partitions.results import Appended, AppendOrigin
+from odradek.storage_backends.interface import PartitionStore, Store, StoreError, StrayLog
+from odradek.wire.errors import ProtocolError
+from odradek.wire.records.batch import check_crc, iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import read_records
+from odradek.wire.schema.schema import Message
+from odradek.wire.stored.metadata_records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from odradek.wire.values import immutable, mutable
+
+PRODUCER_ID_LEAP: Final = 1_000_000_000
+"""How far beyond the highest producer id in any log the next one is: ids that were handed out may not be in a log."""
+KEEP_EVERYTHING: Final[Mapping[str, str]] = {"retention.bytes": "-1", "retention.ms": "-1"}
+"""The settings of a topic whose own are unknown."""
+_LOG_CONFIG: Final = LogConfig(max_message_bytes=METADATA_MAX_BATCH_BYTES)
+_AS_THEY_ARE: Final[Mapping[str, str]] = {}
+
+_READ_BYTES: Final = 1024 * 1024
+_RECORDS_PER_BATCH: Final = 1000
+
+
+class RecoveryError(Exception):
+    """It cannot be done; the message says why and what to do instead."""
+
+
+@immutable
+class Found:
+    """What a store holds. `damage` says what is wrong with the metadata log, `metadata` is the readable part of it."""
+
+    metadata: ImageBuilder
+    damage: str
+    logs: Sequence[PartitionKey]
+    strays: Sequence[StrayLog]
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the readable part of the metadata log comes to."""
+        return self.metadata.image
+
+
+@immutable
+class Adoption:
+    """A topic that is to be known again: the partitions it will have, and which of them have a log."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    present: Sequence[int]
+    configs: Mapping[str, str]
+    is_new: bool
+
+
+@mutable
+class Plan:
+    """Which topics are to be known again. The logs in `left` are not adopted: they are of topics that were deleted, or
+    of which another one has the name.
+    """
+
+    adoptions: list[Adoption] = field(default_factory=list[Adoption])
+    left: list[PartitionKey] = field(default_factory=list[PartitionKey])
+
+
+def look(store: Store) -> Found:
+    """See what there is. Raises StoreError, and RecoveryError for a log that a newer version wrote."""
+    builder = ImageBuilder()
+    logs = [key for key in store.partitions() if key != METADATA_KEY]
+    strays = store.strays()
+    missing = "there is none" if logs or strays else ""
+    damage = _read_metadata(store, builder) if store.holds(METADATA_KEY) else missing
+    if not damage and not builder.image.cluster_id and logs:
+        damage = "it is empty"
+    return Found(builder, damage, logs, strays)
+
+
+def _read_metadata(store: Store, builder: ImageBuilder) -> str:
+    """Apply the readable beginning of the metadata log; return what is wrong with the rest."""
+    part: PartitionStore | None = None
+    try:
+        part = store.open(METADATA_KEY, policy_of(_LOG_CONFIG))
+        for message in _messages(part):
+            builder.apply(message)
+    except (StoreError, InvalidRecordBatch, LookupError) as error:
+        return str(error)
+    except ProtocolError as error:
+        raise RecoveryError(f"a newer version wrote the metadata log ({error}): use that version") from error
+    finally:
+        if part is not None:
+            with suppress(StoreError):
+                part.close()
+    return ""
+
+
+def _messages(part: PartitionStore) -> Iterator[Message]:
+    """Read the metadata log from its beginning. Raises StoreError, InvalidRecordBatch, ProtocolError."""
+    snapshot = part.load()
+    offset, end = snapshot.log_start_offset, snapshot.log_end_offset
+    while offset < end:
+        lease = part.read(offset, end, _READ_BYTES)
+        chunks = [bytes(chunk) for chunk in lease.chunks]
+        lease.release()
+        for chunk in chunks:
+            for header in iter_headers(chunk):
+                check_crc(chunk, header)
+                for record in read_records(chunk, header):
+                    message = from_shard_record(ShardRecord(record.key or b"", record.value))
+                    if message is not None:
+                        yield message
+                offset = header.next_offset
+
+
+def plan(found: Found, config: MetadataConfig, counts: Mapping[str, int]) -> Plan:
+    """Decide what becomes of every log; `counts` says how many partitions topics have, where the caller knows."""
+    planned = Plan()
+    indexes: dict[tuple[str, UUID], list[int]] = defaultdict(list)
+    for key in found.logs:
+        indexes[key.topic, key.topic_id].append(key.index)
+    chosen: dict[str, UUID] = {topic.name: topic.topic_id for topic in found.image.topics_by_id.values()}
+    for name, topic_id in sorted(indexes, key=lambda each: (each[0], -len(indexes[each]), each[1])):
+        present = sorted(indexes[name, topic_id])
+        if not found.metadata.was_removed(topic_id) and chosen.setdefault(name, topic_id) == topic_id:
+            planned.adoptions.append(_adoption(found.image, config, (name, topic_id), present, counts))
+        else:
+            planned.left += [PartitionKey(name, topic_id, index) for index in present]
+    return planned
+
+
+def _adoption(
+    image: MetadataImage,
+    config: MetadataConfig,
+    topic: tuple[str, UUID],
+    present: Sequence[int],
+    counts: Mapping[str, int],
+) -> Adoption:
+    name, topic_id = topic
+    known = image.topic_by_id(topic_id)
+    least, configs = _unknown(image, config, name) if known is None else (len(known.partitions), _AS_THEY_ARE)
+    partitions = max(counts.get(name, least), present[-1] + 1)
+    return Adoption(name, topic_id, partitions, present, configs, is_new=known is None)
+
+
+def _unknown(image: MetadataImage, config: MetadataConfig, name: str) -> tuple[int, Mapping[str, str]]:
+    """How many partitions a topic has at least, and its settings, when nothing is known but its name."""
+    if name not in INTERNAL_TOPICS:
+        return 1, KEEP_EVERYTHING
+    wanted = wanted_topic(Basis(image, CurrentLayers(config).under(image), config.node_id), name)
+    return wanted.num_partitions, {each.name: each.value for each in wanted.configs if each.value is not None}
+
+
+def adoption_of(found: Found, name: str, config: MetadataConfig, counts: Mapping[str, int]) -> Adoption:
+    """Plan the adoption of a topic that was set aside, by its name or one of its directories'. Raises RecoveryError."""
+    topics = {
+        (stray.key.topic, stray.key.topic_id)
+        for stray in found.strays
+        if name in (stray.name, stray.key.topic) and stray.key != METADATA_KEY
+    }
+    if len(topics) != 1:
+        names = ", ".join(stray.name for stray in found.strays) or "none"
+        raise RecoveryError(
+            f"{name!r} names {len(topics) or 'no'} topics that were set aside; name one of the directories: {names}"
+        )
+    [topic] = topics
+    if found.image.topic(topic[0]) is not None:
+        raise RecoveryError(f"there is a topic {topic[0]!r} already: delete it first, or leave the directories aside")
+    present = sorted({stray.key.index for stray in found.strays if (stray.key.topic, stray.key.topic_id) == topic})
+    return _adoption(found.image, config, topic, present, counts)
+
+
+def rebuild(store: Store, found: Found, planned: Plan, config: MetadataConfig, cluster_id: str, now_ms: int) -> str:
+    """Make the metadata log again; what is left of the old one is set aside, under the name that is returned.
+
+    A cluster whose id is lost gets `cluster_id`. Raises StoreError.
+    """
+    builder = ImageBuilder(found.image)
+    if not found.image.cluster_id:
+        builder.apply(cluster_id_record(cluster_id))
+        for name, (_, newest) in found.image.features.supported.items():
+            builder.apply(FeatureLevelRecord(name=name, feature_level=newest))
+    snapshots = {key: _snapshot(store, key) for key in found.logs}
+    for adoption in planned.adoptions:
+        _adopt(builder, adoption, config.node_id, snapshots)
+    highest = max([found.image.next_producer_id, *(each for log in snapshots.values() for each in log.producers)])
+    builder.apply(
+        ProducerIdsRecord(broker_id=config.node_id, broker_epoch=-1, next_producer_id=highest + PRODUCER_ID_LEAP)
+    )
+    aside = store.set_aside(METADATA_KEY) if store.holds(METADATA_KEY) else ""
+    _append(store, list(image_records(builder.image)), now_ms)
+    return aside
+
+
+def adopt(store: Store, found: Found, adoption: Adoption, config: MetadataConfig, now_ms: int) -> None:
+    """Add a topic that was set aside to a whole metadata log, and take its logs back. Raises StoreError."""
+    names = {each.key.index: each.name for each in found.strays if each.key.topic_id == adoption.topic_id}
+    for name in names.values():
+        store.take_back(name)
+    keys = [PartitionKey(adoption.name, adoption.topic_id, index) for index in adoption.present]
+    builder = _Recording(found.image)
+    _adopt(builder, adoption, config.node_id, {key: _snapshot(store, key) for key in keys})
+    _append(store, builder.messages, now_ms)
+
+
+class _Recording(ImageBuilder):
+    """A builder that keeps what was applied."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        super().__init__(image)
+        self.messages: list[Message] = []
+
+    def apply(self, record: Message) -> None:
+        """See `ImageBuilder.apply`."""
+        self.messages.append(record)
+        super().apply(record)
+
+
+def _snapshot(store: Store, key: PartitionKey) -> LogSnapshot:
+    """What a log holds besides its records; nothing when it cannot be read, which keeps no topic from being adopted."""
+    try:
+        part = store.open(key, policy_of(_LOG_CONFIG))
+        try:
+            return part.load()
+        finally:
+            part.close()
+    except StoreError:
+        return LogSnapshot()
+
+
+def _adopt(
+    builder: ImageBuilder, adoption: Adoption, node_id: int, snapshots: Mapping[PartitionKey, LogSnapshot]
+) -> None:
+    """Apply what makes the topic known, its partitions led in the epochs that their logs have come to."""
+    if adoption.is_new:
+        builder.apply(TopicRecord(name=adoption.name, topic_id=adoption.topic_id))
+        for name, value in adoption.configs.items():
+            resource = ResourceType.TOPIC
+            builder.apply(ConfigRecord(resource_type=resource, resource_name=adoption.name, name=name, value=value))
+    known = builder.image.topics_by_id[adoption.topic_id].partitions
+    for index in range(adoption.partitions):
+        snapshot = snapshots.get(PartitionKey(adoption.name, adoption.topic_id, index))
+        epoch = max([each.leader_epoch for each in snapshot.epochs], default=0) if snapshot is not None else 0
+        if index >= len(known) or known[index].leader_epoch < epoch:
+            builder.apply(_partition_record(adoption.topic_id, index, node_id, epoch))
+
+
+def _partition_record(topic_id: UUID, index: int, node_id: int, epoch: int) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=(node_id,),
+        isr=(node_id,),
+        leader=node_id,
+        leader_epoch=epoch,
+        partition_epoch=0,
+    )
+
+
+def _append(store: Store, messages: Sequence[Message], now_ms: int) -> None:
+    """Write records to the end of the metadata log, all or none of them."""
+    part = store.open(METADATA_KEY, policy_of(_LOG_CONFIG))
+    try:
+        log = PartitionLog.restore(part.load(), _LOG_CONFIG)
+        writes: list[LogWrite] = []
+        led = log.become_leader(METADATA_LEADER_EPOCH)
+        if led is not None:
+            writes.append(led)
+        records = [SimpleRecord(None, record.value, now_ms) for record in to_shard_records(messages)]
+        for start in range(0, len(records), _RECORDS_PER_BATCH):
+            batch = build_batch(records[start : start + _RECORDS_PER_BATCH])
+            result = log.append(memoryview(batch), origin=AppendOrigin.COORDINATOR, now_ms=now_ms)
+            assert isinstance(result, Appended), f"our own batch was refused: {result}"
+            writes.append(result.write)
+        part.commit(writes, sync=True)
+    finally:
+        part.close()

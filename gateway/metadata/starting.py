@@ -1,0 +1,74 @@
+"""The start of a broker's metadata: which logs must be there, and what a failed start says.
+
+A metadata log that is missing or empty beside other logs is never made anew: every topic would be unknown then.
+"""
+
+import shlex
+from collections.abc import Mapping
+from functools import partial
+
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import StartError
+from odradek.gateway.metadata.service import METADATA_KEY, MetadataService
+from odradek.gateway.replication.strays import take_back
+from odradek.storage_backends.interface import Store, StoreError
+from odradek.wire.records.errors import InvalidRecordBatch
+
+Listeners = Mapping[str, tuple[str, int]]
+
+
+async def start_metadata(
+    metadata: MetadataService, store: Store, env: Environment, listeners: Listeners, rack: str | None
+) -> None:
+    """Load the metadata log, take back the logs that it knows, and register the broker.
+
+    Raises StartError when the log is damaged or missing, and StoreError.
+    """
+    if not await env.run_blocking(partial(store.holds, METADATA_KEY)):
+        await _refuse_unless_alone(store, env, "no metadata log")
+    doing = "read"
+    try:
+        await metadata.load()
+        if not metadata.image.cluster_id:
+            await _refuse_unless_alone(store, env, "an empty metadata log")
+        await take_back(metadata.image, store, env)
+        doing = "written"
+        await metadata.register(listeners, rack)
+    except CoordinatorError as error:
+        cause = _cause(error, await _location(store, env))
+        raise StartError(f"the metadata log cannot be {doing}: {cause}") from error
+
+
+async def _location(store: Store, env: Environment) -> str:
+    return (await env.run_blocking(store.space)).location
+
+
+async def _refuse_unless_alone(store: Store, env: Environment, what: str) -> None:
+    """Raise StartError when other logs are there. Listing them is for this rare case: it takes a while with many."""
+    others = len([key for key in await env.run_blocking(store.partitions) if key != METADATA_KEY])
+    if others:
+        location = await _location(store, env)
+        raise StartError(
+            f"{location} holds the logs of {others} partitions and {what} (directory {METADATA_KEY.topic}-0.…), so "
+            f"their topics are unknown: {recover_advice(location)}. To begin with an empty cluster, use another "
+            "directory"
+        )
+
+
+def recover_advice(location: str) -> str:
+    """What helps when the metadata log is damaged or lost."""
+    return (
+        f"restore it from a backup; or run `odradek recover --data {shlex.quote(location)}`, which makes it again from "
+        "the partitions' directories"
+    )
+
+
+def _cause(error: CoordinatorError, location: str) -> str:
+    """What was wrong below; the store's own words say what to do."""
+    cause: BaseException = error
+    while cause.__cause__ is not None and not isinstance(cause, StoreError):
+        cause = cause.__cause__
+    if isinstance(cause, InvalidRecordBatch):
+        return f"it holds what was not written to it ({cause}); {recover_advice(location)}"
+    return str(cause) if cause is not error else "see the error above"

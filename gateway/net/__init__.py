@@ -1,0 +1,1 @@
+"""The network: byte streams and listeners over TCP, and what limits them."""

@@ -1,0 +1,302 @@
+"""Byte transports: what a connection needs of a network, and TCP on Trio.
+
+The simulation's in-memory network implements the same two protocols and passes the same tests
+(`tests/gateway/test_network.py`).
+"""
+
+import errno
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+import trio
+
+from odradek.gateway.net.descriptors import first_reserved
+from odradek.gateway.net.waiting_room import MAX_WORD_BYTES, Answer, Guest, WaitingRoom, has_epoll
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_IOVEC = 512
+"""Parts handed to one sendmsg; Linux refuses more than 1024."""
+LISTEN_BACKLOG = 1024
+ACCEPTS_IN_A_ROW = 16
+"""How many clients are accepted before everyone else gets a turn."""
+
+
+class DescriptorReserveError(OSError):
+    """A connection was closed as it was accepted: what descriptors are left are for logs."""
+
+
+class Transport(Protocol):
+    """One connection's bytes, both ways. One task may receive while another sends."""
+
+    @property
+    def peer(self) -> str:
+        """The other side as `host:port`, for logs."""
+        ...
+
+    @property
+    def peer_host(self) -> str:
+        """The other side's address alone, as DescribeGroups shows it."""
+        ...
+
+    @property
+    def sent_bytes(self) -> int:
+        """How much the network has taken so far; it grows while a long send makes progress."""
+        ...
+
+    async def receive_into(self, buffer: memoryview) -> int:
+        """Wait for bytes and write them to `buffer`; 0 means that the peer has finished.
+
+        Raises OSError when the connection broke. A cancelled call has received nothing.
+        """
+        ...
+
+    async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
+        """As `receive_into`, but what `answer` has an answer to is answered and never seen by the caller.
+
+        It may be answered some milliseconds late, together with what others say. Not while a send is under way.
+        """
+        ...
+
+    async def send_parts(self, parts: Sequence[Buffer]) -> None:
+        """Send all parts in order. Raises OSError. After cancellation the connection is unusable: part may be sent."""
+        ...
+
+    def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Send what the network takes at once and return the rest, for `send_parts`; nothing left is an empty sequence.
+
+        Raises OSError. Not while another send is under way.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close now; receives and sends under way fail. Idempotent."""
+        ...
+
+
+class Listener(Protocol):
+    """Somewhere that clients connect to."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The bound host and port."""
+        ...
+
+    async def accept(self) -> Transport:
+        """Wait for the next connection.
+
+        Raises OSError (for example when file descriptors run out), and DescriptorReserveError before they do.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop listening. Idempotent."""
+        ...
+
+
+async def receive_unanswered(transport: Transport, buffer: memoryview, answer: Answer) -> int:
+    """`Transport.receive_unanswered` out of the other operations."""
+    while size := await transport.receive_into(buffer):
+        reply = answer(bytes(buffer[:size]))
+        if reply is None:
+            break
+        unsent = transport.send_now((reply,))
+        if unsent:
+            await transport.send_parts(unsent)
+    return size
+
+
+class TcpTransport:
+    """A TCP connection: receives straight into the caller's buffer, sends many parts with one system call.
+
+    It uses the system's socket itself: Trio's costs as much again as the system calls. `room` is where it waits while
+    it says what it has said before.
+    """
+
+    def __init__(self, sock: socket.socket, room: WaitingRoom | None = None) -> None:
+        sock.settimeout(0)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock = sock
+        self._room = room
+        self._is_new = True
+        self._is_more_likely = False
+        self.sent_bytes = 0
+        self.peer_host, self.peer = _peer_names(sock)
+
+    async def receive_into(self, buffer: memoryview) -> int:
+        """Receive what is there, up to the buffer's length.
+
+        It waits before it looks, since a peer that has its answers is quiet as a rule; but not when the last receive
+        filled its buffer, nor at first: who connects has something to say.
+        """
+        try:
+            if self._is_new:
+                self._is_new = False
+                await trio.lowlevel.checkpoint_if_cancelled()
+            elif self._is_more_likely:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(self._open())
+            received = await self._receive_into(buffer)
+        except trio.ClosedResourceError as error:
+            raise ConnectionAbortedError("closed on our side") from error
+        self._is_more_likely = received == len(buffer)
+        return received
+
+    async def _receive_into(self, buffer: memoryview) -> int:
+        while True:
+            try:
+                return self._open().recv_into(buffer)
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(self._sock)
+
+    async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
+        """Wait in the room, without a turn of the calling task for what is answered."""
+        room = self._room
+        if room is None or not room.is_open or self._is_more_likely or len(buffer) < MAX_WORD_BYTES:
+            return await receive_unanswered(self, buffer, answer)
+        try:
+            word = await room.wait(Guest(self._open(), answer, self))
+        except trio.ClosedResourceError as error:
+            raise ConnectionAbortedError("closed on our side") from error
+        buffer[: len(word)] = word
+        self._is_more_likely = len(word) == MAX_WORD_BYTES
+        return len(word)
+
+    async def send_parts(self, parts: Sequence[Buffer]) -> None:
+        """Send with sendmsg, going on after short writes; a checkpoint only when the peer is slow, or cancelled."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            for start in range(0, len(parts), MAX_IOVEC):
+                await self._send(parts[start : start + MAX_IOVEC])
+        except trio.ClosedResourceError as error:
+            raise ConnectionAbortedError("closed on our side") from error
+
+    async def _send(self, parts: Sequence[Buffer]) -> None:
+        left = sum(map(len, parts))
+        while left:
+            try:
+                sent = self._open().sendmsg(parts)
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._sock)
+                continue
+            self.sent_bytes += sent
+            left -= sent
+            if left:
+                parts = _after(parts, sent)
+
+    def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Send with one sendmsg."""
+        some = parts[:MAX_IOVEC]
+        try:
+            sent = self._open().sendmsg(some)
+        except BlockingIOError:
+            return parts
+        self.sent_bytes += sent
+        return [*_after(some, sent), *parts[MAX_IOVEC:]]
+
+    def _open(self) -> socket.socket:
+        if self._sock.fileno() < 0:
+            raise ConnectionAbortedError("closed on our side")
+        return self._sock
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._sock.fileno() >= 0:
+            if self._room is not None:
+                self._room.turn_out(self._sock)
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+
+
+def _after(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
+    """What is left of `parts` when `sent` bytes of them have gone out."""
+    for index, part in enumerate(parts):
+        if sent < len(part):
+            return [memoryview(part)[sent:], *parts[index + 1 :]]
+        sent -= len(part)
+    return []
+
+
+def _peer_names(sock: socket.socket) -> tuple[str, str]:
+    try:
+        host, port = sock.getpeername()[:2]
+    except OSError:
+        return "unknown", "unknown"
+    return host, f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class TcpListener:
+    """A listening TCP socket.
+
+    As with transports it is the system's own: a hundred consumers that start at once wait for one another's accept.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.settimeout(0)
+        self._sock = sock
+        self._room = WaitingRoom() if has_epoll() else None
+        self._in_a_row = 0
+        self.address: tuple[str, int] = sock.getsockname()[:2]
+
+    async def accept(self) -> Transport:
+        """Accept one connection; one that is already gone again is passed over. Cancelled, it has accepted none."""
+        while True:
+            await self._take_turns()
+            listening = self._open()
+            try:
+                sock, _ = listening.accept()
+            except BlockingIOError:
+                self._in_a_row = 0
+                await self._arrival()
+                continue
+            except ConnectionAbortedError:
+                continue
+            if sock.fileno() >= first_reserved():
+                peer = _peer_names(sock)[1]
+                sock.close()
+                raise DescriptorReserveError(errno.EMFILE, f"refused {peer}")
+            try:
+                return TcpTransport(sock, self._room)
+            except OSError:  # it has been reset already
+                sock.close()
+
+    async def _take_turns(self) -> None:
+        """Give everyone else a turn now and then, however many clients come at once."""
+        self._in_a_row += 1
+        if self._in_a_row % ACCEPTS_IN_A_ROW:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def _arrival(self) -> None:
+        try:
+            await trio.lowlevel.wait_readable(self._sock)
+        except trio.ClosedResourceError as error:
+            raise ConnectionAbortedError("listener closed") from error
+
+    def _open(self) -> socket.socket:
+        if self._sock.fileno() < 0:
+            raise ConnectionAbortedError("listener closed")
+        return self._sock
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+        if self._room is not None:
+            self._room.close()
+
+
+async def listen_tcp(host: str, port: int) -> Sequence[Listener]:
+    """Listen on every address that `host` stands for; an empty host means all interfaces. Raises OSError."""
+    opened = await trio.open_tcp_listeners(port, host=host or None, backlog=LISTEN_BACKLOG)
+    return [TcpListener(socket.socket(fileno=listener.socket.detach())) for listener in opened]
+
+
+async def dial_tcp(host: str, port: int) -> Transport:
+    """Connect to `host:port`, trying its addresses in turn. Raises OSError."""
+    stream = await trio.open_tcp_stream(host, port)
+    return TcpTransport(socket.socket(fileno=stream.socket.detach()))

@@ -1,0 +1,362 @@
+"""One broker, joined together: store, metadata, replicas, coordinators, server; started in order, stopped in reverse.
+
+open the store ─► bind the listeners ─► replay the metadata log ─► register ─► load groups ─► accept
+stop: refuse new connections ─► answer what is under way ─► stop coordinators ─► close logs ─► close the store
+"""
+
+import gc
+import logging
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+import trio
+
+from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
+from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.gateway.assembly import Services
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.coordinators.groups import GroupCoordinator
+from odradek.gateway.coordinators.producer_ids import ProducerIds
+from odradek.gateway.coordinators.regexes import TopicRegexes
+from odradek.gateway.coordinators.transactions import TransactionCoordinator
+from odradek.gateway.early_imports import import_early
+from odradek.gateway.env.environment import Environment, ProductionEnvironment
+from odradek.gateway.env.loop_watch import LoopRecord
+from odradek.gateway.env.repeats import TELL_EVERY_S, Repeats
+from odradek.gateway.env.side_work import SideWork
+from odradek.gateway.env.ticker import Ticker
+from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import first_error
+from odradek.gateway.maintenance.cleaner import LogCleaner
+from odradek.gateway.maintenance.retention import RetentionJanitor
+from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
+from odradek.gateway.metadata.settings import LiveSettings
+from odradek.gateway.metadata.starting import start_metadata
+from odradek.gateway.net.descriptors import shortcomings
+from odradek.gateway.net.transport import Listener
+from odradek.gateway.notify import READY, STOPPING, notify
+from odradek.gateway.replication.commit import Backlog
+from odradek.gateway.replication.recovery import Backoff
+from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError, Shared
+from odradek.gateway.replication.replicas import Replicas
+from odradek.gateway.server.server import Server
+from odradek.storage_backends.interface import Store, StoreError
+from odradek.storage_backends.options import StoreOptions
+from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+log = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a thread may keep the interpreter from the Trio thread; Python's default of 5 ms shows up as latency."""
+COLLECT_AFTER_OBJECTS: Final = 20_000
+"""How many new objects bring the garbage collector to look for cycles at once, whoever waits meanwhile.
+
+Requests leave no cycles. Python's default of 700 goes over many that are still in use, a tenth of a small request; and
+ten thousand are there when two hundred members have joined, who would wait 4 ms for nothing.
+"""
+OLDER_AFTER: Final = 1
+"""After how many such looks what they left is looked at once more; each look more makes that one longer."""
+OLDEST_AFTER: Final = 100
+"""After how many of those everything is looked at, which takes a third of a second with ten thousand connections."""
+COLLECT_EVERY_S: Final = 0.5
+WORTH_COLLECTING: Final = 1_000
+"""How many new objects are looked at every half second, and so mostly when nobody waits."""
+
+
+class Broker:
+    """A broker that has been opened: everything is loaded, and clients that connect are queued until it serves."""
+
+    def __init__(self, services: Services, listeners: dict[str, Sequence[Listener]]) -> None:
+        self.services = services
+        self._server = Server(services, listeners)
+        self._stop = trio.Event()
+
+    @property
+    def config(self) -> BrokerConfig:
+        """What it was started with."""
+        return self.services.config
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The advertised host and port of the first listener."""
+        return next(iter(self.services.advertised.values()))
+
+    def stop(self) -> None:
+        """Begin to drain; `serve` returns when it is done. Idempotent."""
+        self._stop.set()
+
+    async def serve(self) -> None:
+        """Serve clients until `stop`, then answer what is under way. Cancellation ends it at once, as a crash would."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._server.run)
+            nursery.start_soon(self.services.groups.run)
+            nursery.start_soon(self.services.janitor.run)
+            nursery.start_soon(self.services.cleaner.run)
+            nursery.start_soon(self.services.transactions.run)
+            nursery.start_soon(self._expire_producers_forever)
+            nursery.start_soon(self._close_idle_logs_forever)
+            nursery.start_soon(self._tell_repeats_forever)
+            await self._stop.wait()
+            log.info("draining node_id=%d", self.config.node_id)
+            self.services.stopping = True
+            self.services.replicas.wake_all()
+            self.services.transactions.stop()
+            self.services.groups.stop()
+            await self._server.drain()
+            nursery.cancel_scope.cancel()
+
+    async def _expire_producers_forever(self) -> None:
+        while True:
+            await trio.sleep(self.config.producer_id_expiration_check_interval_ms / 1000)
+            for replica in self.services.replicas.opened():
+                try:
+                    replica.expire_producers()
+                except (ReplicaOfflineError, ReplicaGoneError):
+                    continue  # of a log that does not serve they expire after it has been loaded again
+
+    async def _close_idle_logs_forever(self) -> None:
+        while True:
+            await trio.sleep(self.config.log_idle_close_ms / 1000)
+            try:
+                await self.services.replicas.close_idle()
+            except StoreError as error:
+                message = "cannot close idle logs cause=%s"
+                self.services.repeats.note(message, log, logging.WARNING, message, error)
+
+    async def _tell_repeats_forever(self) -> None:
+        while True:
+            await trio.sleep(TELL_EVERY_S)
+            self.services.repeats.tell()
+
+
+@asynccontextmanager
+async def open_broker(config: BrokerConfig, env: Environment) -> "AsyncGenerator[Broker]":
+    """Open everything that a broker needs, and close it again at the end.
+
+    Raises StoreError (locked by another process, another format), OSError (a port in use) and StartError (the metadata
+    log cannot be read or written).
+    """
+    with env.watch_loop(config.loop_stall_warn_ms) as loop:
+        async with _open_watched(config, env, loop) as broker:
+            yield broker
+
+
+@asynccontextmanager
+async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord) -> "AsyncGenerator[Broker]":
+    store = await env.run_blocking(lambda: env.open_store(config.storage_url))
+    try:
+        listeners = await _bind(config, env)
+        try:
+            async with trio.open_nursery() as nursery:
+                services = await _join(config, env, store, nursery, _advertised(config, listeners), loop)
+                yield Broker(services, listeners)
+                with trio.CancelScope(shield=True):
+                    await services.replicas.close()
+                    await services.metadata.close()
+                nursery.cancel_scope.cancel()
+        finally:
+            for bound in listeners.values():
+                for listener in bound:
+                    listener.close()
+    finally:
+        with trio.CancelScope(shield=True):
+            await env.run_blocking(store.close)
+
+
+async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Listener]]:
+    listeners: dict[str, Sequence[Listener]] = {}
+    for wanted in config.listeners:
+        listeners[wanted.name] = await env.listen(wanted.host, wanted.port)
+    return listeners
+
+
+def _advertised(config: BrokerConfig, listeners: dict[str, Sequence[Listener]]) -> dict[str, tuple[str, int]]:
+    """What clients are told: the advertised address, with the port that was really bound where none was chosen."""
+    addresses: dict[str, tuple[str, int]] = {}
+    for wanted in config.advertised_listeners:
+        bound_port = listeners[wanted.name][0].address[1]
+        addresses[wanted.name] = (wanted.host or socket.gethostname(), wanted.port or bound_port)
+    return addresses
+
+
+async def _join(
+    config: BrokerConfig,
+    env: Environment,
+    store: Store,
+    nursery: trio.Nursery,
+    advertised: dict[str, tuple[str, int]],
+    loop: LoopRecord,
+) -> Services:
+    settings = LiveSettings(config)
+    repeats = Repeats()
+    backlog = Backlog(config.commit_max_pending_bytes)
+    backoff = Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms)
+    shared = Shared(store, env, Ticker(nursery), backlog, config.commit_max_bytes, repeats, backoff)
+
+    def was_deleted(topic_id: UUID) -> bool:
+        return metadata.was_deleted(topic_id)
+
+    replicas = Replicas(shared, settings.log_config, was_deleted, kept=frozenset({METADATA_KEY.topic}))
+    metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
+    metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
+    regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
+    groups = GroupCoordinator(metadata, replicas, env, config.group, regexes)
+    ids = ProducerIds(metadata)
+    transactions = TransactionCoordinator(metadata, replicas, env, config.transaction, groups, ids, nursery)
+
+    janitor = RetentionJanitor(replicas, env, lambda: settings.config)
+    cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
+
+    def published(before: MetadataImage, after: MetadataImage) -> None:
+        settings.publish(after)
+        replicas.publish(after)
+        changed = settings.changed_topics(before, after)
+        groups.configure(settings.config.group)
+        if changed:
+            janitor.wake(changed)
+        if before.configs is not after.configs:
+            cleaner.wake()
+        deleted = [topic.name for topic in before.topics_by_name.values() if _is_gone(topic, after)]
+        if deleted:
+            groups.topics_deleted(deleted)
+            transactions.topics_deleted(deleted)
+
+    metadata.on_published = published
+    await start_metadata(metadata, store, env, advertised, config.rack)
+    return Services(env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, advertised, loop)
+
+
+def _is_gone(topic: TopicImage, after: MetadataImage) -> bool:
+    """Whether a topic was deleted, though one of its name may have been created since."""
+    same_name = after.topic(topic.name)
+    return same_name is None or (same_name is not topic and same_name.topic_id != topic.topic_id)
+
+
+class Running:
+    """A broker that answers, as whoever started it sees it; `stop` may be called from any thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.host, self.port = broker.address
+        self.config = broker.config
+        self._broker = broker
+        self._token = trio.lowlevel.current_trio_token()
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as `bootstrap.servers`."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def stop(self) -> None:
+        """Begin to drain; `run_broker` returns when it is done. No error when it has ended already."""
+        try:
+            self._token.run_sync_soon(self._broker.stop)
+        except trio.RunFinishedError:
+            return
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Create a topic from another thread, and return when clients can use it. Raises RuntimeError when refused."""
+        failures: list[BaseException] = []
+
+        def call() -> None:
+            try:
+                trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
+            except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits
+                failures.append(failure)
+
+        thread = threading.Thread(target=call)  # for Trio refuses to be called from a thread that runs another Trio
+        thread.start()
+        thread.join()
+        if failures:
+            raise failures[0]
+
+    async def _create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        wanted = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=-1,
+            configs=tuple([CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]),
+        )
+        request = CreateTopicsRequest(topics=(wanted,))
+        try:
+            response = await self._broker.services.metadata.create_topics(request)
+        except CoordinatorError as error:
+            raise RuntimeError(f"cannot create topic {name}: the metadata log does not serve") from error
+        result = response.topics[0]
+        if result.error_code:
+            raise RuntimeError(f"cannot create topic {name}: {result.error_message}")
+
+
+def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, signals: bool = True) -> None:
+    """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT.
+
+    `on_ready` is called once it answers. With `signals` the process is the broker's: its limits are raised, and a
+    service manager is told when it serves and when it stops (`gateway.notify`). Raises what `open_broker` raises.
+    """
+    if signals:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        gc.set_threshold(COLLECT_AFTER_OBJECTS, OLDER_AFTER, OLDEST_AFTER)
+        _allow_many_open_files()
+    try:
+        trio.run(_run, config, on_ready, signals)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+def _allow_many_open_files() -> None:
+    """Every connection and open segment needs file descriptors: take all that the system's hard limit grants."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool) -> None:
+    options = StoreOptions(max_open_files=config.log_max_open_files)
+    threads = config.commit_threads + config.inspect_threads + config.regex_threads
+    env = ProductionEnvironment(threads=threads, store_options=options)
+    for shortcoming in shortcomings(config):
+        log.warning("%s", shortcoming)
+    async with open_broker(config, env) as broker, trio.open_nursery() as nursery:
+        if signals:
+            await nursery.start(_stop_on_signal, broker)
+            nursery.start_soon(_collect_garbage)
+        running = Running(broker)
+        on_ready(running)
+        if signals:
+            notify(READY, f"serving clients at {running.bootstrap}")
+            services = broker.services
+            nursery.start_soon(env.run_blocking, partial(import_early, lambda: services.stopping))
+        await broker.serve()
+        nursery.cancel_scope.cancel()
+
+
+async def _collect_garbage() -> None:
+    """Look for cycles now and then, before so much is new that it would be done while somebody waits."""
+    while True:
+        await trio.sleep(COLLECT_EVERY_S)
+        new, looks, _ = gc.get_count()
+        if new >= WORTH_COLLECTING:
+            gc.collect(1 if looks > OLDER_AFTER else 0)
+
+
+async def _stop_on_signal(broker: Broker, task_status: trio.TaskStatus[None]) -> None:
+    """Drain at the first signal; at the second give up at once."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        task_status.started()
+        async for number in received:
+            log.info("stopping signal=%s", signal.Signals(number).name)
+            notify(STOPPING, "answering the requests under way")
+            broker.stop()
+            break
+        async for number in received:
+            raise KeyboardInterrupt(f"second signal {signal.Signals(number).name}")

@@ -1,0 +1,262 @@
+"""The commit path: every write that arrived for a log while its last commit ran goes into the next one.
+
+One commit is in flight per log; logs commit beside each other in the environment's threads. A write is handed in
+on the Trio thread and gets a `Ticket`; all writes of one commit share it. The ticket settles once the store has
+the commit on disk, or with the store's error: nothing is ever acknowledged before.
+
+    submit ──► pending ──(next scheduler tick, or when the commit in flight ends)──► in flight ──► ticket settled
+
+A failed commit fails every write behind it too, for their offsets rest on the failed ones. The queue then refuses
+further writes until its owner has opened the log again and calls `reset`. An exception that no store should raise fails
+the log in the same way, and not the process.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import outcome
+import trio
+
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.ticker import Ticker
+from odradek.partitions.model import LogWrite
+from odradek.storage_backends.interface import PartitionStore, StoreError
+
+T = TypeVar("T")
+
+INLINE_COMMIT_MAX_BYTES = 64 * 1024
+"""Up to this much, a commit that waits for no disk is cheaper done at once than handed to a thread."""
+
+
+class UnexpectedError(StoreError):
+    """A store raised what it must not raise: a defect, which the cause tells."""
+
+
+class Backlog:
+    """The bytes of all logs of a broker that wait for their commit; producers wait while they are too many."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._less = trio.Event()
+
+    def add(self, size_bytes: int) -> None:
+        """So much more waits."""
+        self._bytes += size_bytes
+
+    def remove(self, size_bytes: int) -> None:
+        """So much is committed, or void."""
+        self._bytes -= size_bytes
+        if self._bytes < self._max_bytes:
+            self._less.set()
+
+    async def room(self) -> None:
+        """Return at once while there is room, else when there is."""
+        while self._bytes >= self._max_bytes:
+            if self._less.is_set():
+                self._less = trio.Event()  # one for all who wait
+            await self._less.wait()
+
+
+class Ticket:
+    """The fate of one commit: `wait` for it or be called back."""
+
+    __slots__ = ("_callbacks", "_event", "error", "settled")
+
+    def __init__(self) -> None:
+        self.settled = False
+        self.error: StoreError | None = None
+        self._event: trio.Event | None = None
+        self._callbacks: list[Callable[[StoreError | None], None]] = []
+
+    async def wait(self) -> None:
+        """Return when the commit is durable; raise its StoreError when it failed. Cancellation leaves it under way."""
+        if not self.settled:
+            if self._event is None:
+                self._event = trio.Event()
+            await self._event.wait()
+        if self.error is not None:
+            raise self.error
+
+    def on_settled(self, callback: Callable[[StoreError | None], None]) -> None:
+        """Call `callback` with the error or None when settled; at once when it is. Callbacks run in order."""
+        if self.settled:
+            callback(self.error)
+        else:
+            self._callbacks.append(callback)
+
+    def settle(self, error: StoreError | None) -> None:
+        """Decide the ticket; used by the queue only."""
+        self.settled, self.error = True, error
+        for callback in self._callbacks:
+            callback(error)
+        self._callbacks.clear()
+        if self._event is not None:
+            self._event.set()
+
+
+class _Group:
+    """Writes that go into one commit; `end_offset` is where the log ends after them. Or an errand instead."""
+
+    __slots__ = ("end_offset", "errand", "size_bytes", "ticket", "writes")
+
+    def __init__(self, errand: Callable[[], None] | None = None) -> None:
+        self.errand = errand
+        self.writes: list[LogWrite] = []
+        self.size_bytes = 0
+        self.end_offset = 0
+        self.ticket = Ticket()
+
+
+class CommitQueue:
+    """The writes of one log on their way to the disk.
+
+    `on_durable(end_offset)` is called on the Trio thread after each commit, before its ticket settles, with the end
+    offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, or when another call
+    has left the store's log `failed`, before the tickets settle.
+    A commit takes writes until it has `max_bytes`; a larger single write is a commit of its own. Commits wait for the
+    disk while the log is `synced`, which may change at any time.
+    """
+
+    def __init__(
+        self,
+        store: PartitionStore,
+        env: Environment,
+        ticker: Ticker,
+        backlog: Backlog,
+        *,
+        max_bytes: int,
+        synced: bool,
+        on_durable: Callable[[int], None],
+        on_failure: Callable[[StoreError], None],
+    ) -> None:
+        self._store = store
+        self._env = env
+        self._ticker = ticker
+        self._backlog = backlog
+        self._max_bytes = max_bytes
+        self.synced = synced
+        self._on_durable = on_durable
+        self._on_failure = on_failure
+        self._pending: deque[_Group] = deque()
+        self._inflight: Ticket | None = None
+        self._busy = False
+        self._idle = trio.lowlevel.ParkingLot()
+        self._failure: StoreError | None = None
+
+    def submit(self, write: LogWrite, end_offset: int) -> Ticket:
+        """Queue `write`, after which the log ends at `end_offset`. Raises StoreError while the log is failed."""
+        if self._failure is not None:
+            raise self._failure
+        last = self._pending[-1] if self._pending else None
+        if last is None or last.errand is not None or last.size_bytes >= self._max_bytes:
+            self._pending.append(_Group())
+        group = self._pending[-1]
+        size_bytes = sum([len(batch.data) for batch in write.batches])
+        group.writes.append(write)
+        group.size_bytes += size_bytes
+        group.end_offset = end_offset
+        self._backlog.add(size_bytes)
+        self._be_busy()
+        return group.ticket
+
+    def _be_busy(self) -> None:
+        if not self._busy:
+            self._busy = True
+            self._ticker.soon(self._begin)
+
+    async def exclusively(self, call: Callable[[], T]) -> T:
+        """Run `call`, which writes to the store in its own way, between commits, where blocking is allowed.
+
+        Raises what it raises, and StoreError when an earlier commit fails. Its own failure fails the commits behind it
+        only if the store's log is `failed` then.
+        Cancellation: waited for all the same.
+        """
+        if self._failure is not None:
+            raise self._failure
+        results: list[outcome.Outcome[T]] = []
+        group = _Group(lambda: results.append(outcome.capture(call)))
+        self._pending.append(group)
+        self._be_busy()
+        with trio.CancelScope(shield=True):
+            try:
+                await group.ticket.wait()
+            except StoreError:
+                if not results:
+                    raise
+        return results[0].unwrap()
+
+    def last_ticket(self) -> Ticket | None:
+        """The ticket of the newest write that is not settled, None when everything is on disk."""
+        if self._pending:
+            return self._pending[-1].ticket
+        return self._inflight
+
+    async def drained(self) -> None:
+        """Wait until nothing is pending or in flight."""
+        while self._busy:
+            await self._idle.park()
+
+    def reset(self, store: PartitionStore) -> None:
+        """Accept writes again; the owner has opened the log anew, as `store`."""
+        self._store = store
+        self._failure = None
+
+    def _begin(self) -> None:
+        """Commit what is cheaper done at once; a thread gets the rest, and then all that arrived meanwhile."""
+        while self._pending:
+            group = self._pending.popleft()
+            self._inflight = group.ticket
+            if not self._settled_at_once(group):
+                call = group.errand or partial(self._store.commit, group.writes, sync=self.synced)
+                self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
+                return
+        self._busy = False
+        self._idle.unpark_all()
+
+    def _settled_at_once(self, group: _Group) -> bool:
+        """Whether the group is committed, or has failed, here and now; False for one that belongs into a thread."""
+        if self.synced or group.errand is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
+            return False
+        result = outcome.capture(self._store.commit_at_once, group.writes)
+        if isinstance(result, outcome.Value) and not result.value:
+            return False  # the store would have to wait for the disk: it rolls, say
+        self._settle(group, result)
+        return True
+
+    def _finished(self, group: _Group, result: outcome.Outcome[object]) -> None:
+        self._settle(group, result)
+        self._begin()
+
+    def _settle(self, group: _Group, result: outcome.Outcome[object]) -> None:
+        try:
+            result.unwrap()
+        except StoreError as error:
+            self._fail(group, error)
+        except Exception as error:  # noqa: BLE001 - one log is in doubt, and the others serve on
+            unexpected = UnexpectedError(f"unexpected {type(error).__name__}: {error}")
+            unexpected.__cause__ = error
+            self._fail(group, unexpected)
+        else:
+            if group.errand is not None and self._store.failed:
+                self._fail(group, StoreError("the log has to be opened again after a failed write"))
+            else:
+                self._succeed(group)
+
+    def _succeed(self, group: _Group) -> None:
+        self._inflight = None
+        if group.errand is None:
+            self._backlog.remove(group.size_bytes)
+            self._on_durable(group.end_offset)
+        group.ticket.settle(None)
+
+    def _fail(self, failed: _Group, error: StoreError) -> None:
+        self._failure, self._inflight = error, None
+        void = [failed, *self._pending]
+        self._pending.clear()
+        self._backlog.remove(sum(group.size_bytes for group in void))
+        self._on_failure(error)
+        for group in void:
+            group.ticket.settle(error)

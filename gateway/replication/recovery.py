@@ -1,0 +1,165 @@
+"""When a log that failed is tried again, and what the operator is told meanwhile.
+
+A failure begins with the first failed attempt and ends with the first that succeeds: one line in the log for each, the
+second with how many attempts failed and how many were refused. After the first failed attempt the next may follow at
+once; each further one waits for `backoff_ms`, doubled each time up to `backoff_max_ms`. Attempts in between are refused
+without asking the disk. A log that fails again within `backoff_max_ms` of its recovery goes on with the longer pauses.
+
+Where the process lacks descriptors or memory, all logs fail for one cause: that is logged for the first of them, and
+then with a count (`Repeats`).
+"""
+
+import logging
+from collections.abc import Hashable
+from typing import Final
+
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.repeats import Repeats
+from odradek.storage_backends.interface import StoreExhaustedError
+from odradek.wire.values import immutable
+
+log = logging.getLogger(__name__)
+
+MAX_DOUBLINGS: Final = 30
+
+
+@immutable
+class Backoff:
+    """The pauses between attempts."""
+
+    backoff_ms: int = 100
+    backoff_max_ms: int = 10_000
+
+    def pause_ms(self, failures: int) -> int:
+        """The pause after so many failed attempts, of which the first is repeated at once."""
+        if failures < 2:
+            return 0
+        return min(self.backoff_ms << min(failures - 2, MAX_DOUBLINGS), self.backoff_max_ms)
+
+
+class Gate:
+    """Whether one kind of attempt may be made now."""
+
+    def __init__(self, env: Environment, backoff: Backoff) -> None:
+        self.is_failing = False
+        self._env = env
+        self._backoff = backoff
+        self._failures = 0
+        self._at_ms = 0
+
+    @property
+    def wait_ms(self) -> int:
+        """How long no attempt is made, 0 when one may be made now."""
+        return max(self._at_ms - self._env.monotonic_ms(), 0) if self.is_failing else 0
+
+    def failed(self) -> None:
+        """An attempt has failed."""
+        now_ms = self._env.monotonic_ms()
+        if not self.is_failing and now_ms - self._at_ms > self._backoff.backoff_max_ms:
+            self._failures = 0
+        self._failures += 1
+        self.is_failing, self._at_ms = True, now_ms + self._backoff.pause_ms(self._failures)
+
+    def succeeded(self) -> None:
+        """An attempt has succeeded."""
+        if self.is_failing:
+            self.is_failing, self._at_ms = False, self._env.monotonic_ms()
+
+
+class Recovery:
+    """The failures of one log: of its opening, and of its writing. `name` says in the log which one it is."""
+
+    def __init__(self, name: Hashable, env: Environment, backoff: Backoff, repeats: Repeats) -> None:
+        self.opening = Gate(env, backoff)
+        self.writing = Gate(env, backoff)
+        self._name = name
+        self._repeats = repeats
+        self._common = ""
+        self._failures = 0
+        self._refused = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the present failure consists of one failed attempt so far, and has a cause of this log alone."""
+        return self._failures == 1 and not self._common
+
+    def may_try(self, gate: Gate) -> bool:
+        """Whether an attempt may be made now; one that may not is counted as refused."""
+        if not gate.wait_ms:
+            return True
+        self._refused += 1
+        return False
+
+    def failed(self, gate: Gate, message: str, error: Exception, *, trace: bool = False) -> None:
+        """Take note of a failed attempt. The first of a failure is logged with its `message`."""
+        if not self._failures:
+            self._common = exhausted(error)
+        if self._common:
+            text = "%s partition=%s error=%s; it is tried again, and further failures of this or other logs are counted"
+            self._repeats.note((message, self._common), log, logging.ERROR, text, message, self._name, error)
+        elif not self._failures:
+            log.error(
+                "%s partition=%s error=%s; it is tried again, and the next line about it says when it succeeded",
+                message,
+                self._name,
+                error,
+                exc_info=(error.__cause__ or error) if trace else None,
+            )
+        self._failures += 1
+        gate.failed()
+
+    def succeeded(self, gate: Gate, log_end_offset: int) -> None:
+        """Take note of an attempt that succeeded."""
+        gate.succeeded()
+        if self._failures and not self.opening.is_failing and not self.writing.is_failing:
+            text = "partition loaded again partition=%s log_end_offset=%d failed_attempts=%d refused_attempts=%d"
+            args = (self._name, log_end_offset, self._failures, self._refused)
+            if self._common:
+                self._repeats.note(("loaded again", self._common), log, logging.INFO, text, *args)
+            else:
+                log.info(text, *args)
+            self._failures = self._refused = 0
+            self._common = ""
+
+
+class Episodes:
+    """Failures of periodic work, each logged when it begins and when it ends: the period is pause enough."""
+
+    def __init__(self, logger: logging.Logger, repeats: Repeats, level: int = logging.WARNING) -> None:
+        self._logger = logger
+        self._repeats = repeats
+        self._level = level
+        self._failures: dict[Hashable, int] = {}
+
+    def failed(self, name: Hashable, message: str, error: Exception) -> None:
+        """Log the first failure of `name`, and count those that follow."""
+        common = exhausted(error)
+        if common:
+            text = "%s partition=%s cause=%s; further failures of this or other partitions are counted"
+            self._repeats.note((message, common), self._logger, self._level, text, message, name, error)
+            return
+        count = self._failures.get(name, 0)
+        self._failures[name] = count + 1
+        if not count:
+            text = "%s partition=%s cause=%s; further failures are counted"
+            self._logger.log(self._level, text, message, name, error)
+
+    def succeeded(self, name: Hashable, message: str) -> None:
+        """Log that what failed before has succeeded."""
+        count = self._failures.pop(name, 0)
+        if count:
+            self._logger.info("%s again partition=%s failed_attempts=%d", message, name, count)
+
+    def forget(self, name: Hashable) -> None:
+        """The partition is no more."""
+        self._failures.pop(name, None)
+
+
+def exhausted(error: BaseException) -> str:
+    """A word for errors that are of no single log: the process lacks descriptors or memory; else empty."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StoreExhaustedError):
+            return "exhausted"
+        cause = cause.__cause__
+    return ""

@@ -1,0 +1,522 @@
+"""One partition on this broker: its pure log joined to its store, the only place where the two meet.
+
+Offsets are assigned on the Trio thread, the moment a batch is accepted; the batch is on disk when the ticket of its
+commit settles, and only then does the high watermark pass it. When a commit fails, everything assigned behind the last
+durable offset is void: the store's log is closed and opened again, the pure log is built again from what is on disk,
+and the partition serves on. Reads go on from then; writes are tried again with pauses (`recovery.py`).
+The leader epoch is stored with the first write, since reading must need no space.
+
+    closed ──ensure_open──► open ──write failed──► failed ──ensure_open──► open
+       any ──close──► gone (the topic was deleted, or the broker stops)
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum
+from functools import lru_cache, partial
+from typing import Final, TypeVar
+
+import trio
+
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.repeats import Repeats
+from odradek.gateway.env.ticker import Ticker
+from odradek.gateway.env.watch import Watchable
+from odradek.gateway.replication.commit import Backlog, CommitQueue, Ticket, UnexpectedError
+from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted
+from odradek.partitions.config import NO_LIMIT, LogConfig
+from odradek.partitions.log import PartitionLog
+from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
+from odradek.partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
+from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.partitions.validation import check_client_batch, takes_long
+from odradek.storage_backends.interface import (
+    LogPolicy,
+    PartitionStore,
+    ReadLease,
+    SegmentDraft,
+    Store,
+    StoreError,
+)
+from odradek.wire.records.batch import BatchHeader, peek_header
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.values import immutable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MAX_POLICIES: Final = 1000
+"""How many different policies are kept for logs to share."""
+MAX_REFUSED_PRODUCERS: Final = 10_000
+"""How many producers a partition that does not serve remembers; see `Replica.note_refused`."""
+LEASES_WAIT_S: Final = 1.0
+"""How long opening a failed log again waits for its readers; a connection that reads slower has its own time-out."""
+
+
+class ReplicaState(Enum):
+    """Where a replica is in its life; see the module's head."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    FAILED = "failed"
+    GONE = "gone"
+
+
+class ReplicaOfflineError(Exception):
+    """The partition's store failed; Kafka's KAFKA_STORAGE_ERROR."""
+
+
+class ReplicaGoneError(Exception):
+    """The partition is not here any more; Kafka's UNKNOWN_TOPIC_OR_PARTITION."""
+
+
+@immutable
+class Shared:
+    """What all replicas of a broker share. The ticker's nursery must outlive them."""
+
+    store: Store
+    env: Environment
+    ticker: Ticker
+    backlog: Backlog
+    commit_max_bytes: int
+    repeats: Repeats
+    backoff: Backoff = Backoff()
+
+
+@immutable
+class LogView:
+    """A log without its records, as those see it who delete and compact."""
+
+    segments: Sequence[SegmentInfo]
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_end_offset: int
+    clean_offset: int
+
+    @classmethod
+    def of(cls, part: PartitionStore, log: PartitionLog) -> "LogView":
+        """Put together what both know. Raises StoreError."""
+        return cls(
+            part.segments(),
+            log.log_start_offset,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_end_offset,
+            log.clean_offset,
+        )
+
+
+class Replica(Watchable):
+    """A partition's log, its store and who waits for it. `notify` is called whenever the high watermark moves."""
+
+    def __init__(
+        self,
+        key: PartitionKey,
+        config: LogConfig,
+        leader_epoch: int,
+        shared: Shared,
+    ) -> None:
+        super().__init__()
+        self.key = key
+        self.state = ReplicaState.CLOSED
+        self._config = config
+        self._leader_epoch = leader_epoch
+        self._shared = shared
+        self._env = shared.env
+        self._opening = trio.Lock()
+        self._leases = 0
+        self._no_leases = trio.Event()
+        self._log: PartitionLog | None = None
+        self._part: PartitionStore | None = None
+        self._queue: CommitQueue | None = None
+        self._refused: dict[int, ProducerEntry] = {}
+        self._idle_view: LogView | None = None
+        self._epoch_write: LogWrite | None = None
+        self._recovery = Recovery(key, shared.env, shared.backoff, shared.repeats)
+
+    @property
+    def repeats(self) -> Repeats:
+        """Where failures that repeat are counted."""
+        return self._shared.repeats
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings in force."""
+        return self._config
+
+    @property
+    def log(self) -> PartitionLog:
+        """The pure log. Raises ReplicaOfflineError or ReplicaGoneError when the partition does not serve."""
+        if self.state is not ReplicaState.OPEN:
+            self._refuse()
+        assert self._log is not None
+        return self._log
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The largest batch that the topic's settings allow."""
+        return min(self._config.max_message_bytes, self._config.segment_bytes)
+
+    def _refuse(self) -> None:
+        if self.state is ReplicaState.GONE:
+            raise ReplicaGoneError(str(self.key))
+        raise ReplicaOfflineError(str(self.key))
+
+    async def ensure_open(self) -> None:
+        """Open the log unless it is open; callers at once share one opening.
+
+        Raises ReplicaOfflineError when the store cannot open it (it is tried again at a later call, see `recovery`)
+        and ReplicaGoneError when the partition was deleted. Cancellation leaves it as it was.
+        """
+        if self.state is ReplicaState.OPEN:
+            return
+        async with self._opening:
+            if self.state in (ReplicaState.CLOSED, ReplicaState.FAILED):
+                if not self._recovery.may_try(self._recovery.opening):
+                    raise ReplicaOfflineError(str(self.key))
+                await self._open_or_reload()
+            elif self.state is ReplicaState.GONE:
+                raise ReplicaGoneError(str(self.key))
+
+    async def _open_or_reload(self) -> None:
+        failed = self.state is ReplicaState.FAILED
+        try:
+            if failed:
+                await self._close_failed()
+            restored = await self._env.run_blocking(partial(self._load, self._config))
+        except (StoreError, ProducerRowError) as error:
+            if exhausted(error):  # nothing is wrong with this log, and it is tried at each use
+                self._note("open", error, "cannot open partition=%s error=%s", self.key, error)
+            else:
+                self._recovery.failed(self._recovery.opening, "cannot open", error)
+            raise ReplicaOfflineError(str(self.key)) from error
+        except Exception as error:
+            self._recovery.failed(self._recovery.opening, "cannot open", error, trace=True)
+            raise ReplicaOfflineError(str(self.key)) from error
+        if self.state is ReplicaState.GONE:  # its topic was deleted meanwhile
+            raise ReplicaGoneError(str(self.key))
+        if failed and self._log is not None:
+            restored.expect_again(self._log.producers)
+        restored.expect_again(self._refused)
+        self._refused.clear()
+        self._lead(restored)
+        self._recovery.succeeded(self._recovery.opening, restored.log_end_offset)
+
+    async def _close_failed(self) -> None:
+        """Close the store's log, which can only be opened again when no reader holds anything of it."""
+        if self._queue is not None:
+            await self._queue.drained()
+        with trio.move_on_after(LEASES_WAIT_S):
+            while self._leases:
+                await self._no_leases.wait()
+        if self._leases:
+            raise StoreError(f"{self._leases} readers still hold what they read of {self.key}")
+        part, self._part = self._part, None
+        if part is not None:
+            await self._env.run_blocking(partial(_close_quietly, part))
+
+    def _note(self, doing: str, error: Exception, message: str, *args: object) -> None:
+        """Log a failure once for as long as it repeats: for this log, or for all where the process lacks something."""
+        key = (doing, exhausted(error) or self.key)
+        self._shared.repeats.note(key, log, logging.ERROR, message, *args)
+
+    def _load(self, config: LogConfig) -> PartitionLog:
+        """In a thread: a log may have tens of thousands of producers."""
+        if self._part is None:
+            self._part = self._shared.store.open(self.key, policy_of(config))
+        return PartitionLog.restore(self._part.load(), config)
+
+    def _lead(self, restored: PartitionLog) -> None:
+        assert self._part is not None
+        if self._queue is None:
+            self._queue = CommitQueue(
+                self._part,
+                self._env,
+                self._shared.ticker,
+                self._shared.backlog,
+                max_bytes=self._shared.commit_max_bytes,
+                synced=_is_synced(self._config),
+                on_durable=self._durable,
+                on_failure=self._failed,
+            )
+        self._queue.reset(self._part)
+        self._queue.synced = _is_synced(self._config)
+        self._part.configure(policy_of(self._config))  # which may have changed while it was being opened
+        restored.configure(self._config)
+        self._log = restored
+        self.state, self._idle_view = ReplicaState.OPEN, None
+        self._epoch_write = self._log.become_leader(self._leader_epoch)
+
+    async def view(self) -> LogView:
+        """The log's extent, without keeping it open if nobody uses it; the log must exist in the store.
+
+        Raises ReplicaOfflineError, ReplicaGoneError, StoreError.
+        """
+        if self.state is ReplicaState.CLOSED:
+            async with self._opening:
+                if self.state is ReplicaState.CLOSED:
+                    self._idle_view = self._idle_view or await self._env.run_blocking(self._look)
+                    return self._idle_view
+        if self.state is ReplicaState.FAILED:
+            await self.ensure_open()
+        log = self.log
+        assert self._part is not None
+        return LogView.of(self._part, log)
+
+    def _look(self) -> LogView:
+        part = self._shared.store.open(self.key, policy_of(self._config))
+        try:
+            return LogView.of(part, PartitionLog.restore(part.load(), self._config))
+        except ProducerRowError as error:
+            raise ReplicaOfflineError(str(self.key)) from error
+        finally:
+            part.close()
+
+    async def move_log_start(self, offset: int) -> Rejected | None:
+        """Drop what lies below `offset` (-1: below the high watermark); on return that is durable.
+
+        Returns the refusal of an offset outside the log. Raises ReplicaOfflineError, ReplicaGoneError, StoreError.
+        """
+        self._check_writable()
+        write = self.log.move_log_start(offset)
+        if isinstance(write, Rejected):
+            return write
+        ticket = self.last_ticket() if write.log_start_offset is None else self.write(write)
+        if ticket is not None:
+            await ticket.wait()
+        return None
+
+    def append(
+        self,
+        records: memoryview,
+        origin: AppendOrigin,
+        *,
+        api_version: int = 9,
+        transaction_version: int = 0,
+        guard: VerificationGuard | None = None,
+        judged: BatchHeader | Rejected | None = None,
+    ) -> tuple[Appended | Duplicate | Rejected, Ticket | None]:
+        """Decide on one batch and queue it; the result stands once the ticket settles without error.
+
+        A duplicate comes with the newest ticket there is, since the original may still be on its way to the disk. No
+        ticket means that nothing needs waiting for. `judged` is what `judgement` said of the records, which must not be
+        changed or reused before the ticket settles. Raises ReplicaOfflineError, ReplicaGoneError.
+        """
+        self._check_writable()
+        result = self.log.append(
+            records,
+            origin=origin,
+            now_ms=self._env.wall_ms(),
+            api_version=api_version,
+            transaction_version=transaction_version,
+            guard=guard,
+            judged=judged,
+        )
+        if isinstance(result, Appended):
+            return result, self._submit(result.write, result.last_offset + 1)
+        return result, self.last_ticket()
+
+    def judgement(self, records: memoryview, api_version: int) -> Callable[[], BatchHeader | Rejected] | None:
+        """What judges a client's records where that takes long, to be called in a thread; mostly None.
+
+        All that depends on other batches is judged by `append`.
+        """
+        config, now_ms = self._config, self._env.wall_ms()
+        if not takes_long(records, config, now_ms):
+            return None
+        return lambda: check_client_batch(records, config, now_ms, api_version)
+
+    def _submit(self, write: LogWrite, end_offset: int) -> Ticket:
+        assert self._queue is not None
+        try:
+            if self._epoch_write is not None:
+                self._queue.submit(self._epoch_write, self._epoch_write.epochs[0].start_offset)
+                self._epoch_write = None
+            return self._queue.submit(write, end_offset)
+        except StoreError as error:
+            raise ReplicaOfflineError(str(self.key)) from error
+
+    @property
+    def write_wait_ms(self) -> int:
+        """How long no write is taken after one has failed, 0 when one may be tried."""
+        return self._recovery.writing.wait_ms
+
+    @property
+    def is_first_failure(self) -> bool:
+        """Whether the log has failed once and not been tried again since."""
+        return self._recovery.is_first
+
+    def takes_writes(self) -> bool:
+        """Whether a write may be tried now; one that may not is counted as refused."""
+        return self._recovery.may_try(self._recovery.writing)
+
+    def _check_writable(self) -> None:
+        if self._recovery.writing.is_failing and not self.takes_writes():
+            raise ReplicaOfflineError(str(self.key))
+
+    def note_refused(self, records: memoryview) -> None:
+        """Take note of a batch that was refused because the log does not serve.
+
+        If it was its producer's first one, batches on their way behind it must not be taken when the log serves again.
+        """
+        try:
+            header = peek_header(records)
+        except InvalidRecordBatch:
+            return  # it would have been refused anyway
+        if header.has_producer_id and header.base_sequence == 0 and len(self._refused) < MAX_REFUSED_PRODUCERS:
+            self._refused[header.producer_id] = ProducerEntry(
+                header.producer_epoch, last_timestamp_ms=self._env.wall_ms()
+            )
+
+    def write(self, write: LogWrite) -> Ticket:
+        """Queue a change of the log that carries no batch (a moved log start, forgotten producers)."""
+        return self._submit(write, self.log.log_end_offset)
+
+    def mark_clean(self, clean_offset: int) -> Ticket:
+        """Note that compaction has been everywhere below `clean_offset`. Raises as `append` does."""
+        self._check_writable()
+        return self.write(self.log.compacted(clean_offset))
+
+    def expire_producers(self) -> None:
+        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        if self.state is ReplicaState.OPEN and not self.write_wait_ms:
+            write = self.log.expire_producers(self._env.wall_ms())
+            if write is not None:
+                self.write(write)
+
+    def last_ticket(self) -> Ticket | None:
+        """The ticket of the newest write still on its way, None when everything is on disk."""
+        return None if self._queue is None else self._queue.last_ticket()
+
+    async def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
+        """Borrow batches from the store; the caller must `give_back` the lease. Raises ReplicaOfflineError."""
+        self.log  # noqa: B018 - refuses unless the partition serves
+        assert self._part is not None
+        self._leases += 1
+        try:
+            part = self._part
+            if part.is_hot(start_offset):
+                lease = part.read(start_offset, end_offset, max_bytes)
+            else:
+                lease = await self._env.run_blocking(lambda: part.read(start_offset, end_offset, max_bytes))
+        except BaseException as error:
+            self._lease_ended()
+            if isinstance(error, StoreError):
+                self._note("read", error, "cannot read partition=%s offset=%d error=%s", self.key, start_offset, error)
+                raise ReplicaOfflineError(str(self.key)) from error
+            raise
+        return lease
+
+    def give_back(self, lease: ReadLease) -> None:
+        """End a lease that `read` lent."""
+        lease.release()
+        self._lease_ended()
+
+    def _lease_ended(self) -> None:
+        self._leases -= 1
+        if not self._leases:
+            self._no_leases.set()
+            self._no_leases = trio.Event()
+
+    async def look_up(self, ask: Callable[[PartitionStore], int | None]) -> int | None:
+        """Ask the store where something is (timestamps), where blocking is allowed. Raises ReplicaOfflineError."""
+        try:
+            return await self.borrow(ask)
+        except StoreError as error:
+            raise ReplicaOfflineError(str(self.key)) from error
+
+    async def borrow(self, call: Callable[[PartitionStore], T]) -> T:
+        """Run `call` on the store's log, beside its writer, where blocking is allowed.
+
+        The log stays open until it is done. Raises ReplicaOfflineError, ReplicaGoneError and what `call` raises.
+        """
+        self.log  # noqa: B018 - refuses unless the partition serves
+        part = self._part
+        assert part is not None
+        self._leases += 1
+        try:
+            return await self._env.run_blocking(lambda: call(part))
+        finally:
+            self._lease_ended()
+
+    async def replace(self, run: tuple[int, int], draft: SegmentDraft, told: Sequence[AbortedTransaction]) -> bool:
+        """Put a sealed draft in the place of the segments of `run` (from, to); False when they have changed.
+
+        `told` are the aborted transactions that it was sealed with. Raises ReplicaOfflineError, ReplicaGoneError,
+        StoreError; then nothing has changed.
+        """
+        log, part, queue = self.log, self._part, self._queue
+        assert part is not None
+        assert queue is not None
+        before = [each for each in log.aborted if run[0] <= each.last_offset < run[1]]
+        log.keep_aborted(*run, told)
+        replaced = False
+        try:
+            replaced = await queue.exclusively(lambda: part.replace(draft))
+        finally:
+            if not replaced:
+                log.keep_aborted(*run, before)
+        return replaced
+
+    def configure(self, config: LogConfig) -> None:
+        """Act on changed topic settings from now on."""
+        if config is self._config:
+            return
+        self._config = config
+        if self._log is not None:
+            self._log.configure(config)
+        if self._queue is not None:
+            self._queue.synced = _is_synced(config)
+        if self._part is not None:
+            self._part.configure(policy_of(config))
+
+    def retire(self) -> None:
+        """The partition is no more: refuse new calls and wake who waits; `close` follows."""
+        self.state = ReplicaState.GONE
+        self.notify()
+
+    async def close(self) -> None:
+        """Stop serving: refuse new calls, finish commits, wait for leases, close the store's log."""
+        async with self._opening:
+            self.retire()
+            if self._queue is not None:
+                await self._queue.drained()
+            while self._leases:
+                await self._no_leases.wait()
+            if self._part is not None:
+                try:
+                    await self._env.run_blocking(self._part.close)
+                except StoreError as error:
+                    log.warning("closing failed partition=%s cause=%s", self.key, error)
+
+    def _durable(self, end_offset: int) -> None:
+        assert self._log is not None
+        if self._recovery.writing.is_failing:
+            self._recovery.succeeded(self._recovery.writing, end_offset)
+        if self._log.committed(end_offset):
+            self.notify()
+
+    def _failed(self, error: StoreError) -> None:
+        self._recovery.failed(self._recovery.writing, "commit failed", error, trace=isinstance(error, UnexpectedError))
+        if self.state is ReplicaState.OPEN:
+            self.state = ReplicaState.FAILED  # opened again by the next call that needs it
+
+
+def _close_quietly(part: PartitionStore) -> None:
+    """Close a failed log: whatever can be said of it is said when it is opened again."""
+    with suppress(StoreError):
+        part.close()
+
+
+@lru_cache(MAX_POLICIES)
+def policy_of(config: LogConfig) -> LogPolicy:
+    """The part of a topic's settings that the store acts on; one value for all logs that share them."""
+    return LogPolicy(config.segment_bytes, config.roll_ms, durable=_is_synced(config))
+
+
+def _is_synced(config: LogConfig) -> bool:
+    """Whether every commit is synced: anything that bounds what a crash may lose asks for it, and gets more."""
+    return config.flush_messages < NO_LIMIT or config.flush_ms < NO_LIMIT

@@ -1,0 +1,168 @@
+"""All partitions of this broker, kept in step with the published metadata image.
+
+A topic's logs are opened at first use, so that starting costs the same with ten partitions as with ten thousand.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from uuid import UUID
+
+import trio
+
+from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
+from odradek.gateway.replication.recovery import exhausted
+from odradek.gateway.replication.replica import Replica, Shared
+from odradek.gateway.replication.strays import few, knows
+from odradek.partitions.config import LogConfig
+from odradek.partitions.model import PartitionKey
+from odradek.storage_backends.interface import StoreError, StoreSpace
+
+log = logging.getLogger(__name__)
+
+
+class Replicas:
+    """The replicas of one broker.
+
+    `log_config(image, topic)` gives a topic's settings. A log in the store that the image does not know is deleted when
+    `was_deleted(topic id)` says that the metadata log tells of the deletion, and else set aside, but for those of the
+    topics in `kept`.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        log_config: Callable[[MetadataImage, str], LogConfig],
+        was_deleted: Callable[[UUID], bool],
+        *,
+        kept: frozenset[str] = frozenset(),
+    ) -> None:
+        self.backlog = shared.backlog
+        self.repeats = shared.repeats
+        self._shared = shared
+        self._log_config = log_config
+        self._was_deleted = was_deleted
+        self._kept = kept
+        self._image: MetadataImage | None = None
+        self._replicas: dict[tuple[str, int], Replica] = {}
+        self._retired: dict[PartitionKey, Replica] = {}
+        self._sweeping = trio.Lock()
+
+    def get(self, topic: str, index: int) -> Replica | None:
+        """The replica of a partition, None when there is no such partition."""
+        found = self._replicas.get((topic, index))
+        if found is None and self._image is not None:
+            described = self._image.topic(topic)
+            if described is not None and 0 <= index < len(described.partitions):
+                found = self._replicas[topic, index] = self._make(self._image, described, index)
+        return found
+
+    def _make(self, image: MetadataImage, topic: TopicImage, index: int) -> Replica:
+        key = PartitionKey(topic.name, topic.topic_id, index)
+        return self.fixed(key, self._log_config(image, topic.name), topic.partitions[index].leader_epoch)
+
+    def fixed(self, key: PartitionKey, config: LogConfig, leader_epoch: int) -> Replica:
+        """A replica that stands outside the image: the metadata log itself."""
+        return Replica(key, config, leader_epoch, self._shared)
+
+    def publish(self, image: MetadataImage) -> None:
+        """Act on a new image: retire the replicas of deleted topics, use changed settings. Never blocks."""
+        before, self._image = self._image, image
+        if before is None:
+            self._shared.ticker.nursery.start_soon(self._sweep)
+            return
+        for (topic, index), replica in list(self._replicas.items()):
+            described = image.topic(topic)
+            if described is None or described.topic_id != replica.key.topic_id:
+                replica.retire()
+                self._retired[replica.key] = self._replicas.pop((topic, index))
+            else:
+                replica.configure(self._log_config(image, topic))
+        if any(image.topic_by_id(topic_id) is None for topic_id in before.topics_by_id):
+            self._shared.ticker.nursery.start_soon(self._sweep)
+
+    async def _sweep(self) -> None:
+        """Delete every log whose topic was deleted, and set aside those of which nothing is known."""
+        async with self._sweeping:
+            try:
+                keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+            except StoreError:
+                log.exception("cannot look for the logs of deleted topics, tried again at the next start")
+                return
+            # A retired log may be missing there, for it is only now being opened.
+            unknown = [key for key in dict.fromkeys((*keys, *self._retired)) if self._is_unknown(key)]
+            for key in unknown:
+                if self._was_deleted(key.topic_id):
+                    await self._delete(key)
+            await self._set_aside([key for key in unknown if not self._was_deleted(key.topic_id)])
+
+    def _is_unknown(self, key: PartitionKey) -> bool:
+        return self._image is not None and key.topic not in self._kept and not knows(self._image, key)
+
+    async def _set_aside(self, keys: Sequence[PartitionKey]) -> None:
+        names: list[str] = []
+        for key in keys:
+            try:
+                names.append(await self._shared.env.run_blocking(partial(self._shared.store.set_aside, key)))
+            except StoreError as error:
+                self._note(error, "cannot set aside the log of an unknown topic partition=%s cause=%s", key)
+        if names:
+            log.warning(
+                "the metadata log does not know these logs, they were set aside count=%d names=%s%s", *few(names)
+            )
+
+    async def _delete(self, key: PartitionKey) -> None:
+        try:
+            retired = self._retired.pop(key, None)
+            if retired is not None:
+                await retired.close()
+            await self._shared.env.run_blocking(lambda: self._shared.store.delete(key))
+        except StoreError as error:
+            message = "cannot delete the log of a deleted topic, tried again at the next start partition=%s cause=%s"
+            self._note(error, message, key)
+        else:
+            log.info("deleted log partition=%s topic_id=%s", key, key.topic_id)
+
+    def _note(self, error: StoreError, message: str, key: PartitionKey) -> None:
+        self.repeats.note((message, exhausted(error) or key), log, logging.ERROR, message, key, error)
+
+    def opened(self) -> Iterable[Replica]:
+        """All replicas that were used so far."""
+        return list(self._replicas.values())
+
+    async def all_stored(self) -> list[Replica]:
+        """The replicas of all logs in the store, opened or not, but for the one outside the image."""
+        keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+        found = [
+            self.get(key.topic, key.index) for key in keys if not self._is_unknown(key) and key.topic not in self._kept
+        ]
+        return [replica for replica in found if replica is not None]
+
+    async def close_idle(self) -> None:
+        """Give back the files and memory of logs that were not used since the last call. Raises StoreError."""
+        closed = await self._shared.env.run_blocking(self._shared.store.close_idle)
+        if closed:
+            log.debug("closed the files of idle logs segments=%d", closed)
+
+    async def space(self) -> StoreSpace:
+        """Where the logs are, and the room there is. Raises StoreError."""
+        return await self._shared.env.run_blocking(self._shared.store.space)
+
+    async def stored(self, topic: str) -> list[int]:
+        """The indexes of the partitions of `topic` that the store holds a log of, opened or not. Raises StoreError."""
+        keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+        described = None if self._image is None else self._image.topic(topic)
+        # A log of another id belongs to a deleted topic of that name and has not been swept away yet.
+        return [key.index for key in keys if described is not None and key.topic_id == described.topic_id]
+
+    def wake_all(self) -> None:
+        """Wake every waiting Fetch: the broker stops."""
+        for replica in self._replicas.values():
+            replica.notify()
+
+    async def close(self) -> None:
+        """Finish what is under way and close all logs."""
+        async with trio.open_nursery() as nursery:
+            for replica in self._replicas.values():
+                nursery.start_soon(replica.close)
+        self._replicas.clear()

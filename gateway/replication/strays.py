@@ -1,0 +1,45 @@
+"""Logs that the metadata does not know. They are set aside, never deleted, and taken back when it knows them again."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.gateway.env.environment import Environment
+from odradek.partitions.model import PartitionKey
+from odradek.storage_backends.interface import Store
+
+log = logging.getLogger(__name__)
+
+MAX_NAMES: Final = 10
+"""How many logs one line of the log names."""
+
+
+def knows(image: MetadataImage, key: PartitionKey) -> bool:
+    """Whether the partition is one of the image's."""
+    topic = image.topic_by_id(key.topic_id)
+    return topic is not None and topic.name == key.topic and 0 <= key.index < len(topic.partitions)
+
+
+def few(names: Sequence[str]) -> tuple[int, str, str]:
+    """How many there are, the first of them, and dots for the rest."""
+    return len(names), ",".join(names[:MAX_NAMES]), ",..." if len(names) > MAX_NAMES else ""
+
+
+async def take_back(image: MetadataImage, store: Store, env: Environment) -> None:
+    """Give the partitions of the image back what was set aside of them, and log what is left. Raises StoreError."""
+    strays = await env.run_blocking(store.strays)
+    if not strays:
+        return
+    left: list[str] = []
+    present = set(await env.run_blocking(store.partitions))
+    for stray in strays:
+        if stray.key in present or not knows(image, stray.key):
+            left.append(stray.name)
+            continue
+        await env.run_blocking(partial(store.take_back, stray.name))
+        present.add(stray.key)
+        log.warning("a log that was set aside is its partition's again name=%s", stray.name)
+    if left:
+        log.warning("logs are set aside; odradek recover adopts or deletes them count=%d names=%s%s", *few(left))

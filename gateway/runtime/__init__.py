@@ -1,1 +1,0 @@
-"""Where pure logic meets stores: commit path, replicas, the runtime of coordinator shards."""

@@ -1,0 +1,84 @@
+"""What a handler knows of the request it answers."""
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Final
+
+import trio
+
+from odradek.coordinator.groups.decision import Caller
+from odradek.gateway.assembly import Services
+from odradek.gateway.errors import RequestRefusedError
+from odradek.partitions.results import Isolation
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.values import mutable
+
+TURN_EVERY: Final = 500
+"""How many of the things that a client listed are handled before others get a turn; it takes some milliseconds."""
+
+LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
+"""The isolation levels that a client may ask for, by number."""
+
+
+@mutable
+class RequestContext:
+    """One request on its way through a handler.
+
+    `on_sent` collects what must be given back once the reply is on the wire or given up: leases on store pages.
+    `again`, where a handler sets it, answers the same request when it is repeated (`StandingAnswer`).
+    """
+
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    peer: str
+    peer_host: str
+    listener: str
+    services: Services
+    on_sent: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    again: Callable[[], bool] | None = None
+    _handled: int = 0
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka writes it, with a leading slash."""
+        return f"/{self.peer_host}"
+
+    @staticmethod
+    def isolation(level: int) -> Isolation:
+        """The isolation level that a client asks for. Raises RequestRefusedError when it is none of the protocol's."""
+        if not 0 <= level < len(LEVELS):
+            raise RequestRefusedError(f"there is no isolation level {level}")
+        return LEVELS[level]
+
+    @staticmethod
+    async def let_others_go_on() -> None:
+        """Give every other connection a turn: for loops over what a client may have listed a million times."""
+        await trio.lowlevel.checkpoint()
+
+    @property
+    def answers_many(self) -> bool:
+        """Whether so many things were handled that encoding the answer takes long, too."""
+        return self._handled >= TURN_EVERY
+
+    def will_answer(self, count: int) -> None:
+        """Called for what the answer holds besides one thing for each that the client listed."""
+        self._handled += count
+
+    async def take_turns(self) -> None:
+        """Called for each thing that a client listed: gives others a turn now and then."""
+        self._handled += 1
+        if not self._handled % TURN_EVERY:
+            await self.let_others_go_on()
+
+    def caller(self, *, joins: bool = False) -> Caller:
+        """Who asks, as a coordinator wants to know it, with a fresh member id to give away to one that `joins`."""
+        new_member_id = str(self.services.env.uuid()) if joins else ""
+        return Caller(self.api_version, self.client_id or "", self.client_host, new_member_id)
+
+    def finish(self) -> None:
+        """Give back what the reply borrowed."""
+        for give_back in self.on_sent:
+            give_back()
+        self.on_sent.clear()

@@ -1,0 +1,209 @@
+"""Accepts connections on every listener, holds them to the limits, and drains them at the end.
+
+The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `max.connection.creation.rate`,
+`connections.max.idle.ms`. A client too many for the broker waits until another leaves, one that comes too fast for its
+turn, one too many from its address is closed at once; the log says so, and the others are served on.
+"""
+
+import errno
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+import trio
+
+from odradek.gateway.assembly import Services
+from odradek.gateway.net.transport import DescriptorReserveError, Listener, Transport
+from odradek.gateway.server.connection import Connection
+from odradek.gateway.server.connection_rate import ConnectionRate
+from odradek.gateway.server.dispatch import Dispatcher
+
+log = logging.getLogger(__name__)
+
+ACCEPT_RETRY_S = 0.1
+"""How long to leave a listener alone that ran out of file descriptors or memory."""
+SLOT_CHECK_S = 1.0
+MIN_CHECK_MS = 200
+MAX_CHECK_MS = 40_000
+"""Stale connections are looked for four times in the shortest of the time-outs, within these bounds."""
+OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Server:
+    """All connections of one broker.
+
+    `listeners` maps a listener's name to its bound sockets.
+    """
+
+    def __init__(self, services: Services, listeners: dict[str, Sequence[Listener]]) -> None:
+        self._services = services
+        self._listeners = listeners
+        self._dispatcher = Dispatcher(services)
+        self._connections: dict[Connection, None] = {}
+        self._per_host: Counter[str] = Counter()
+        self._rate = ConnectionRate(services.env.monotonic_ms())
+        self._stopping = False
+        self._fewer = trio.Event()
+
+    async def run(self) -> None:
+        """Serve until cancelled; cancel after `drain` to stop gracefully."""
+        async with trio.open_nursery() as nursery:
+            for name, bound in self._listeners.items():
+                for listener in bound:
+                    nursery.start_soon(self._accept_forever, name, listener, nursery)
+            nursery.start_soon(self._close_stale_forever)
+
+    async def drain(self) -> None:
+        """Stop accepting, let requests under way be answered, and close; give up after the drain time-out."""
+        self._stopping = True
+        for bound in self._listeners.values():
+            for listener in bound:
+                listener.close()
+        for connection in list(self._connections):
+            connection.drain()
+        with trio.move_on_after(self._services.config.drain_timeout_ms / 1000):
+            while self._connections:
+                await self._fewer.wait()
+        for connection in list(self._connections):
+            log.warning("drain timed out peer=%s", connection.transport.peer)
+            connection.close()
+
+    async def _accept_forever(self, name: str, listener: Listener, nursery: trio.Nursery) -> None:
+        while not self._stopping:
+            try:
+                transport = await listener.accept()
+            except DescriptorReserveError as error:
+                self._log_accept_error(name, error)
+                continue
+            except OSError as error:
+                if self._stopping:
+                    return
+                self._log_accept_error(name, error)
+                await trio.sleep(ACCEPT_RETRY_S)
+                continue
+            try:
+                admitted = await self._slot(transport) and await self._turn(transport)
+            except trio.Cancelled:
+                transport.close()
+                raise
+            if not admitted:
+                transport.close()
+                return
+            refusal = self._refusal(transport)
+            if refusal is None:
+                nursery.start_soon(self._serve, name, transport)
+            else:
+                self._services.repeats.note(
+                    ("too many", transport.peer_host),
+                    log,
+                    logging.WARNING,
+                    "refusing connection peer=%s cause=%s",
+                    transport.peer,
+                    refusal,
+                )
+                transport.close()
+
+    def _log_accept_error(self, listener: str, error: OSError) -> None:
+        """Say why a connection was not accepted, which is no reason to stop (accept(2) gives the network's errors)."""
+        note = self._services.repeats.note
+        if error.errno in OUT_OF_RESOURCES:
+            note(
+                ("accept", listener, error.errno),
+                log,
+                logging.ERROR,
+                "connections are refused listener=%s open=%d cause=%s (raise the limit of open files, ulimit -n or "
+                "LimitNOFILE, or lower max.connections)",
+                listener,
+                len(self._connections),
+                error,
+            )
+        else:
+            note(
+                ("accept", listener, error.errno),
+                log,
+                logging.WARNING,
+                "cannot accept listener=%s error=%s",
+                listener,
+                error,
+            )
+
+    async def _slot(self, transport: Transport) -> bool:
+        """Wait until `max.connections` allows one more, as Kafka does; False when the broker stops first."""
+        told = False
+        while len(self._connections) >= self._services.config.max_connections and not self._stopping:
+            if not told:
+                told = True
+                open_now = len(self._connections)
+                message = "connection waits peer=%s cause=%d connections are open (max.connections)"
+                self._services.repeats.note(message, log, logging.WARNING, message, transport.peer, open_now)
+            with trio.move_on_after(SLOT_CHECK_S):  # the limit may have been raised meanwhile
+                await self._fewer.wait()
+        return not self._stopping
+
+    async def _turn(self, transport: Transport) -> bool:
+        """Wait until `max.connection.creation.rate` allows one more; False when the broker stops first."""
+        while not self._stopping:
+            allowed = self._services.config.max_connection_creation_rate
+            wait_ms = self._rate.wait_ms(allowed, self._services.env.monotonic_ms())
+            if not wait_ms:
+                return True
+            cause = f"more than {allowed} new connections a second (max.connection.creation.rate)"
+            self._services.repeats.note(
+                "rate", log, logging.WARNING, "connection waits peer=%s cause=%s", transport.peer, cause
+            )
+            await trio.sleep(min(wait_ms / 1000, SLOT_CHECK_S))  # the rate may have been raised meanwhile
+        return False
+
+    def _refusal(self, transport: Transport) -> str | None:
+        config = self._services.config
+        allowed = config.max_connections_per_ip_overrides.get(transport.peer_host, config.max_connections_per_ip)
+        if self._per_host[transport.peer_host] >= allowed:
+            return f"{self._per_host[transport.peer_host]} connections from there (max.connections.per.ip)"
+        return None
+
+    async def _serve(self, name: str, transport: Transport) -> None:
+        if self._stopping:  # it came in between the accept and the drain
+            transport.close()
+            return
+        connection = Connection(transport, name, self._services, self._dispatcher)
+        self._connections[connection] = None
+        self._per_host[transport.peer_host] += 1
+        try:
+            await connection.run()
+        finally:
+            del self._connections[connection]
+            self._forget_host(transport.peer_host)
+            self._fewer.set()
+            self._fewer = trio.Event()
+
+    def _forget_host(self, host: str) -> None:
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+
+    async def _close_stale_forever(self) -> None:
+        while True:
+            await trio.sleep(self._check_every_ms() / 4000)
+            for connection in list(self._connections):
+                cause = self._staleness(connection)
+                if cause is not None:
+                    log.info("closing connection peer=%s cause=%s", connection.transport.peer, cause)
+                    connection.close()
+
+    def _check_every_ms(self) -> int:
+        config = self._services.config
+        shortest_ms = config.connection_write_timeout_ms
+        if config.connections_max_idle_ms >= 0:
+            shortest_ms = min(shortest_ms, config.connections_max_idle_ms)
+        return min(max(shortest_ms, MIN_CHECK_MS), MAX_CHECK_MS)
+
+    def _staleness(self, connection: Connection) -> str | None:
+        config, now_ms = self._services.config, self._services.env.monotonic_ms()
+        if connection.stalled_ms(now_ms) > config.connection_write_timeout_ms:
+            return "it takes none of its replies (odradek.connection.write.timeout.ms)"
+        is_in_the_way = connection.is_in_a_request and self._services.request_memory.is_full
+        if is_in_the_way and connection.idle_ms(now_ms) > config.connection_write_timeout_ms:
+            return "it does not end its request while others wait for memory (queued.max.request.bytes)"
+        if 0 <= config.connections_max_idle_ms < connection.idle_ms(now_ms):
+            return "idle (connections.max.idle.ms)"
+        return None
