@@ -364,7 +364,8 @@ class PartitionLog:
                 aborted.extend(self._note(ended))
             elif header.producer_id >= 0 and not header.is_control:
                 producers[header.producer_id] = self._producers.add_batch(header, base_offset, header.max_timestamp)
-        return Appended(first_offset, self._log_end_offset - 1, -1, LogWrite(stored, epochs, producers, aborted))
+        write = LogWrite(stored, epochs, producers, aborted, replicated=True)
+        return Appended(first_offset, self._log_end_offset - 1, -1, write)
 
     def become_follower(self, epoch: int) -> None:
         """Follow another broker from here on in `epoch`: only replicated batches are taken."""

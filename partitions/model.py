@@ -78,6 +78,7 @@ class LogWrite:
 
     `producers` maps a producer id to its whole new state (opaque to the store), or to None to forget it.
     `log_start_offset`, when not None, moves the log start forward; `clean_offset` says how far the log is compacted.
+    The batches of a `replicated` write may leave gaps before and between them: the leader's log is compacted.
     """
 
     batches: Sequence[StoredBatch] = ()
@@ -86,6 +87,7 @@ class LogWrite:
     aborted: Sequence[AbortedTransaction] = ()
     log_start_offset: int | None = None
     clean_offset: int | None = None
+    replicated: bool = False
 
 
 @immutable

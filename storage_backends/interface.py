@@ -175,10 +175,12 @@ class PartitionStore(Protocol):
         """Write all of `writes`, in order, in one transaction; on return they survive `kill -9`.
 
         With `sync` they also survive a power cut (and without, if the store knows no difference). The batches' bytes
-        are copied: the caller may reuse the buffers on return. Batches must continue the log without a gap (ValueError:
-        our bug, and nothing is written). A log start below the present one changes nothing; one above the log end, in
-        a write without batches, first empties the log (epochs, producers and all), which goes on from there: what a
-        follower does whose leader has deleted further. Whole segments below the log start are deleted.
+        are copied: the caller may reuse the buffers on return. Batches must continue the log (ValueError: our bug, and
+        nothing is written), without a gap unless the write is `replicated`; offsets in a gap belong to the log, and a
+        segment that begins with such a write begins where the log ended. A log start below the present one changes
+        nothing; one above the log end, in a write without batches, first empties the log (epochs, producers and all),
+        which goes on from there: what a follower does whose leader has deleted further. Whole segments below the log
+        start are deleted.
 
         Rolls to a new segment before the first *write* that would break the policy, as Kafka does before a record
         set; then one call spans two transactions and segments, and the first is durable before the second is visible.

@@ -89,9 +89,12 @@ def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill
 
 
 def check_continuity(write: LogWrite, log_end_offset: int) -> int:
-    """Return the log end after the write. Raises ValueError when its batches leave a gap or overlap."""
+    """Return the log end after the write.
+
+    Raises ValueError when its batches overlap, or leave a gap in a write that is not replicated.
+    """
     for batch in write.batches:
-        if batch.base_offset != log_end_offset:
+        if batch.base_offset != log_end_offset and not (write.replicated and batch.base_offset > log_end_offset):
             raise ValueError(
                 f"batch at offset {batch.base_offset} does not continue the log, which ends at {log_end_offset}"
             )

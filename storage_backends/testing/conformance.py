@@ -20,6 +20,7 @@ from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.concurrency import check_partitions_in_parallel, check_readers_beside_writer
 from odradek.storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, SIBLING
 from odradek.storage_backends.testing.medium import StoreFactory, StoreMedium
+from odradek.storage_backends.testing.replicating import Replicating
 from odradek.storage_backends.testing.setting_aside import SettingAside
 from odradek.storage_backends.testing.state_machine import check_against_model
 
@@ -569,7 +570,16 @@ class _Keeping(SettingAside, _Fixtures):
 
 
 class StoreConformance(
-    _Writing, CommittingAtOnce, _Reading, _Searching, _Rolling, _Deleting, _Truncating, _Replacing, _Keeping
+    _Writing,
+    CommittingAtOnce,
+    Replicating,
+    _Reading,
+    _Searching,
+    _Rolling,
+    _Deleting,
+    _Truncating,
+    _Replacing,
+    _Keeping,
 ):
     """All of it. Subclass it beside a fixture `store_factory`."""
 

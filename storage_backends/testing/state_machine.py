@@ -96,6 +96,18 @@ class LogMachine(RuleBasedStateMachine):
             return LogWrite(batches, (), producers, (), self._offset(place))
         return LogWrite(batches, (), producers, (), end_offset if extra == "log end" else None)
 
+    @rule(gaps=st.lists(st.integers(0, 5), min_size=1, max_size=4), sync=st.booleans())
+    def replicate(self, gaps: list[int], sync: bool) -> None:
+        """What a follower does whose leader's log is compacted."""
+        end_offset = self.model.log_end_offset
+        batches: list[StoredBatch] = []
+        for gap in gaps:
+            batches.append(make_batch(end_offset + gap, 2, max_timestamp_ms=self.clock, leader_epoch=self.epoch))
+            end_offset = batches[-1].last_offset + 1
+        write = LogWrite(batches, replicated=True)
+        self.model.commit(write)
+        self.log.commit([write], sync=sync)
+
     @rule(gap=st.integers(1, 50))
     def restart_above_the_end(self, gap: int) -> None:
         """What a follower does that fell behind its leader's log start."""

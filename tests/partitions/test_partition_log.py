@@ -400,4 +400,4 @@ def test_a_follower_ignores_a_cut_off_tail_and_a_newer_epoch() -> None:
     result = log.append(memoryview(batches[0] + batches[1][:-1]), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
     assert result.last_offset == 2
     result = log.append(memoryview(b""), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
-    assert result.write == LogWrite([], [], {}, [])
+    assert result.write == LogWrite([], [], {}, [], replicated=True)
