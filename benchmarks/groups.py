@@ -72,7 +72,7 @@ CASES = (
         "idle-groups",
         "1,000 idle groups of 10 members",
         (
-            Figure("core", "% of a core (limit 15)", higher_is_better=False),
+            Figure("core", "% of a core", higher_is_better=False),
             Figure("p99", "ms, p99 of a heartbeat", higher_is_better=False),
         ),
         idle,

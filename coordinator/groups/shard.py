@@ -124,10 +124,6 @@ class GroupShard:
         reply = _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
         return Outcome((), (Reply(token, reply),))
 
-    def heartbeat_again(self, request: HeartbeatRequest, now_ms: int) -> bool:
-        """Give the heartbeat once more; whether it is answered without an error."""
-        return heartbeats.heartbeat(self._table, request, now_ms) is ErrorCode.NONE
-
     def leave_group(self, request: LeaveGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with LeaveGroupResponse."""
         decision = Decision(now_ms)

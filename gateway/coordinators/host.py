@@ -94,10 +94,6 @@ class Coordinator(Generic[S]):
             return PendingReply(refused(error), reply_type, refusal, lambda: None)
         return PendingReply(waiter, reply_type, refusal, partial(runtime.abandon, waiter))
 
-    def again(self, key: str, operation: Callable[[S, int], bool]) -> Callable[[], bool]:
-        """See `ShardRuntime.again`. Raises CoordinatorError."""
-        return self._shard(self.partition(key)).again(operation)
-
     async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
         """Run `operation` on every shard that holds anything. Raises CoordinatorError, also while any of them loads."""
         if not self._all_known:

@@ -213,25 +213,6 @@ class ShardRuntime(Generic[S]):
             shard = self._shard
             self._apply(lambda now_ms: operation(shard, now_ms))
 
-    def again(self, operation: Callable[[S, int], bool]) -> Callable[[], bool]:
-        """A function that runs `operation(shard, now_ms)` at the time of the call, and gives what it says.
-
-        The operation writes nothing. It is not run, and the answer is False, from the moment on when the shard is
-        another one or inactive, and while anything that the shard wrote is not on disk yet.
-        """
-        shard = self._shard
-
-        def run() -> bool:
-            if self._shard is not shard or self.state is not ShardState.ACTIVE:
-                return False
-            if self.replica.last_ticket() is not None:
-                return False
-            same = operation(shard, self._clock.now_ms())
-            self._on_deadline(shard.next_deadline_ms())
-            return same
-
-        return run
-
     def on_time(self) -> None:
         """Let the shard do what is due."""
         deadline_ms = self.deadline_ms

@@ -11,24 +11,15 @@ REQUEST: Final = HeartbeatRequest
 
 
 async def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Ask the group's coordinator."""
+    """Answer with what the group's shard decides."""
     try:
-        return await _ask(ctx, request)
+        return await ctx.services.groups.call(
+            request.group_id,
+            lambda shard, token, now_ms: shard.heartbeat(request, ctx.caller(), token, now_ms),
+            HeartbeatResponse,
+            reads=True,
+        )
     except CoordinatorError as error:
         if error.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return HeartbeatResponse()  # as Kafka: all sessions begin anew when the groups are loaded
         return HeartbeatResponse(error_code=error.error)
-
-
-async def _ask(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Raises CoordinatorError. An answer without an error stands until something happens in the group."""
-    groups = ctx.services.groups
-    response = await groups.call(
-        request.group_id,
-        lambda shard, token, now_ms: shard.heartbeat(request, ctx.caller(), token, now_ms),
-        HeartbeatResponse,
-        reads=True,
-    )
-    if not response.error_code:
-        ctx.again = groups.again(request.group_id, lambda shard, now_ms: shard.heartbeat_again(request, now_ms))
-    return response

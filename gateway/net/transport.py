@@ -12,7 +12,6 @@ from typing import Protocol
 import trio
 
 from odradek.gateway.net.descriptors import first_reserved
-from odradek.gateway.net.waiting_room import MAX_WORD_BYTES, Answer, Guest, WaitingRoom, has_epoll
 
 Buffer = bytes | bytearray | memoryview
 
@@ -52,13 +51,6 @@ class Transport(Protocol):
         """
         ...
 
-    async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
-        """As `receive_into`, but what `answer` has an answer to is answered and never seen by the caller.
-
-        It may be answered some milliseconds late, together with what others say. Not while a send is under way.
-        """
-        ...
-
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
         """Send all parts in order. Raises OSError. After cancellation the connection is unusable: part may be sent."""
         ...
@@ -95,30 +87,16 @@ class Listener(Protocol):
         ...
 
 
-async def receive_unanswered(transport: Transport, buffer: memoryview, answer: Answer) -> int:
-    """`Transport.receive_unanswered` out of the other operations."""
-    while size := await transport.receive_into(buffer):
-        reply = answer(bytes(buffer[:size]))
-        if reply is None:
-            break
-        unsent = transport.send_now((reply,))
-        if unsent:
-            await transport.send_parts(unsent)
-    return size
-
-
 class TcpTransport:
     """A TCP connection: receives straight into the caller's buffer, sends many parts with one system call.
 
-    It uses the system's socket itself: Trio's costs as much again as the system calls. `room` is where it waits while
-    it says what it has said before.
+    It uses the system's socket itself: Trio's costs as much again as the system calls.
     """
 
-    def __init__(self, sock: socket.socket, room: WaitingRoom | None = None) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
-        self._room = room
         self._is_new = True
         self._is_more_likely = False
         self.sent_bytes = 0
@@ -150,19 +128,6 @@ class TcpTransport:
                 return self._open().recv_into(buffer)
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._sock)
-
-    async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
-        """Wait in the room, without a turn of the calling task for what is answered."""
-        room = self._room
-        if room is None or not room.is_open or self._is_more_likely or len(buffer) < MAX_WORD_BYTES:
-            return await receive_unanswered(self, buffer, answer)
-        try:
-            word = await room.wait(Guest(self._open(), answer, self))
-        except trio.ClosedResourceError as error:
-            raise ConnectionAbortedError("closed on our side") from error
-        buffer[: len(word)] = word
-        self._is_more_likely = len(word) == MAX_WORD_BYTES
-        return len(word)
 
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
         """Send with sendmsg, going on after short writes; a checkpoint only when the peer is slow, or cancelled."""
@@ -204,8 +169,6 @@ class TcpTransport:
     def close(self) -> None:
         """Close the socket."""
         if self._sock.fileno() >= 0:
-            if self._room is not None:
-                self._room.turn_out(self._sock)
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
 
@@ -236,7 +199,6 @@ class TcpListener:
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
         self._sock = sock
-        self._room = WaitingRoom() if has_epoll() else None
         self._in_a_row = 0
         self.address: tuple[str, int] = sock.getsockname()[:2]
 
@@ -258,7 +220,7 @@ class TcpListener:
                 sock.close()
                 raise DescriptorReserveError(errno.EMFILE, f"refused {peer}")
             try:
-                return TcpTransport(sock, self._room)
+                return TcpTransport(sock)
             except OSError:  # it has been reset already
                 sock.close()
 
@@ -286,8 +248,6 @@ class TcpListener:
         if self._sock.fileno() >= 0:
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
-        if self._room is not None:
-            self._room.close()
 
 
 async def listen_tcp(host: str, port: int) -> Sequence[Listener]:

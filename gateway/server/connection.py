@@ -25,7 +25,6 @@ from odradek.gateway.env.wakeup import Wakeup
 from odradek.gateway.errors import PeerError, first_error
 from odradek.gateway.net.transport import Buffer, Transport
 from odradek.gateway.server.dispatch import Call, Dispatcher, PendingResponse
-from odradek.gateway.server.standing_answer import StandingAnswer
 from odradek.wire.errors import ProtocolError
 from odradek.wire.frames import FrameReader
 from odradek.wire.schema.schema import Message
@@ -54,7 +53,6 @@ class Connection:
         self._services = services
         self._dispatcher = dispatcher
         self._reader = FrameReader(services.config.socket_request_max_bytes)
-        self._standing: StandingAnswer | None = None
         self._memory = services.request_memory
         self._begun_bytes = 0
         self._held_bytes = 0
@@ -212,9 +210,7 @@ class Connection:
         """A call of its own, so that nothing refers to the last buffer while memory for the next is waited for."""
         buffer = self._buffer()
         self._note_buffer()
-        if self._standing is None or self._reader.pending_bytes:
-            return await self.transport.receive_into(buffer)
-        return await self.transport.receive_unanswered(buffer, self._standing.to)
+        return await self.transport.receive_into(buffer)
 
     def _buffer(self) -> memoryview:
         try:
@@ -229,7 +225,6 @@ class Connection:
             raise PeerError(str(error)) from error
 
     async def _handle(self, frame: memoryview) -> None:
-        self._standing = None
         if self._dispatcher.is_large(frame):
             call = await self._services.env.run_blocking(lambda: self._open(frame))
         else:
@@ -245,9 +240,7 @@ class Connection:
             return
         try:
             response = call.canned if call.handler is None else await call.handler(call.ctx, call.request)
-            parts = await self._send(call, response)
-            if call.ctx.again is not None:
-                self._standing = StandingAnswer(frame, parts, call.ctx.again)
+            await self._send(call, response)
         finally:
             call.ctx.finish()
             self._release(held_bytes)
@@ -333,7 +326,7 @@ class Connection:
         while self._replies:
             await self._replied.sleep()
 
-    async def _send(self, call: Call, response: Message) -> Sequence[Buffer]:
+    async def _send(self, call: Call, response: Message) -> None:
         if call.large or call.ctx.answers_many:
             parts = await self._services.env.run_blocking(lambda: self._dispatcher.encode(call.ctx, response))
         else:
@@ -341,7 +334,6 @@ class Connection:
         unsent = self.transport.send_now(parts)
         if unsent:
             await self._send_parts(unsent)
-        return parts
 
     async def _send_parts(self, parts: Sequence[Buffer]) -> None:
         self._stalled_since_ms = self._services.env.monotonic_ms()

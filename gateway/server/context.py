@@ -25,7 +25,6 @@ class RequestContext:
     """One request on its way through a handler.
 
     `on_sent` collects what must be given back once the reply is on the wire or given up: leases on store pages.
-    `again`, where a handler sets it, answers the same request when it is repeated (`StandingAnswer`).
     """
 
     api_key: ApiKey
@@ -37,7 +36,6 @@ class RequestContext:
     listener: str
     services: Services
     on_sent: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
-    again: Callable[[], bool] | None = None
     _handled: int = 0
 
     @property

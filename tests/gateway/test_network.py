@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -33,19 +33,9 @@ class Memory:
         return await self.network.dial(HOST, host, port)
 
 
-class Plain(Tcp):
-    """TCP where the system has no epoll."""
-
-    async def listen(self, host: str, port: int) -> Sequence[Listener]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("odradek.gateway.net.transport.has_epoll", lambda: False)
-            return await super().listen(host, port)
-
-
 Network = Tcp | Memory
 NETWORKS: dict[str, Callable[[], Network]] = {
     "tcp": Tcp,
-    "tcp without epoll": Plain,
     "memory": lambda: Memory(NetworkFaults()),
     "memory with delays and splits": lambda: Memory(NetworkFaults(delay_ms=(0.1, 2.0), partial=0.5)),
 }
@@ -53,12 +43,6 @@ NETWORKS: dict[str, Callable[[], Network]] = {
 
 @pytest.fixture(params=NETWORKS)
 def network(request: pytest.FixtureRequest) -> Network:
-    return NETWORKS[request.param]()
-
-
-@pytest.fixture(params=[name for name in NETWORKS if "splits" not in name])
-def steady(request: pytest.FixtureRequest) -> Network:
-    """A network on which short messages arrive whole."""
     return NETWORKS[request.param]()
 
 
@@ -293,125 +277,6 @@ async def test_a_receive_cancelled_beforehand_receives_nothing(network):
             await there.receive_into(memoryview(bytearray(1)))
         assert scope.cancelled_caught
         assert await receive_exactly(there, 1) == b"x"
-
-
-def pings(received: bytes) -> bytes | None:
-    """An answer to `ping` alone."""
-    return b"pong" if received == b"ping" else None
-
-
-async def _says(transport: Transport, word: bytes) -> bytes:
-    await transport.send_parts([word])
-    return await receive_exactly(transport, 4)
-
-
-async def test_what_has_an_answer_is_answered_and_never_seen(steady):
-    async with connected(steady) as (here, there):
-        buffer = bytearray(1000)
-        async with trio.open_nursery() as nursery:
-            received: list[int] = []
-            nursery.start_soon(_receive_unanswered, there, buffer, received)
-            for _ in range(3):
-                assert await _says(here, b"ping") == b"pong"
-            assert there.sent_bytes == 12
-            await here.send_parts([b"other"])
-        assert (received, buffer[:5]) == ([5], b"other")
-        await here.send_parts([b"ping"])
-        assert await receive_exactly(there, 4) == b"ping"
-
-
-async def _receive_unanswered(transport: Transport, buffer: bytearray, received: list[int]) -> None:
-    received.append(await transport.receive_unanswered(memoryview(buffer), pings))
-
-
-async def test_the_end_is_seen_behind_what_was_answered(steady):
-    async with connected(steady) as (here, there):
-        async with trio.open_nursery() as nursery:
-            received: list[int] = []
-            nursery.start_soon(_receive_unanswered, there, bytearray(1000), received)
-            assert await _says(here, b"ping") == b"pong"
-            here.close()
-        assert received == [0]
-
-
-async def test_close_wakes_who_waits_for_what_has_no_answer(network):
-    async with connected(network) as (here, _):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_fails_to_receive_unanswered, here)
-            await trio.testing.wait_all_tasks_blocked()
-            here.close()
-        await _fails_to_receive_unanswered(here)
-
-
-async def _fails_to_receive_unanswered(transport: Transport) -> None:
-    with pytest.raises(OSError):  # noqa: PT011
-        await transport.receive_unanswered(memoryview(bytearray(1000)), pings)
-
-
-async def test_what_goes_wrong_with_an_answer_is_raised_where_it_is_waited_for(network):
-    def wrong(received: bytes) -> bytes | None:
-        raise ValueError("no good")
-
-    async with connected(network) as (here, there):
-        await here.send_parts([b"ping"])
-        with pytest.raises(ValueError, match="no good"):
-            await there.receive_unanswered(memoryview(bytearray(1000)), wrong)
-
-
-async def test_a_wait_that_is_cancelled_loses_nothing(steady):
-    async with connected(steady) as (here, there):
-        with trio.move_on_after(0.01):
-            await there.receive_unanswered(memoryview(bytearray(1000)), pings)
-        await here.send_parts([b"ping"])
-        assert await receive_exactly(there, 4) == b"ping"
-
-
-async def test_many_are_heard_however_they_come_and_go(steady):
-    [listener] = await steady.listen(HOST, 0)
-    clients: list[Transport] = []
-    received: list[int] = []
-    async with trio.open_nursery() as nursery:
-        for _ in range(50):
-            clients.append(await steady.dial(*listener.address))
-            nursery.start_soon(_serve_once, await listener.accept(), received)
-        listener.close()
-        for round_ in range(3):
-            for client in clients:
-                assert await _says(client, b"ping") == b"pong"
-            for client in clients[round_::10]:
-                client.close()
-            clients = [client for client in clients if client not in clients[round_::10]]
-        for client in clients:
-            await client.send_parts([b"the end"])
-    for client in clients:
-        client.close()
-    assert sorted(received) == [0] * (50 - len(clients)) + [7] * len(clients)
-
-
-async def _serve_once(transport: Transport, received: list[int]) -> None:
-    await _receive_unanswered(transport, bytearray(1000), received)
-    transport.close()
-
-
-async def test_a_peer_that_takes_no_answers_holds_up_nobody(steady):
-    async with (
-        connected(steady) as (silent, server),
-        connected(steady) as (here, there),
-        trio.open_nursery() as nursery,
-    ):
-        nursery.start_soon(_answer_at_length, server)
-        nursery.start_soon(_receive_unanswered, there, bytearray(1000), [])
-        for _ in range(40):
-            await silent.send_parts([b"ping"])
-            assert await _says(here, b"ping") == b"pong"
-        for each in (silent, server, here):
-            each.close()
-
-
-async def _answer_at_length(transport: Transport) -> None:
-    """Megabytes more than a connection holds that nobody reads from."""
-    with suppress(OSError):
-        await transport.receive_unanswered(memoryview(bytearray(1000)), lambda _: bytes(1_000_000))
 
 
 async def test_addresses_and_peers_have_names(network):

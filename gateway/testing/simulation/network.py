@@ -1,6 +1,7 @@
 """A network in memory between named hosts, with seeded delay, loss and partition.
 
-It implements the two protocols of `gateway.net.transport` and passes the same tests as TCP (`tests/gateway/test_network.py`).
+It implements the two protocols of `gateway.net.transport` and passes the same tests as TCP:
+`tests/gateway/test_network.py`.
 Every delivery is an event of the trace with a checksum of its bytes.
 """
 
@@ -13,8 +14,7 @@ from typing import Final
 
 import trio
 
-from odradek.gateway.net.transport import Buffer, Listener, Transport, receive_unanswered
-from odradek.gateway.net.waiting_room import Answer
+from odradek.gateway.net.transport import Buffer, Listener, Transport
 from odradek.gateway.testing.simulation.pipe import End, Pipe, Reader
 
 FIRST_EPHEMERAL_PORT: Final = 49152
@@ -67,10 +67,6 @@ class MemoryTransport:
                 self.fail(_reset_by_peer)
                 continue
             await self._incoming.arrival()
-
-    async def receive_unanswered(self, buffer: memoryview, answer: Answer) -> int:
-        """See `Transport.receive_unanswered`."""
-        return await receive_unanswered(self, buffer, answer)
 
     def _take(self, buffer: memoryview, available: int) -> int:
         size = self._network.receive_size(min(len(buffer), available))
