@@ -20,6 +20,8 @@ class TimerKind(Enum):
     """The sync phase has lasted long enough: remove whoever has not synced."""
     RETENTION = auto()
     """Look for offsets and groups that have outlived their retention."""
+    TOPICS_DELETED = auto()
+    """More offsets in deleted topics are to be deleted."""
     CONSUMER_SESSION = auto()
     """A member of a consumer group has not been heard of for its session timeout."""
     CONSUMER_REBALANCE = auto()

@@ -18,9 +18,13 @@ from odradek.coordinator.groups.consumer import records as consumer_records
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.table import CONSUMER_KINDS
 from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.offsets.delete import delete_offsets_of_topics
 from odradek.coordinator.groups.table import GroupTable
 from odradek.coordinator.timers import Timer, TimerKind
 from odradek.wire.stored.group_records import OffsetCommitValue
+
+AT_ONCE = 500
+"""How many offsets are deleted in one operation where no client waits: some milliseconds' work."""
 
 
 def on_time(table: GroupTable, decision: Decision) -> None:
@@ -31,10 +35,17 @@ def on_time(table: GroupTable, decision: Decision) -> None:
     """
     decided: set[str] = set()
     later: list[Timer] = []
+    deletes_offsets = False
     while (timer := table.timers.pop_due(decision.now_ms)) is not None:
         if timer.kind is TimerKind.RETENTION:
-            decided |= expire_offsets(table, decision, decided)
-            schedule_retention(table, decision.now_ms)
+            changed, is_done = expire_offsets(table, decision, decided)
+            decided |= changed
+            if is_done:
+                schedule_retention(table, decision.now_ms)
+            else:
+                later.append(timer)
+        elif timer.kind is TimerKind.TOPICS_DELETED:
+            deletes_offsets = True
         elif timer.group_id in decided:
             later.append(timer)
         else:
@@ -42,6 +53,8 @@ def on_time(table: GroupTable, decision: Decision) -> None:
             _fire(table, timer, decision)
             if len(decision.records) > before:
                 decided.add(timer.group_id)
+    if deletes_offsets:
+        delete_offsets_of_topics(table, decision, AT_ONCE)
     for timer in later:
         table.timers.set(timer, decision.now_ms)
 
@@ -97,18 +110,23 @@ def schedule_retention(table: GroupTable, now_ms: int) -> None:
     table.timers.set(table.retention_timer, now_ms + table.config.offsets_retention_check_interval_ms)
 
 
-def expire_offsets(table: GroupTable, decision: Decision, skipped: Container[str]) -> set[str]:
-    """Delete offsets past their retention, and empty groups without offsets (KIP-211). Returns the groups changed."""
+def expire_offsets(table: GroupTable, decision: Decision, skipped: Container[str]) -> tuple[set[str], bool]:
+    """Delete offsets past their retention, and empty groups without offsets (KIP-211).
+
+    Returns the groups changed, and whether that was all: AT_ONCE records and more are left for another time.
+    """
     changed: set[str] = set()
     for group in (*table.groups.values(), *table.consumer.groups.values()):
         before = len(decision.records)
+        if before >= AT_ONCE:
+            return changed, False
         if group.group_id not in skipped and isinstance(group, ClassicGroup):
             _expire_offsets_of(table, group, decision)
         elif group.group_id not in skipped and isinstance(group, ConsumerGroup):
             _expire_consumer_offsets_of(table, group, decision)
         if len(decision.records) > before:
             changed.add(group.group_id)
-    return changed
+    return changed, len(decision.records) < AT_ONCE
 
 
 def _expire_offsets_of(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
@@ -117,7 +135,7 @@ def _expire_offsets_of(table: GroupTable, group: ClassicGroup, decision: Decisio
     for topic, partitions in table.offsets.topics(group.group_id).items():
         for partition, value in partitions.items():
             pending = table.offsets.is_pending(group.group_id, topic, partition)
-            if not pending and _is_expired(table, group, topic, value, decision.now_ms):
+            if _has_room(decision) and not pending and _is_expired(table, group, topic, value, decision.now_ms):
                 decision.record(records.offset_tombstone(group.group_id, topic, partition))
             else:
                 all_expired = False
@@ -132,13 +150,18 @@ def _expire_consumer_offsets_of(table: GroupTable, group: ConsumerGroup, decisio
         subscribed = group.is_subscribed_to(topic)
         for partition, value in partitions.items():
             held = subscribed or table.offsets.is_pending(group.group_id, topic, partition)
-            if not held and _has_outlived(table, value, value.commit_timestamp, decision.now_ms):
+            outlived = _has_room(decision) and _has_outlived(table, value, value.commit_timestamp, decision.now_ms)
+            if outlived and not held:
                 decision.record(records.offset_tombstone(group.group_id, topic, partition))
             else:
                 all_expired = False
     if all_expired and not group.members:
         for record in consumer_records.group_tombstones(group):
             decision.record(record)
+
+
+def _has_room(decision: Decision) -> bool:
+    return len(decision.records) < AT_ONCE
 
 
 def _is_expired(table: GroupTable, group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int) -> bool:

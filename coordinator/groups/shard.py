@@ -190,10 +190,11 @@ class GroupShard:
         delete.offset_delete(self._table, request, token, decision)
         return decision.outcome()
 
-    def on_topics_deleted(self, names: Collection[str], now_ms: int) -> Outcome:
-        """Forget the offsets in topics that have just been deleted; nobody waits for a reply."""
+    def on_topics_deleted(self, names: Collection[str], now_ms: int, limit: int = expiry.AT_ONCE) -> Outcome:
+        """Forget the offsets in topics that have just been deleted: `limit` of them now, the others in `on_time`."""
         decision = Decision(now_ms)
-        delete.delete_offsets_of_topics(self._table, names, decision)
+        self._table.deleted_topics.update(names)
+        delete.delete_offsets_of_topics(self._table, decision, limit)
         return decision.outcome()
 
     # Administration

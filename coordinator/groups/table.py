@@ -16,6 +16,7 @@ class GroupTable:
     """The groups and offsets of one partition of `__consumer_offsets`, and their timers.
 
     `image` gives the newest published metadata. A group is either in `groups`, a classic one, or in `consumer.groups`.
+    `deleted_topics` are those of which offsets may be left.
     """
 
     config: GroupConfig
@@ -25,6 +26,8 @@ class GroupTable:
     timers: Timers = field(default_factory=Timers)
     consumer: ConsumerTable = field(init=False)
     retention_timer: Timer = field(default_factory=lambda: Timer(TimerKind.RETENTION))
+    deleted_topics: set[str] = field(default_factory=set[str])
+    deletion_timer: Timer = field(default_factory=lambda: Timer(TimerKind.TOPICS_DELETED))
 
     def __post_init__(self, image: Callable[[], MetadataImage]) -> None:
         self.consumer = ConsumerTable(self.config.consumer, image, self.timers)

@@ -27,6 +27,9 @@ OFFSETS_TOPIC: Final = CONSUMER_OFFSETS
 PREPARED_FROM: Final = 500
 """How many offsets a commit holds before its records are made beside the event loop: some milliseconds' work."""
 
+DELETED_AT_ONCE: Final = 1000
+"""How many offsets in deleted topics are forgotten before the deletion is answered: some ten milliseconds' work."""
+
 
 class GroupCoordinator(Coordinator["GroupShard"]):
     """All group shards of this broker."""
@@ -111,10 +114,21 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         return await self._shard(partition).end_transaction(marker)
 
     def topics_deleted(self, names: list[str]) -> None:
-        """Forget the offsets committed for topics that are gone; with the offsets topic all groups go."""
+        """Forget the offsets committed for topics that are gone; with the offsets topic all groups go.
+
+        DELETED_AT_ONCE of them are forgotten now, which is nearly always all; the others soon, in turns of their own.
+        """
         super().topics_deleted(names)
+        limit = DELETED_AT_ONCE
+
+        def forget(shard: "GroupShard", now_ms: int) -> Outcome:
+            nonlocal limit
+            outcome = shard.on_topics_deleted(names, now_ms, limit)
+            limit -= len(outcome.records)
+            return outcome
+
         for runtime in self._shards.values():
-            runtime.run(lambda shard, now_ms: shard.on_topics_deleted(names, now_ms))
+            runtime.run(forget)
 
 
 def _group_shard(config: GroupConfig, metadata: MetadataService, regexes: TopicRegexes) -> "GroupShard":

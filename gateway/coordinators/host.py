@@ -103,6 +103,7 @@ class Coordinator(Generic[S]):
             reply = await runtime.call(operation, reads=True)
             assert isinstance(reply, reply_type)
             replies.append(reply)
+            await trio.lowlevel.checkpoint()  # a shard may hold a thousand groups
         return replies
 
     def partition(self, key: str) -> int:
@@ -155,7 +156,8 @@ class Coordinator(Generic[S]):
                 for runtime in list(self._shards.values()):
                     if runtime.discarded and not runtime.replica.write_wait_ms:
                         nursery.start_soon(self._load, runtime)
-                    runtime.on_time()
+                    if runtime.on_time():
+                        await trio.lowlevel.checkpoint()  # the next shard's may be due, too, and as much
 
     async def _stored(self) -> Sequence[int]:
         """The partitions that have a log; asked again for as long as the store cannot tell."""

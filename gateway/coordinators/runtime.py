@@ -213,11 +213,13 @@ class ShardRuntime(Generic[S]):
             shard = self._shard
             self._apply(lambda now_ms: operation(shard, now_ms))
 
-    def on_time(self) -> None:
-        """Let the shard do what is due."""
+    def on_time(self) -> bool:
+        """Let the shard do what is due; whether anything was."""
         deadline_ms = self.deadline_ms
-        if deadline_ms is not None and deadline_ms <= self._clock.now_ms():
+        is_due = deadline_ms is not None and deadline_ms <= self._clock.now_ms()
+        if is_due:
             self._apply(self._shard.on_time)
+        return is_due
 
     def stop(self) -> None:
         """Answer every waiting caller that this is no longer the coordinator."""

@@ -17,4 +17,6 @@ async def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsR
         )
     except CoordinatorError as error:
         return ListGroupsResponse(error_code=error.error)
-    return ListGroupsResponse(groups=tuple([group for part in parts for group in part.groups]))
+    groups = tuple([group for part in parts for group in part.groups])
+    ctx.will_answer(len(groups))
+    return ListGroupsResponse(groups=groups)

@@ -37,6 +37,7 @@ class RequestContext:
     services: Services
     on_sent: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     _handled: int = 0
+    _turn_due: int = TURN_EVERY
 
     @property
     def client_host(self) -> str:
@@ -67,7 +68,8 @@ class RequestContext:
     async def take_turns(self) -> None:
         """Called for each thing that a client listed: gives others a turn now and then."""
         self._handled += 1
-        if not self._handled % TURN_EVERY:
+        if self._handled >= self._turn_due:
+            self._turn_due = self._handled + TURN_EVERY
             await self.let_others_go_on()
 
     def caller(self, *, joins: bool = False) -> Caller:

@@ -1,5 +1,6 @@
 """What tests of the gateway share: a broker in memory for a module, and a watch on what it logs."""
 
+import gc
 import logging
 from itertools import count
 
@@ -36,3 +37,12 @@ def broker_log(caplog):
     caplog.set_level(logging.DEBUG, "odradek")
     yield caplog
     assert internal_errors(caplog.records) == []
+
+
+@pytest.fixture
+def no_collector():
+    """The collector of cycles is off: what it walks over are the test's own objects, too."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

@@ -186,14 +186,6 @@ class Victim:
         self._thread.join()
 
 
-@pytest.fixture
-def no_collector():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 @pytest.mark.torture
 @pytest.mark.timeout(1200)
 def test_no_request_however_large_holds_up_the_loop(no_collector):

@@ -3,12 +3,14 @@
 import threading
 
 import pytest
+import trio
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient
 from gateway_groups import find
 
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Dispatcher
+from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -162,3 +164,21 @@ def test_a_long_frame_that_does_not_parse_closes_its_connection_only(broker, bro
         client.send_frame(b"\x00\x03\x00\x09\x00\x00\x00\x01" + b"\xff" * LARGE_FRAME_BYTES)
         assert client.is_closed_by_broker()
         assert other.call(MetadataRequest(topics=(MetadataRequestTopic(name="t"),))).topics[0].error_code == 0
+
+
+def test_turns_come_also_where_each_thing_is_answered_with_more(monkeypatch):
+    turns = []
+
+    async def counted():
+        turns.append(1)
+
+    monkeypatch.setattr(RequestContext, "let_others_go_on", staticmethod(counted))
+
+    async def handle():
+        ctx = RequestContext(ApiKey.OFFSET_FETCH, 9, 1, None, "peer", "host", "listener", services=None)
+        for _ in range(COUNT):
+            await ctx.take_turns()
+            ctx.will_answer(1)
+
+    trio.run(handle)
+    assert len(turns) >= COUNT // TURN_EVERY

@@ -1,6 +1,8 @@
 """OffsetDelete, version 0, and what happens to offsets when their topics are deleted."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import islice
+from uuid import UUID
 
 from odradek.coordinator.contract import Token
 from odradek.coordinator.groups import records
@@ -8,6 +10,7 @@ from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.offsets.store import PartitionOffsets, Place, TopicOffsets
 from odradek.coordinator.groups.table import GroupTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_delete import (
@@ -63,11 +66,56 @@ def _has_offset(table: GroupTable, group_id: str, topic: str, partition: int) ->
     return committed or table.offsets.is_pending(group_id, topic, partition)
 
 
-def delete_offsets_of_topics(table: GroupTable, topics: Collection[str], decision: Decision) -> None:
-    """Forget every group's offsets in topics that are no more."""
-    gone = frozenset(topics)
-    committed = ((group_id, topic, partition) for group_id, topic, partition, _ in table.offsets.each())
-    pending = ((group_id, topic, partition) for _, group_id, topic, partition, _ in table.offsets.each_pending())
-    for place in dict.fromkeys([*committed, *pending]):
-        if place[1] in gone:
-            decision.record(records.offset_tombstone(*place))
+def delete_offsets_of_topics(table: GroupTable, decision: Decision, limit: int) -> None:
+    """Forget offsets of every group in `table.deleted_topics`, no more than `limit` at once.
+
+    While there may be more of them, the deletion timer is set. Offsets in a topic that was created under the same name
+    since stay.
+    """
+    places = list(islice(_places(table, table.deleted_topics), limit))
+    for place in places:
+        decision.record(records.offset_tombstone(*place))
+    if len(places) < limit:
+        table.deleted_topics.clear()
+    else:
+        table.timers.set(table.deletion_timer, decision.now_ms)
+
+
+def offsets_left(table: GroupTable, group_id: str) -> TopicOffsets:
+    """All commits of a group but those that are about to be deleted with their topics. Not to be changed."""
+    topics = table.offsets.topics(group_id)
+    if table.deleted_topics.isdisjoint(topics):
+        return topics
+    ids = _ids(table, table.deleted_topics)
+    return {
+        topic: partitions
+        for topic, committed in topics.items()
+        if (partitions := committed if topic not in ids else _of_topic(committed, ids[topic]))
+    }
+
+
+def _of_topic(committed: PartitionOffsets, topic_id: UUID | None) -> PartitionOffsets:
+    return {index: value for index, value in committed.items() if value.topic_id == topic_id}
+
+
+def _ids(table: GroupTable, names: Collection[str]) -> dict[str, UUID | None]:
+    """The id of the topic that has each name now, None where there is none."""
+    image = table.consumer.image()
+    return {name: None if (topic := image.topic(name)) is None else topic.topic_id for name in names}
+
+
+def _places(table: GroupTable, deleted: Collection[str]) -> Iterator[Place]:
+    """Where there are offsets in the topics of these names that are deleted; each place once."""
+    ids = _ids(table, deleted)
+    for group_id, topics in table.offsets.groups():
+        for topic, partitions in topics.items():
+            if topic in ids:
+                yield from (
+                    (group_id, topic, index) for index, value in partitions.items() if value.topic_id != ids[topic]
+                )
+    seen: set[Place] = set()
+    for _, group_id, topic, partition, value in table.offsets.each_pending():
+        place = (group_id, topic, partition)
+        if topic in ids and value.topic_id != ids[topic] and place not in seen and table.offsets.get(*place) is None:
+            seen.add(place)
+            yield place

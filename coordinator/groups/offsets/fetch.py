@@ -7,6 +7,8 @@ UNSTABLE_OFFSET_COMMIT: whoever goes on from there would read again what that tr
 from uuid import UUID
 
 from odradek.coordinator.groups.consumer.committing import check_fetch
+from odradek.coordinator.groups.offsets.delete import offsets_left
+from odradek.coordinator.groups.offsets.store import TopicOffsets
 from odradek.coordinator.groups.table import GroupTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_fetch import (
@@ -53,20 +55,20 @@ def offset_fetch_group(
     error = ErrorCode.NONE if group is None else check_fetch(group, request.member_id, request.member_epoch)
     if error:
         return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
-    group_id, committed = request.group_id, table.offsets.topics(request.group_id)
+    group_id, committed = request.group_id, offsets_left(table, request.group_id)
     asked = request.topics
     if asked is None:
         asked = tuple(
             OffsetFetchRequestTopics(name=name, partition_indexes=tuple(offsets)) for name, offsets in committed.items()
         )
-    topics = tuple(_topic(table, group_id, topic, require_stable) for topic in asked)
+    topics = tuple(_topic(table, group_id, topic, committed, require_stable) for topic in asked)
     return OffsetFetchResponseGroup(group_id=group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
 def _topic(
-    table: GroupTable, group_id: str, topic: OffsetFetchRequestTopics, require_stable: bool
+    table: GroupTable, group_id: str, topic: OffsetFetchRequestTopics, committed: TopicOffsets, require_stable: bool
 ) -> OffsetFetchResponseTopics:
-    offsets = table.offsets.topics(group_id).get(topic.name, {})
+    offsets = committed.get(topic.name, {})
     partitions = tuple(
         _unstable(index)
         if require_stable and table.offsets.is_pending(group_id, topic.name, index)

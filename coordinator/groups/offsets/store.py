@@ -5,7 +5,7 @@ that of the markers: a commit that was written after a pending one stays, or a l
 would tell another story than the whole one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from odradek.wire.stored.group_records import OffsetCommitValue
 
@@ -103,9 +103,6 @@ class OffsetStore:
         """All commits of a group, by topic and partition. Not to be changed."""
         return self._groups.get(group_id, _NOTHING)
 
-    def each(self) -> Iterator[tuple[str, str, int, OffsetCommitValue]]:
-        """Every commit as (group, topic, partition, value)."""
-        for group_id, topics in self._groups.items():
-            for topic, partitions in topics.items():
-                for partition, value in partitions.items():
-                    yield group_id, topic, partition, value
+    def groups(self) -> Iterable[tuple[str, TopicOffsets]]:
+        """Every group with all its commits, by topic and partition. Not to be changed."""
+        return self._groups.items()

@@ -1,6 +1,6 @@
 """A network in memory between named hosts, with seeded delay, loss and partition.
 
-It implements the two protocols of `gateway.net.transport` and passes the same tests as TCP:
+It implements the two protocols of `gateway.net.transport` and passes the same tests as TCP (`test_network.py`).
 `tests/gateway/test_network.py`.
 Every delivery is an event of the trace with a checksum of its bytes.
 """

@@ -14,7 +14,12 @@ def durable_view(shard):
     groups = {
         group_id: _value_view(group.stored) for group_id, group in table.groups.items() if group.stored is not None
     }
-    offsets = sorted((*where, str(value)) for *where, value in table.offsets.each())
+    offsets = sorted(
+        (group_id, topic, index, str(value))
+        for group_id, topics in table.offsets.groups()
+        for topic, partitions in topics.items()
+        for index, value in partitions.items()
+    )
     return groups, offsets, {group_id: _consumer_view(group) for group_id, group in table.consumer.groups.items()}
 
 
