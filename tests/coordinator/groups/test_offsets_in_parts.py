@@ -7,7 +7,7 @@ from group_world import World
 
 from odradek.coordinator.groups.config import MS_PER_MINUTE, GroupConfig
 from odradek.coordinator.groups.expiry import AT_ONCE
-from odradek.coordinator.metadata.image import MetadataImage, TopicImage
+from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
