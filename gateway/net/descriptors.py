@@ -15,7 +15,7 @@ _LOG_SHARE: Final = 4
 _MOMENTARY: Final = 32
 _OWN: Final = 16
 """What a broker has open without connections and logs."""
-_FILES_A_LOG: Final = 3
+_FILES_A_LOG: Final = 4
 _COMFORTABLE: Final = 4096
 _UNLIMITED: Final = 2**31 - 1
 

@@ -94,8 +94,10 @@ class LmdbPartition:
         """See `PartitionStore.commit`."""
         log, runs, size_bytes = self._plan(writes)
         first_offset, synced = log.state.meta.log_end_offset, sync or log.policy.durable
-        with mapping_errors(self._directory, "writing"):
+        try:
             log.check()
+        except ForeignError as error:
+            raise mapped(error, self._directory, "writing") from error
         try:
             if log.synced is not synced:
                 self._change_mode(synced=synced)

@@ -82,14 +82,12 @@ def make_durable(opened: OpenedLog, directory: Path) -> None:
     """
     sync_directory(directory)
     if opened.synced:
-        handle = opened.active.pin()
-        opened.active.begin_write()
+        handle = opened.active.pin_to_write()
         try:
             with handle.env.begin(write=True) as txn:
                 txn.put(META_KEY, opened.meta.pack())
         finally:
-            opened.active.end_write()
-            opened.active.unpin()
+            opened.active.unpin_written()
 
 
 def read_segment(handle: Handle, path: Path) -> tuple[SegmentMeta, LogRows]:

@@ -49,7 +49,7 @@ _GROWTH = 4
 _ROW_BYTES = 256 * 1024  # room for what is written beside batches
 _PAGE_BYTES = 4096
 
-WRITER_FILES = 3  # data, data again for synced writes, and the reader table
+WRITER_FILES = 4  # data, data again for synced writes, the reader table, and the footprint's
 READER_FILES = 1
 
 _HAS_MEMFD = hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir()
@@ -350,6 +350,8 @@ class Segment:
             handle = open_env(self.path, settings) if footprint is None else reopen_env(self.path, settings)
         if footprint is None:
             self.watch()
+        elif settings is not None:
+            footprint.hold()
         self._note_map(handle)
         return handle
 
@@ -371,15 +373,32 @@ class Segment:
 
     def watch(self) -> None:
         """Notice from now on when the file at `path`, which must be this segment's, is changed."""
-        self._footprint = Footprint(self.path)
+        self._footprint = footprint = Footprint(self.path)
+        if self._settings is not None and self._handle is not None:
+            footprint.hold()
 
     def check(self) -> None:
         """Raise StoreCorruptError when another program has changed the file: LMDB must not be asked then."""
         if self._footprint is not None and not self._retired:
             self._footprint.check()
 
+    def pin_to_write(self) -> Handle:
+        """Do what `pin` and `begin_write` do, until `unpin_written`. Raises as `pin` does."""
+        handle = self.pin()
+        if self._footprint is not None:
+            self._footprint.begin_write()
+        return handle
+
+    def unpin_written(self) -> None:
+        """End a `pin_to_write`, whether the write failed or not."""
+        footprint = self._footprint
+        if footprint is not None:
+            footprint.end_write()
+            self._used_bytes = footprint.size_bytes
+        self.unpin()
+
     def begin_write(self) -> None:
-        """The file is about to be changed by its writer."""
+        """The file is about to be changed by its writer, in another way than by a transaction."""
         if self._footprint is not None:
             self._footprint.begin_write()
 
@@ -414,14 +433,10 @@ class Segment:
         self.unpin()
         self._files.trim()
 
-    def written(self, handle: Handle) -> None:
-        """Note, after each commit, how much of the map is used."""
-        if self._can_grow:
-            self._used_bytes = handle.env.info()["last_pgno"] * _PAGE_BYTES
-
     def is_short_of_map(self, batch_bytes: int) -> bool:
         """Whether the map should grow before so much is written."""
-        return self._can_grow and (self._used_bytes + _space_for(batch_bytes)) * 4 > self._map_bytes * 3
+        map_bytes = self._map_bytes
+        return (self._used_bytes + _space_for(batch_bytes)) * 4 > map_bytes * 3 and self._can_grow
 
     def grow(self, batch_bytes: int) -> bool:
         """Map more of the file, once those who read have done so; the writer's call, without a pin.
@@ -485,3 +500,5 @@ class Segment:
         if self._handle is not None:
             close_env(self._handle.env)
             self._handle = None
+        if self._footprint is not None:
+            self._footprint.let_go()

@@ -140,8 +140,10 @@ class SegmentLog:
     def drops_segments(self, writes: Sequence[LogWrite]) -> bool:
         """Whether whole segments lie below a log start that one of `writes` sets."""
         sealed = self.state.sealed
+        if not sealed:
+            return False
         starts = [write.log_start_offset for write in writes if write.log_start_offset is not None]
-        return bool(sealed) and sealed[0].end_offset <= max(starts, default=self.state.meta.log_start_offset)
+        return sealed[0].end_offset <= max(starts, default=self.state.meta.log_start_offset)
 
     def _start_fresh(self, need_bytes: int, *, synced: bool) -> None:
         self.start_segment(self.state.meta.log_end_offset, synced=synced, need_bytes=need_bytes)
@@ -161,16 +163,12 @@ class SegmentLog:
 
     def _write_once(self, change: Callable[[WriteTxn, LogDb], T]) -> T:
         active = self._active
-        handle = active.pin()
-        active.begin_write()
+        handle = active.pin_to_write()
         try:
             with handle.env.begin(write=True) as txn:
-                result = change(txn, handle.log)
-            active.written(handle)
-            return result
+                return change(txn, handle.log)
         finally:
-            active.end_write()
-            active.unpin()
+            active.unpin_written()
 
     def start_segment(self, base_offset: int, *, synced: bool, restart: bool = False, need_bytes: int = 0) -> None:
         """Seal the active segment and go on in a new one, which takes the place of an empty one at the same base.

@@ -74,7 +74,8 @@ class _Appender:
             return
         key = U64.pack(self._last_offset)
         value = self._chunk[0] if len(self._chunk) == 1 else b"".join(self._chunk)
-        stored = self._txn.put(key, value, append=True, db=self._log)
+        # The last: to be appended. By position, since names take as long again as all the rest.
+        stored = self._txn.put(key, value, True, True, True, self._log)  # noqa: FBT003
         assert stored, "the log's keys only grow"
         if self.maximum > self._indexed_maximum and self._is_index_due():
             stored = self._txn.put(ROW_KEY.pack(TIME, self.maximum), key, append=True)
@@ -98,13 +99,10 @@ def append_writes(
 ) -> SegmentMeta:
     """Write all of `writes` and return the meta row that now holds."""
     appender = _Appender(txn, log, meta, options)
-    first_timestamp_ms, log_start_offset = meta.first_timestamp_ms, meta.log_start_offset
-    empty = not meta.size_bytes
+    log_start_offset = meta.log_start_offset
     producers: dict[int, tuple[int, bytes | None]] = {}
     for write in writes:
         for batch in write.batches:
-            if empty:
-                first_timestamp_ms, empty = batch.max_timestamp_ms, False
             appender.add(batch)
         for producer_id, state in write.producers.items():
             producers[producer_id] = (appender.log_end_offset, state)
@@ -121,12 +119,17 @@ def append_writes(
         log_start_offset,
         appender.log_end_offset,
         appender.size,
-        first_timestamp_ms,
+        meta.first_timestamp_ms if meta.size_bytes else _first_timestamp(meta, writes),
         appender.maximum,
         appender.indexed,
     )
     txn.put(META_KEY, meta.pack())
     return meta
+
+
+def _first_timestamp(meta: SegmentMeta, writes: Sequence[LogWrite]) -> int:
+    batches = (batch for write in writes for batch in write.batches)
+    return next((batch.max_timestamp_ms for batch in batches), meta.first_timestamp_ms)
 
 
 def _put_history(txn: WriteTxn, write: LogWrite) -> None:

@@ -16,7 +16,7 @@ from odradek.wire.records.batch import iter_headers
 
 _BIG = 2**31 - 1
 MB = 1 << 20
-ONE_LOG_FILES = 3
+ONE_LOG_FILES = 4
 
 
 def key(index):

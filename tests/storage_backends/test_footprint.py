@@ -1,0 +1,154 @@
+"""What a footprint notices of a file that another program changes, by the file's name and by a descriptor of it."""
+
+import os
+from contextlib import suppress
+
+import pytest
+
+from odradek.storage_backends.interface import StoreCorruptError
+from odradek.storage_backends.lmdb_segments import footprint as module
+from odradek.storage_backends.lmdb_segments.footprint import NAME_EVERY, Footprint
+from odradek.storage_backends.lmdb_segments.segment import EnvSettings, create_env
+
+
+def put(value):
+    def fill(txn, log):
+        txn.put(b"k", value, db=log)
+
+    return fill
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A segment's file."""
+    path = tmp_path / "partition" / "0.lmdb"
+    path.parent.mkdir()
+    create_env(path, EnvSettings(1 << 20, synced=False, max_readers=2), put(bytes(20_000))).env.close()
+    return path
+
+
+@pytest.fixture(params=[True, False], ids=["held", "by-name"])
+def footprint(request, path):
+    made = Footprint(path)
+    if request.param:
+        made.hold()
+    yield made
+    made.let_go()
+
+
+def write(path, at=0, content=b"changed", *, cut_to=None):
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(content)
+        if cut_to is not None:
+            file.truncate(cut_to)
+
+
+def test_our_own_writes_are_none_of_others(footprint, path):
+    for number in range(3 * NAME_EVERY):
+        footprint.begin_write()
+        write(path, at=path.stat().st_size, content=b"%d" % number)
+        footprint.check()
+        footprint.end_write()
+        footprint.check()
+    assert footprint.size_bytes == path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda path: os.truncate(path, 8192), "was cut short"),
+        (lambda path: write(path, content=bytes(8192)), "is damaged"),
+        (lambda path: path.unlink(), "was removed"),
+        (lambda path: path.rename(path.with_suffix(".saved")), "was removed"),
+        (lambda path: (path.rename(path.with_suffix(".saved")), path.write_bytes(b"other")), "was replaced"),
+        (lambda path: path.with_suffix(".new").rename(path), "was replaced"),
+    ],
+    ids=["cut", "zeroed", "removed", "renamed", "replaced", "replaced-by-renaming"],
+)
+def test_what_others_do_is_told_by_the_next_check_and_those_after_it(footprint, path, damage, told):
+    path.with_suffix(".new").write_bytes(b"other")
+    footprint.check()
+    damage(path)
+    for _ in range(3):
+        with pytest.raises(StoreCorruptError, match=told):
+            footprint.check()
+
+
+def test_a_file_cut_short_during_a_write_is_told(footprint, path):
+    footprint.begin_write()
+    write(path, cut_to=8192)
+    with pytest.raises(StoreCorruptError, match="was cut short"):
+        footprint.check()
+    footprint.end_write()
+    with pytest.raises(StoreCorruptError, match="was cut short"):
+        footprint.check()
+
+
+@pytest.mark.parametrize(
+    "touch", [os.utime, lambda path: path.chmod(0o600), lambda path: os.link(path, f"{path}.link")]
+)
+def test_a_file_whose_content_stays_serves_on(footprint, path, touch):
+    touch(path)
+    for _ in range(2):
+        footprint.check()
+
+
+def test_a_directory_moved_elsewhere_is_told_soon(footprint, path):
+    footprint.check()
+    path.parent.rename(path.parent.with_name("elsewhere"))
+
+    def check_often():
+        for _ in range(NAME_EVERY):
+            footprint.check()
+
+    with pytest.raises(StoreCorruptError, match="was removed"):
+        check_often()
+
+
+def test_a_held_file_is_seldom_looked_up_by_its_name(path, monkeypatch):
+    held = Footprint(path)
+    held.hold()
+    names = []
+    stat = os.stat
+    monkeypatch.setattr(module.os, "stat", lambda at, **options: names.append(at) or stat(at, **options))
+    for _ in range(NAME_EVERY):
+        held.begin_write()
+        held.end_write()
+        held.check()
+    assert names == [path]
+    held.let_go()
+
+
+def test_without_a_descriptor_it_is_looked_at_by_name(path, monkeypatch):
+    def refuse(*_):
+        raise OSError(24, "Too many open files")
+
+    made = Footprint(path)
+    monkeypatch.setattr(module.os, "open", refuse)
+    made.hold()
+    made.check()
+    path.unlink()
+    with pytest.raises(StoreCorruptError, match="was removed"):
+        made.check()
+
+
+def test_a_descriptor_closed_meanwhile_that_is_another_file_by_now(path, tmp_path):
+    """As a check in one thread finds it while another closes the segment: the name decides."""
+    made = Footprint(path)
+    made.hold()
+    fd = made._fd
+    os.close(fd)
+    made.check()
+    (tmp_path / "other").write_bytes(bytes(100_000))
+    other = os.open(tmp_path / "other", os.O_RDONLY)
+    try:
+        os.dup2(other, fd)
+        made.check()
+        path.unlink()
+        with pytest.raises(StoreCorruptError, match="was removed"):
+            made.check()
+    finally:
+        os.close(other)
+        with suppress(OSError):
+            made.let_go()
