@@ -24,6 +24,21 @@ class RequestRefusedError(PeerError):
     """A request that Kafka refuses by closing the connection, since it has no response to carry the error."""
 
 
+class CoordinatorError(Exception):
+    """The shard cannot answer now; `error` is what Kafka says then."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+class TooLargeError(CoordinatorError):
+    """What the operation would write is more than the partition takes in one batch; nothing of it has happened."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def error_of_store(error: StoreError) -> ErrorCode:
     """What a client is told when a store failed under its request."""
     del error  # whatever it was, the log of the broker says it; clients know one code

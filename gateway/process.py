@@ -32,9 +32,8 @@ from odradek.gateway.env.environment import Environment, ProductionEnvironment
 from odradek.gateway.env.loop_watch import LoopRecord
 from odradek.gateway.env.repeats import TELL_EVERY_S, Repeats
 from odradek.gateway.env.side_work import SideWork
-from odradek.gateway.env.ticker import Ticker
-from odradek.gateway.env.waiter import CoordinatorError
-from odradek.gateway.errors import first_error
+from odradek.gateway.env.signals import Ticker
+from odradek.gateway.errors import CoordinatorError, first_error
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
 from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config

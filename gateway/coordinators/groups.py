@@ -10,7 +10,7 @@ from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import Marker
 from odradek.gateway.coordinators.regexes import TopicRegexes
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.metadata.service import MetadataService
 from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
 from odradek.gateway.replication.replicas import Replicas

@@ -15,8 +15,10 @@ import trio
 from odradek.coordinator.contract import Outcome, Shard, Token
 from odradek.coordinator.partitioner import partition_for
 from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState, SteadyClock
+from odradek.gateway.env.completion import Completion, completed
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.waiter import CoordinatorError, PendingReply, refused
+from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.metadata.service import MetadataService
 from odradek.gateway.replication.replicas import Replicas
 from odradek.storage_backends.interface import StoreError
@@ -57,7 +59,7 @@ class Coordinator(Generic[S]):
         self._publish = publish
         self._shards: dict[int, ShardRuntime[S]] = {}
         self._all_known = False
-        self._earlier = trio.Event()
+        self._earlier = Signal()
         self._wake_at_ms: float = 0
 
     async def ensure_topic(self) -> None:
@@ -85,14 +87,26 @@ class Coordinator(Generic[S]):
         operation: Callable[[S, Token, int], Outcome],
         reply_type: type[R],
         refusal: Callable[[ErrorCode], R],
-    ) -> PendingReply[R]:
-        """Run `operation` on the shard of `key` and do not wait; of an error becomes what `refusal` makes of it."""
+    ) -> tuple[Completion[R], Callable[[], None]]:
+        """Run `operation` on the shard of `key` and do not wait for its reply; an error becomes what `refusal` gives.
+
+        Returns the completion of the reply, and what the caller must call in the end, whether it has come or not.
+        """
         try:
             runtime = self._shard(self.partition(key))
-            waiter = await runtime.begin(operation)
+            token, reply = await runtime.begin(operation)
         except CoordinatorError as error:
-            return PendingReply(refused(error), reply_type, refusal, lambda: None)
-        return PendingReply(waiter, reply_type, refusal, partial(runtime.abandon, waiter))
+            return completed(refusal(error.error)), lambda: None
+
+        def converted(done: Completion[object]) -> R:
+            try:
+                value = done.result()
+            except CoordinatorError as error:
+                return refusal(error.error)
+            assert isinstance(value, reply_type)
+            return value
+
+        return reply.then(converted), partial(runtime.abandon, token)
 
     async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
         """Run `operation` on every shard that holds anything. Raises CoordinatorError, also while any of them loads."""
@@ -139,7 +153,7 @@ class Coordinator(Generic[S]):
 
     def _on_deadline(self, deadline_ms: int | None) -> None:
         if deadline_ms is not None and deadline_ms < self._wake_at_ms:
-            self._earlier.set()
+            self._earlier.wake()
 
     async def run(self) -> None:
         """Load the shards that have a log, and call shards when something in them is due; until cancelled.
@@ -184,9 +198,8 @@ class Coordinator(Generic[S]):
         discarded = [runtime.replica.write_wait_ms for runtime in self._shards.values() if runtime.discarded]
         if discarded:
             due.append(now_ms + max(RELOAD_RETRY_MS, min(discarded)))
-        self._wake_at_ms, self._earlier = min(due, default=math.inf), trio.Event()
-        with trio.move_on_after(max(self._wake_at_ms - now_ms, 0) / 1000):
-            await self._earlier.wait()
+        self._wake_at_ms = min(due, default=math.inf)
+        await self._earlier.wait(max(self._wake_at_ms - now_ms, 0))
         self._wake_at_ms = 0
 
     async def _let_members_speak(self) -> None:

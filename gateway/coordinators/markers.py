@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from odradek.coordinator.contract import Producer
-from odradek.gateway.replication.commit import Ticket
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.wire.errors import ErrorCode
@@ -19,8 +19,8 @@ class Marker(NamedTuple):
     version: int
 
 
-def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Ticket | None]:
-    """Queue a marker; it stands once the ticket settles. The error is the log's refusal: an epoch that has passed.
+def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Completion[None] | None]:
+    """Queue a marker; it stands once the completion settles. The error is the log's refusal: an epoch that has passed.
 
     The log must be open. Raises ReplicaOfflineError, ReplicaGoneError.
     """
@@ -31,14 +31,14 @@ def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorC
         coordinator_epoch=marker.coordinator_epoch,
         timestamp_ms=now_ms,
     )
-    result, ticket = replica.append(memoryview(batch), AppendOrigin.COORDINATOR, transaction_version=marker.version)
-    return (result.error if isinstance(result, Rejected) else ErrorCode.NONE), ticket
+    result, durable = replica.append(memoryview(batch), AppendOrigin.COORDINATOR, transaction_version=marker.version)
+    return (result.error if isinstance(result, Rejected) else ErrorCode.NONE), durable
 
 
 async def write_marker(replica: Replica, marker: Marker, now_ms: int) -> ErrorCode:
     """Write a marker; durable when this returns. Raises ReplicaOfflineError, ReplicaGoneError, StoreError."""
     await replica.ensure_open()
-    error, ticket = append_marker(replica, marker, now_ms)
-    if not error and ticket is not None:
-        await ticket.wait()
+    error, durable = append_marker(replica, marker, now_ms)
+    if not error and durable is not None:
+        await durable.wait()
     return error

@@ -16,8 +16,9 @@ import trio
 
 from odradek.coordinator.contract import Outcome, Producer, Reply, Shard, ShardRecord, Token
 from odradek.gateway.coordinators.markers import Marker, append_marker
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.waiter import CoordinatorError, Waiter
+from odradek.gateway.errors import CoordinatorError, TooLargeError
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from odradek.partitions.markers import read_end_txn_marker
@@ -93,7 +94,7 @@ class ShardRuntime(Generic[S]):
         self._opened = trio.Event()
         self._shard: S = make()
         self._tokens = itertools.count(1)
-        self._waiters: dict[Token, Waiter] = {}
+        self._replies: dict[Token, Completion[object]] = {}
         self._undecodable = Episodes(log, replica.repeats, logging.ERROR)
 
     @property
@@ -160,14 +161,16 @@ class ShardRuntime(Generic[S]):
 
         Raises CoordinatorError. A caller that is cancelled has not undone its operation. `reads`: see `begin`.
         """
-        waiter = await self.begin(operation, reads=reads)
+        token, reply = await self.begin(operation, reads=reads)
         try:
-            return await waiter.wait()
+            return await reply.wait()
         finally:
-            self.abandon(waiter)
+            self.abandon(token)
 
-    async def begin(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False) -> Waiter:
-        """Run `operation(shard, token, now_ms)`; its reply comes to the waiter, which the caller must `abandon`.
+    async def begin(
+        self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False
+    ) -> tuple[Token, Completion[object]]:
+        """Run `operation(shard, token, now_ms)` and give what its reply comes to; the caller must `abandon` the token.
 
         Raises CoordinatorError, also while the log takes no writes after one has failed, unless the operation only
         `reads`. The shard then knows nothing of the operation.
@@ -176,19 +179,19 @@ class ShardRuntime(Generic[S]):
         if not reads and not self.replica.takes_writes():
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         token = Token(next(self._tokens))
-        waiter = self._waiters[token] = Waiter(token)
+        reply = self._replies[token] = Completion[object]()
         shard = self._shard
         try:
             self._apply(lambda now_ms: operation(shard, token, now_ms))
         except BaseException:
-            self.abandon(waiter)
+            self.abandon(token)
             raise
-        return waiter
+        return token, reply
 
-    def abandon(self, waiter: Waiter) -> None:
-        """Nobody waits there any more. A reply may still be on its way, or be here already."""
-        if self._waiters.pop(waiter.token, None) is not None:
-            self._shard.forget(waiter.token)
+    def abandon(self, token: Token) -> None:
+        """Drop the reply to `token`, if it has not come yet; the operation itself stands."""
+        if self._replies.pop(token, None) is not None:
+            self._shard.forget(token)
 
     async def _ensure_active(self) -> None:
         while self._empty and self.state is ShardState.LOADING:
@@ -224,7 +227,7 @@ class ShardRuntime(Generic[S]):
     def stop(self) -> None:
         """Answer every waiting caller that this is no longer the coordinator."""
         self.state = ShardState.STOPPED
-        self._fail_waiters(ErrorCode.NOT_COORDINATOR)
+        self._fail_all(ErrorCode.NOT_COORDINATOR)
 
     def _apply(self, decide: Callable[[int], Outcome]) -> None:
         now_ms = self._clock.now_ms()
@@ -233,7 +236,7 @@ class ShardRuntime(Generic[S]):
         if outcome.records and not self._write(shard, outcome, now_ms):
             return
         if outcome.replies:
-            if self.replica.last_ticket() is None:  # most of all: a heartbeat waits for nothing
+            if self.replica.last_write() is None:  # most of all: a heartbeat waits for nothing
                 self._release(outcome.replies)
             else:
                 self._when_durable(partial(self._release, outcome.replies))
@@ -262,7 +265,7 @@ class ShardRuntime(Generic[S]):
             len(outcome.records),
         )
         for reply in outcome.replies:
-            self._answer(reply.token, None, ErrorCode.MESSAGE_TOO_LARGE)
+            self._fail(reply.token, TooLargeError())
 
     async def end_transaction(self, marker: Marker) -> ErrorCode:
         """Write the marker that ends a producer's transaction in this shard's log; durable when this returns.
@@ -274,56 +277,58 @@ class ShardRuntime(Generic[S]):
         now_ms = self._clock.now_ms()
         shard = self._shard
         try:
-            refused, ticket = append_marker(self.replica, marker, now_ms)
+            refused, durable = append_marker(self.replica, marker, now_ms)
         except (ReplicaOfflineError, ReplicaGoneError) as error:
             self._discard(shard)
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         if refused:
             return refused
         shard.replay_end(marker.producer.producer_id, marker.committed, now_ms)
-        if ticket is not None:
-            ticket.on_settled(partial(self._settled, shard))
+        if durable is not None:
+            durable.on_settled(partial(self._written, shard))
             try:
-                await ticket.wait()
+                await durable.wait()
             except StoreError as error:
                 raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         return ErrorCode.NONE
 
     def _append(self, batch: bytes) -> bool:
         try:
-            result, ticket = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
+            result, durable = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
         except (ReplicaOfflineError, ReplicaGoneError):
             self._discard(self._shard)
             return False
         assert not isinstance(result, Rejected), f"our own batch was refused: {result}"
-        if ticket is not None:
-            ticket.on_settled(partial(self._settled, self._shard))
+        if durable is not None:
+            durable.on_settled(partial(self._written, self._shard))
         return True
 
     def _when_durable(self, action: Callable[[], None]) -> None:
         """Do `action` when all that was written up to now is on disk; never when that fails."""
 
-        def settled(error: StoreError | None) -> None:
-            if error is None:
+        def settled(write: Completion[None]) -> None:
+            if write.error is None:
                 action()
 
-        ticket = self.replica.last_ticket()
-        if ticket is None:
+        write = self.replica.last_write()
+        if write is None:
             action()
         else:
-            ticket.on_settled(settled)
+            write.on_settled(settled)
 
     def _release(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
-            self._answer(reply.token, reply.value)
+            completion = self._replies.pop(reply.token, None)
+            if completion is not None:
+                completion.settle(reply.value)
 
-    def _answer(self, token: Token, value: object, error: ErrorCode | None = None) -> None:
-        waiter = self._waiters.pop(token, None)
-        if waiter is not None:
-            waiter.settle(value, error)
+    def _fail(self, token: Token, error: CoordinatorError) -> None:
+        completion = self._replies.pop(token, None)
+        if completion is not None:
+            completion.fail(error)
 
-    def _settled(self, shard: S, error: StoreError | None) -> None:
-        if error is not None:
+    def _written(self, shard: S, write: Completion[None]) -> None:
+        if write.error is not None:
             self._discard(shard)
 
     def _discard(self, shard: S) -> None:
@@ -334,11 +339,11 @@ class ShardRuntime(Generic[S]):
             log.error("coordinator shard discarded partition=%s", self.replica.key)
         self.state, self.discarded = ShardState.NEW, True
         self._shard = self._make()
-        self._fail_waiters(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._fail_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def _fail_waiters(self, error: ErrorCode) -> None:
-        for token in list(self._waiters):
-            self._answer(token, None, error)
+    def _fail_all(self, error: ErrorCode) -> None:
+        for token in list(self._replies):
+            self._fail(token, CoordinatorError(error))
 
 
 def _batches(

@@ -26,7 +26,7 @@ from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import Marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.metadata.service import MetadataService
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError

@@ -3,8 +3,7 @@
 from typing import Final
 
 from odradek.coordinator.transactions.add import Claim
-from odradek.gateway.env.waiter import CoordinatorError
-from odradek.gateway.errors import fencing_error
+from odradek.gateway.errors import CoordinatorError, fencing_error
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

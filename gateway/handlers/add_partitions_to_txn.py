@@ -9,8 +9,7 @@ from typing import Final
 
 from odradek.coordinator.transactions.add import Claim
 from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
-from odradek.gateway.env.waiter import CoordinatorError
-from odradek.gateway.errors import fencing_error
+from odradek.gateway.errors import CoordinatorError, fencing_error
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn import (

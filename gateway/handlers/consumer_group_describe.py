@@ -6,7 +6,7 @@ Refused with UNSUPPORTED_VERSION in the same cases as ConsumerGroupHeartbeat.
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.handling.authorized_operations import GROUP_OPERATIONS
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode

@@ -6,7 +6,7 @@ Refused with UNSUPPORTED_VERSION while `group.coordinator.rebalance.protocols` l
 
 from typing import Final
 
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -5,7 +5,7 @@ from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.request_size import check_create_topics, partitions_of
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.metadata.service import error_of_unavailable
 from odradek.gateway.server.context import RequestContext

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.metadata.service import error_of_unavailable
 from odradek.gateway.server.context import RequestContext

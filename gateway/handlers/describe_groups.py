@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.handling.authorized_operations import GROUP_OPERATIONS
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse

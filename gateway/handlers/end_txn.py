@@ -7,8 +7,7 @@ from typing import Final
 
 from odradek.coordinator.transactions.add import Claim
 from odradek.coordinator.transactions.version import version_of_end_txn
-from odradek.gateway.env.waiter import CoordinatorError
-from odradek.gateway.errors import fencing_error
+from odradek.gateway.errors import CoordinatorError, fencing_error
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from odradek.gateway.env.watch import Watcher
+from odradek.gateway.env.signals import Signal
 from odradek.gateway.handling.leader_hints import fetch_with_leaders
 from odradek.gateway.handling.opening import open_all
 from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
@@ -95,7 +95,7 @@ class _Reading:
         self._found = found
         self._max_bytes = min(request.max_bytes, ctx.services.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, max(self._max_bytes, 0))
-        self._watcher = Watcher()
+        self._news = Signal()
         self._watched: list[Replica] | None = None
         self._begin()
 
@@ -116,13 +116,13 @@ class _Reading:
                 if left_ms <= 0:
                     break
                 self._undo()
-                await self._watcher.wait(left_ms)
+                await self._news.wait(left_ms)
                 self._begin()
             self._ctx.on_sent.extend(self._give_back)
             return answers
         finally:
             for replica in self._watched or ():
-                replica.unwatch(self._watcher)
+                replica.unwatch(self._news)
 
     @property
     def _is_enough(self) -> bool:
@@ -158,7 +158,7 @@ class _Reading:
             if replica.state is not ReplicaState.OPEN:
                 await replica.ensure_open()
             if watched is not None:
-                replica.watch(self._watcher)
+                replica.watch(self._news)
                 watched.append(replica)
             plan = replica.log.fetch(
                 asked.fetch_offset,

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.env.waiter import CoordinatorError
-from odradek.gateway.errors import fencing_error
+from odradek.gateway.errors import CoordinatorError, fencing_error
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

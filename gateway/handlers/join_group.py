@@ -2,20 +2,20 @@
 
 from typing import Final
 
-from odradek.gateway.env.waiter import PendingReply
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 REQUEST: Final = JoinGroupRequest
 
 
-async def handle(ctx: RequestContext, request: JoinGroupRequest) -> PendingReply[JoinGroupResponse]:
+async def handle(ctx: RequestContext, request: JoinGroupRequest) -> Completion[JoinGroupResponse]:
     """Ask the group's coordinator; it answers when the join phase ends."""
-    pending = await ctx.services.groups.begin(
+    reply, abandon = await ctx.services.groups.begin(
         request.group_id,
         lambda shard, token, now_ms: shard.join_group(request, ctx.caller(joins=True), token, now_ms),
         JoinGroupResponse,
         lambda error: JoinGroupResponse(error_code=error),
     )
-    ctx.on_sent.append(pending.abandon)
-    return pending
+    ctx.on_sent.append(abandon)
+    return reply

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 

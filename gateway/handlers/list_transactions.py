@@ -10,7 +10,7 @@ from typing import Final
 from odradek.coordinator.regex import InvalidRegex, Matcher
 from odradek.coordinator.transactions.describe import matching
 from odradek.coordinator.transactions.state import STATE_BY_LABEL
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState

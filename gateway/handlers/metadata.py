@@ -13,7 +13,7 @@ from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.handling.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode

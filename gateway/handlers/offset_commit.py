@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.contract import Outcome, Token
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.gateway.env.waiter import CoordinatorError, TooLargeError
+from odradek.gateway.errors import CoordinatorError, TooLargeError
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit import (

@@ -7,7 +7,7 @@ even where nothing is left: whether it is the coordinator, and has such a group,
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_delete import (

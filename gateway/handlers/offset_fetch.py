@@ -7,7 +7,7 @@ of one that was created under its name; before version 10 the name stands for th
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_fetch import (

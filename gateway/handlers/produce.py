@@ -11,16 +11,15 @@ takes part (KIP-890): a batch that it did not know of would never get a marker, 
 version 11 the producer has said so itself (AddPartitionsToTxn); from 12 on the question is what lets it take part.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
-from odradek.gateway.env.waiter import CoordinatorError
-from odradek.gateway.errors import RequestRefusedError, error_of_store
+from odradek.gateway.env.completion import Completion, all_settled, completed
+from odradek.gateway.errors import CoordinatorError, RequestRefusedError, error_of_store
 from odradek.gateway.handling.leader_hints import produce_with_leaders
 from odradek.gateway.handling.opening import open_all
-from odradek.gateway.replication.commit import Ticket
 from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.producers import VerificationGuard
@@ -74,64 +73,16 @@ _Guards = dict[tuple[str, int], VerificationGuard | ErrorCode]
 """For each (topic, partition) that had to be asked about, the guard to append with, or what the coordinator said."""
 _Judged = dict[int, BatchHeader | Rejected]
 """What was said of each batch that had to be looked into in a thread, by the identity of its place in the request."""
-_Pending = tuple[PartitionProduceResponse, Ticket | None]
+_Pending = tuple[PartitionProduceResponse, Completion[None] | None]
 _Appended = tuple[TopicProduceData, list[_Pending]]
 
 
-class PendingProduce:
-    """The response of a Produce on its way to the disk: ready when the commits of all its batches are settled."""
+async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[ProduceResponse | None]:
+    """Append every partition's batch; the response comes when all that was appended is durable, or has failed.
 
-    __slots__ = ("_acks", "_appended", "_callback", "_ctx", "_unsettled")
-
-    def __init__(self, ctx: RequestContext, acks: int, appended: list[_Appended]) -> None:
-        self._ctx = ctx
-        self._acks = acks
-        self._appended = appended
-        self._callback: Callable[[], None] | None = None
-        self._unsettled = 0
-        for _, results in appended:
-            for _, ticket in results:
-                if ticket is not None and not ticket.settled:
-                    self._unsettled += 1
-                    ticket.on_settled(self._settled)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether every commit is settled."""
-        return not self._unsettled
-
-    def on_ready(self, callback: Callable[[], None]) -> None:
-        """See `PendingResponse.on_ready`."""
-        self._callback = callback
-
-    def _settled(self, _: StoreError | None) -> None:
-        self._unsettled -= 1
-        if not self._unsettled and self._callback is not None:
-            self._callback()
-
-    def response(self) -> ProduceResponse | None:
-        """None with acks=0. Raises RequestRefusedError for an error then."""
-        responses = tuple(
-            [
-                TopicProduceResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_responses=tuple([_outcome(*one) for one in results]),
-                )
-                for topic, results in self._appended
-            ]
-        )
-        if self._acks == 0:
-            _close_on_error(responses)
-            return None
-        ctx = self._ctx
-        return produce_with_leaders(
-            ProduceResponse(responses=responses), ctx.api_version, ctx.services.metadata.image, ctx.listener
-        )
-
-
-async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce:
-    """Append every partition's batch; return what becomes the response. Order: that of the calls."""
+    Batches are appended in the order of the calls. With acks=0 there is no response (None); for an error then the
+    completion fails with RequestRefusedError.
+    """
     await ctx.services.replicas.backlog.room()
     if ctx.api_version >= TOPIC_IDS_SINCE:
         request = _with_names(ctx, request)
@@ -145,13 +96,34 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> PendingProduce
     if _has_transactional(request):
         verified = await _verify(ctx, request)
         if isinstance(verified, ErrorCode):
-            return PendingProduce(ctx, request.acks, _all_refused(request, verified))
+            return completed(_response(ctx, request.acks, _all_refused(request, verified)))
         guards = verified
     appended: list[_Appended] = []
     for topic in request.topic_data:
         results = [await _append(ctx, topic, part, request.acks, guards, judged) for part in topic.partition_data]
         appended.append((topic, results))
-    return PendingProduce(ctx, request.acks, appended)
+    writes = [write for _, results in appended for _, write in results if write is not None]
+    return all_settled(writes).then(lambda _: _response(ctx, request.acks, appended))
+
+
+def _response(ctx: RequestContext, acks: int, appended: list[_Appended]) -> ProduceResponse | None:
+    """None with acks=0. Raises RequestRefusedError for an error then."""
+    responses = tuple(
+        [
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=tuple([_outcome(*one) for one in results]),
+            )
+            for topic, results in appended
+        ]
+    )
+    if acks == 0:
+        _close_on_error(responses)
+        return None
+    return produce_with_leaders(
+        ProduceResponse(responses=responses), ctx.api_version, ctx.services.metadata.image, ctx.listener
+    )
 
 
 def _with_names(ctx: RequestContext, request: ProduceRequest) -> ProduceRequest:
@@ -331,7 +303,7 @@ async def _append(
         return _refusal(part.index, guard), None
     try:
         await replica.ensure_open()
-        result, ticket = replica.append(
+        result, write = replica.append(
             part.records or memoryview(b""),
             AppendOrigin.CLIENT,
             api_version=ctx.api_version,
@@ -345,7 +317,7 @@ async def _append(
         return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
     if isinstance(result, Rejected):
         return _rejection(part.index, result, replica.log.log_start_offset), None
-    return _success(part.index, result, replica.log.log_start_offset), ticket
+    return _success(part.index, result, replica.log.log_start_offset), write
 
 
 def _error_of_missing(topic: str, api_version: int) -> ErrorCode:
@@ -380,10 +352,11 @@ def _rejection(index: int, rejected: Rejected, log_start_offset: int) -> Partiti
     )
 
 
-def _outcome(response: PartitionProduceResponse, ticket: Ticket | None) -> PartitionProduceResponse:
-    if ticket is None or ticket.error is None:
+def _outcome(response: PartitionProduceResponse, write: Completion[None] | None) -> PartitionProduceResponse:
+    if write is None or write.error is None:
         return response
-    return _refusal(response.index, error_of_store(ticket.error))
+    assert isinstance(write.error, StoreError)
+    return _refusal(response.index, error_of_store(write.error))
 
 
 def _close_on_error(responses: tuple[TopicProduceResponse, ...]) -> None:

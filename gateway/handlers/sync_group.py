@@ -2,20 +2,20 @@
 
 from typing import Final
 
-from odradek.gateway.env.waiter import PendingReply
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUEST: Final = SyncGroupRequest
 
 
-async def handle(ctx: RequestContext, request: SyncGroupRequest) -> PendingReply[SyncGroupResponse]:
+async def handle(ctx: RequestContext, request: SyncGroupRequest) -> Completion[SyncGroupResponse]:
     """Ask the group's coordinator; it answers when the leader has handed in the assignments."""
-    pending = await ctx.services.groups.begin(
+    reply, abandon = await ctx.services.groups.begin(
         request.group_id,
         lambda shard, token, now_ms: shard.sync_group(request, ctx.caller(), token, now_ms),
         SyncGroupResponse,
         lambda error: SyncGroupResponse(error_code=error),
     )
-    ctx.on_sent.append(pending.abandon)
-    return pending
+    ctx.on_sent.append(abandon)
+    return reply

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.coordinator.contract import Producer
 from odradek.coordinator.transactions.add import Claim
 from odradek.gateway.coordinators.groups import OFFSETS_TOPIC
-from odradek.gateway.env.waiter import CoordinatorError
+from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit import (

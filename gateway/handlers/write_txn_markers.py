@@ -9,8 +9,7 @@ from typing import Final
 
 from odradek.coordinator.contract import Producer
 from odradek.gateway.coordinators.markers import Marker
-from odradek.gateway.env.waiter import CoordinatorError
-from odradek.gateway.errors import error_of_store
+from odradek.gateway.errors import CoordinatorError, error_of_store
 from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
 from odradek.gateway.server.context import RequestContext
 from odradek.storage_backends.interface import StoreError

@@ -15,8 +15,8 @@ import trio
 
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.signals import Signal
 from odradek.gateway.maintenance.retention import RetentionJanitor
-from odradek.gateway.maintenance.upkeep import Alarm
 from odradek.gateway.replication.recovery import exhausted
 from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from odradek.gateway.replication.replicas import Replicas
@@ -41,16 +41,16 @@ class LogCleaner:
         self._janitor = janitor
         self._env = env
         self._config = config
-        self._resized = Alarm()
-        self._workers: dict[int, Alarm] = {}
-        """By number; each has an alarm of its own, since an alarm ends one pause."""
+        self._resized = Signal()
+        self._workers: dict[int, Signal] = {}
+        """By number; each has a signal of its own, since a signal wakes one task."""
         self._busy: set[Replica] = set()
         self._uncleanable: set[Replica] = set()
 
     def wake(self) -> None:
         """Settings have changed: look now."""
-        for alarm in (self._resized, *self._workers.values()):
-            alarm.ring()
+        for signal in (self._resized, *self._workers.values()):
+            signal.wake()
 
     async def run(self) -> None:
         """Clean again and again with `log.cleaner.threads` workers, however many that is by then, until cancelled."""
@@ -59,15 +59,15 @@ class LogCleaner:
         async with trio.open_nursery() as nursery:
             while True:
                 for number in set(range(self._config().log_cleaner_threads)) - set(self._workers):
-                    self._workers[number] = Alarm()
+                    self._workers[number] = Signal()
                     nursery.start_soon(self._work, number)
-                await self._resized.pause()
+                await self._resized.wait()
 
     async def _work(self, number: int) -> None:
         """Clean until there shall be no more workers than `number`."""
         while number < self._config().log_cleaner_threads:
             if not await self.clean_dirtiest():
-                await self._workers[number].pause(self._config().log_cleaner_backoff_ms)
+                await self._workers[number].wait(self._config().log_cleaner_backoff_ms)
         del self._workers[number]
 
     async def clean_dirtiest(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Hashable
 
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.maintenance.upkeep import Alarm
+from odradek.gateway.env.signals import Signal
 from odradek.gateway.replication.recovery import exhausted
 from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
 from odradek.gateway.replication.replicas import Replicas
@@ -22,19 +22,19 @@ class RetentionJanitor:
         self._replicas = replicas
         self._env = env
         self._config = config
-        self._alarm = Alarm()
+        self._changes = Signal()
         self._changed: set[str] = set()
 
     def wake(self, topics: Collection[str]) -> None:
         """The settings of these topics have changed: look at them now."""
         self._changed.update(topics)
-        self._alarm.ring()
+        self._changes.wake()
 
     async def run(self) -> None:
         """Check all logs again and again, and changed topics at once, until cancelled."""
         due_ms = self._env.monotonic_ms() + self._config().log_initial_task_delay_ms
         while True:
-            await self._alarm.pause(max(due_ms - self._env.monotonic_ms(), 0))
+            await self._changes.wait(max(due_ms - self._env.monotonic_ms(), 0))
             changed, self._changed = self._changed, set()
             await self._check_all(changed)
             if self._env.monotonic_ms() >= due_ms:

@@ -22,8 +22,7 @@ from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.coordinators.runtime import ShardRuntime, SteadyClock
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.waiter import CoordinatorError, TooLargeError
-from odradek.gateway.errors import StartError
+from odradek.gateway.errors import CoordinatorError, StartError, TooLargeError
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.config import LogConfig

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.waiter import CoordinatorError
-from odradek.gateway.errors import StartError
+from odradek.gateway.errors import CoordinatorError, StartError
 from odradek.gateway.metadata.service import METADATA_KEY, MetadataService
 from odradek.gateway.replication.strays import take_back
 from odradek.storage_backends.interface import Store, StoreError

@@ -1,10 +1,10 @@
 """The commit path: every write that arrived for a log while its last commit ran goes into the next one.
 
 One commit is in flight per log; logs commit beside each other in the environment's threads. A write is handed in
-on the Trio thread and gets a `Ticket`; all writes of one commit share it. The ticket settles once the store has
-the commit on disk, or with the store's error: nothing is ever acknowledged before.
+on the Trio thread and gets a `Completion`; all writes of one commit share it. It settles once the store has the commit
+on disk, or fails with the store's error: nothing is ever acknowledged before.
 
-    submit ──► pending ──(next scheduler tick, or when the commit in flight ends)──► in flight ──► ticket settled
+    submit ──► pending ──(next scheduler tick, or when the commit in flight ends)──► in flight ──► settled
 
 A failed commit fails every write behind it too, for their offsets rest on the failed ones. The queue then refuses
 further writes until its owner has opened the log again and calls `reset`. An exception that no store should raise fails
@@ -19,8 +19,9 @@ from typing import TypeVar
 import outcome
 import trio
 
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.ticker import Ticker
+from odradek.gateway.env.signals import Ticker
 from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import PartitionStore, StoreError
 
@@ -60,62 +61,25 @@ class Backlog:
             await self._less.wait()
 
 
-class Ticket:
-    """The fate of one commit: `wait` for it or be called back."""
-
-    __slots__ = ("_callbacks", "_event", "error", "settled")
-
-    def __init__(self) -> None:
-        self.settled = False
-        self.error: StoreError | None = None
-        self._event: trio.Event | None = None
-        self._callbacks: list[Callable[[StoreError | None], None]] = []
-
-    async def wait(self) -> None:
-        """Return when the commit is durable; raise its StoreError when it failed. Cancellation leaves it under way."""
-        if not self.settled:
-            if self._event is None:
-                self._event = trio.Event()
-            await self._event.wait()
-        if self.error is not None:
-            raise self.error
-
-    def on_settled(self, callback: Callable[[StoreError | None], None]) -> None:
-        """Call `callback` with the error or None when settled; at once when it is. Callbacks run in order."""
-        if self.settled:
-            callback(self.error)
-        else:
-            self._callbacks.append(callback)
-
-    def settle(self, error: StoreError | None) -> None:
-        """Decide the ticket; used by the queue only."""
-        self.settled, self.error = True, error
-        for callback in self._callbacks:
-            callback(error)
-        self._callbacks.clear()
-        if self._event is not None:
-            self._event.set()
-
-
 class _Group:
-    """Writes that go into one commit; `end_offset` is where the log ends after them. Or an errand instead."""
+    """Writes that go into one commit; `end_offset` is where the log ends after them. Or an exclusive call instead."""
 
-    __slots__ = ("end_offset", "errand", "size_bytes", "ticket", "writes")
+    __slots__ = ("durable", "end_offset", "exclusive_call", "size_bytes", "writes")
 
-    def __init__(self, errand: Callable[[], None] | None = None) -> None:
-        self.errand = errand
+    def __init__(self, exclusive_call: Callable[[], None] | None = None) -> None:
+        self.exclusive_call = exclusive_call
         self.writes: list[LogWrite] = []
         self.size_bytes = 0
         self.end_offset = 0
-        self.ticket = Ticket()
+        self.durable = Completion[None]()
 
 
 class CommitQueue:
     """The writes of one log on their way to the disk.
 
-    `on_durable(end_offset)` is called on the Trio thread after each commit, before its ticket settles, with the end
+    `on_durable(end_offset)` is called on the Trio thread after each commit, before its completion settles, with the end
     offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, or when another call
-    has left the store's log `failed`, before the tickets settle.
+    has left the store's log `failed`, before the completions do.
     A commit takes writes until it has `max_bytes`; a larger single write is a commit of its own. Commits wait for the
     disk while the log is `synced`, which may change at any time.
     """
@@ -141,17 +105,17 @@ class CommitQueue:
         self._on_durable = on_durable
         self._on_failure = on_failure
         self._pending: deque[_Group] = deque()
-        self._inflight: Ticket | None = None
+        self._inflight: Completion[None] | None = None
         self._busy = False
         self._idle = trio.lowlevel.ParkingLot()
         self._failure: StoreError | None = None
 
-    def submit(self, write: LogWrite, end_offset: int) -> Ticket:
+    def submit(self, write: LogWrite, end_offset: int) -> Completion[None]:
         """Queue `write`, after which the log ends at `end_offset`. Raises StoreError while the log is failed."""
         if self._failure is not None:
             raise self._failure
         last = self._pending[-1] if self._pending else None
-        if last is None or last.errand is not None or last.size_bytes >= self._max_bytes:
+        if last is None or last.exclusive_call is not None or last.size_bytes >= self._max_bytes:
             self._pending.append(_Group())
         group = self._pending[-1]
         size_bytes = sum([len(batch.data) for batch in write.batches])
@@ -160,7 +124,7 @@ class CommitQueue:
         group.end_offset = end_offset
         self._backlog.add(size_bytes)
         self._be_busy()
-        return group.ticket
+        return group.durable
 
     def _be_busy(self) -> None:
         if not self._busy:
@@ -182,16 +146,16 @@ class CommitQueue:
         self._be_busy()
         with trio.CancelScope(shield=True):
             try:
-                await group.ticket.wait()
+                await group.durable.wait()
             except StoreError:
                 if not results:
                     raise
         return results[0].unwrap()
 
-    def last_ticket(self) -> Ticket | None:
-        """The ticket of the newest write that is not settled, None when everything is on disk."""
+    def last_write(self) -> Completion[None] | None:
+        """The completion of the newest write that is not settled, None when everything is on disk."""
         if self._pending:
-            return self._pending[-1].ticket
+            return self._pending[-1].durable
         return self._inflight
 
     async def drained(self) -> None:
@@ -208,9 +172,9 @@ class CommitQueue:
         """Commit what is cheaper done at once; a thread gets the rest, and then all that arrived meanwhile."""
         while self._pending:
             group = self._pending.popleft()
-            self._inflight = group.ticket
+            self._inflight = group.durable
             if not self._settled_at_once(group):
-                call = group.errand or partial(self._store.commit, group.writes, sync=self.synced)
+                call = group.exclusive_call or partial(self._store.commit, group.writes, sync=self.synced)
                 self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
                 return
         self._busy = False
@@ -218,7 +182,7 @@ class CommitQueue:
 
     def _settled_at_once(self, group: _Group) -> bool:
         """Whether the group is committed, or has failed, here and now; False for one that belongs into a thread."""
-        if self.synced or group.errand is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
+        if self.synced or group.exclusive_call is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
             return False
         result = outcome.capture(self._store.commit_at_once, group.writes)
         if isinstance(result, outcome.Value) and not result.value:
@@ -240,17 +204,17 @@ class CommitQueue:
             unexpected.__cause__ = error
             self._fail(group, unexpected)
         else:
-            if group.errand is not None and self._store.failed:
+            if group.exclusive_call is not None and self._store.failed:
                 self._fail(group, StoreError("the log has to be opened again after a failed write"))
             else:
                 self._succeed(group)
 
     def _succeed(self, group: _Group) -> None:
         self._inflight = None
-        if group.errand is None:
+        if group.exclusive_call is None:
             self._backlog.remove(group.size_bytes)
             self._on_durable(group.end_offset)
-        group.ticket.settle(None)
+        group.durable.settle(None)
 
     def _fail(self, failed: _Group, error: StoreError) -> None:
         self._failure, self._inflight = error, None
@@ -259,4 +223,4 @@ class CommitQueue:
         self._backlog.remove(sum(group.size_bytes for group in void))
         self._on_failure(error)
         for group in void:
-            group.ticket.settle(error)
+            group.durable.fail(error)

@@ -1,7 +1,7 @@
 """One partition on this broker: its pure log joined to its store, the only place where the two meet.
 
-Offsets are assigned on the Trio thread, the moment a batch is accepted; the batch is on disk when the ticket of its
-commit settles, and only then does the high watermark pass it. When a commit fails, everything assigned behind the last
+Offsets are assigned on the Trio thread, the moment a batch is accepted; the batch is on disk when its commit
+settles, and only then does the high watermark pass it. When a commit fails, everything assigned behind the last
 durable offset is void: the store's log is closed and opened again, the pure log is built again from what is on disk,
 and the partition serves on. Reads go on from then; writes are tried again with pauses (`recovery.py`).
 The leader epoch is stored with the first write, since reading must need no space.
@@ -19,11 +19,11 @@ from typing import Final, TypeVar
 
 import trio
 
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
-from odradek.gateway.env.ticker import Ticker
-from odradek.gateway.env.watch import Watchable
-from odradek.gateway.replication.commit import Backlog, CommitQueue, Ticket, UnexpectedError
+from odradek.gateway.env.signals import Ticker, Watchable
+from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted
 from odradek.partitions.config import NO_LIMIT, LogConfig
 from odradek.partitions.log import PartitionLog
@@ -284,9 +284,9 @@ class Replica(Watchable):
         write = self.log.move_log_start(offset)
         if isinstance(write, Rejected):
             return write
-        ticket = self.last_ticket() if write.log_start_offset is None else self.write(write)
-        if ticket is not None:
-            await ticket.wait()
+        durable = self.last_write() if write.log_start_offset is None else self.write(write)
+        if durable is not None:
+            await durable.wait()
         return None
 
     def append(
@@ -298,12 +298,12 @@ class Replica(Watchable):
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
         judged: BatchHeader | Rejected | None = None,
-    ) -> tuple[Appended | Duplicate | Rejected, Ticket | None]:
-        """Decide on one batch and queue it; the result stands once the ticket settles without error.
+    ) -> tuple[Appended | Duplicate | Rejected, Completion[None] | None]:
+        """Decide on one batch and queue it; the result stands once the completion settles without error.
 
-        A duplicate comes with the newest ticket there is, since the original may still be on its way to the disk. No
-        ticket means that nothing needs waiting for. `judged` is what `judgement` said of the records, which must not be
-        changed or reused before the ticket settles. Raises ReplicaOfflineError, ReplicaGoneError.
+        A duplicate comes with the newest completion there is, since the original may still be on its way to the disk.
+        None means that all is durable. `judged` is what `judgement` said of the records, which must not be
+        changed or reused before it settles. Raises ReplicaOfflineError, ReplicaGoneError.
         """
         self._check_writable()
         result = self.log.append(
@@ -317,7 +317,7 @@ class Replica(Watchable):
         )
         if isinstance(result, Appended):
             return result, self._submit(result.write, result.last_offset + 1)
-        return result, self.last_ticket()
+        return result, self.last_write()
 
     def judgement(self, records: memoryview, api_version: int) -> Callable[[], BatchHeader | Rejected] | None:
         """What judges a client's records where that takes long, to be called in a thread; mostly None.
@@ -329,7 +329,7 @@ class Replica(Watchable):
             return None
         return lambda: check_client_batch(records, config, now_ms, api_version)
 
-    def _submit(self, write: LogWrite, end_offset: int) -> Ticket:
+    def _submit(self, write: LogWrite, end_offset: int) -> Completion[None]:
         assert self._queue is not None
         try:
             if self._epoch_write is not None:
@@ -371,11 +371,11 @@ class Replica(Watchable):
                 header.producer_epoch, last_timestamp_ms=self._env.wall_ms()
             )
 
-    def write(self, write: LogWrite) -> Ticket:
+    def write(self, write: LogWrite) -> Completion[None]:
         """Queue a change of the log that carries no batch (a moved log start, forgotten producers)."""
         return self._submit(write, self.log.log_end_offset)
 
-    def mark_clean(self, clean_offset: int) -> Ticket:
+    def mark_clean(self, clean_offset: int) -> Completion[None]:
         """Note that compaction has been everywhere below `clean_offset`. Raises as `append` does."""
         self._check_writable()
         return self.write(self.log.compacted(clean_offset))
@@ -387,9 +387,9 @@ class Replica(Watchable):
             if write is not None:
                 self.write(write)
 
-    def last_ticket(self) -> Ticket | None:
-        """The ticket of the newest write still on its way, None when everything is on disk."""
-        return None if self._queue is None else self._queue.last_ticket()
+    def last_write(self) -> Completion[None] | None:
+        """The completion of the newest write still on its way, None when everything is on disk."""
+        return None if self._queue is None else self._queue.last_write()
 
     async def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
         """Borrow batches from the store; the caller must `give_back` the lease. Raises ReplicaOfflineError."""

@@ -15,16 +15,17 @@ import errno
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from odradek.gateway.assembly import Services
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.request_memory import WAITS_FOR_OTHERS
-from odradek.gateway.env.wakeup import Wakeup
+from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import PeerError, first_error
 from odradek.gateway.net.transport import Buffer, Transport
-from odradek.gateway.server.dispatch import Call, Dispatcher, PendingResponse
+from odradek.gateway.server.dispatch import Call, Dispatcher
 from odradek.wire.errors import ProtocolError
 from odradek.wire.frames import FrameReader
 from odradek.wire.schema.schema import Message
@@ -57,12 +58,12 @@ class Connection:
         self._begun_bytes = 0
         self._held_bytes = 0
         self._is_held_back = False
-        self._replies: deque[tuple[Call, PendingResponse, int]] = deque()
+        self._replies: deque[tuple[Call, Completion[Any], int]] = deque()
         self._in_flight_bytes = 0
-        self._replied = Wakeup()
+        self._replied = Signal()
         self._unsent: Sequence[Buffer] = ()
         self._failure: Exception | None = None
-        self._has_work = Wakeup()
+        self._has_work = Signal()
         self._finishes_replies = False
         self._handling = False
         self._draining = False
@@ -260,17 +261,17 @@ class Connection:
             len(self._replies) >= config.connection_max_in_flight_requests
             or self._in_flight_bytes + size_bytes > COMMITS_AHEAD * config.commit_max_bytes
         ):
-            await self._replied.sleep()
+            await self._replied.wait()
         assert call.handler is not None
         pending = await call.handler(call.ctx, call.request)
         self._replies.append((call, pending, size_bytes))
         self._in_flight_bytes += size_bytes
-        if pending.is_ready:
-            self._reply_ready()
-        else:
-            pending.on_ready(self._reply_ready)
+        pending.on_settled(self._reply_ready)
 
-    def _reply_ready(self) -> None:
+    def _reply_ready(self, _: Completion[Any]) -> None:
+        self._reply_due()
+
+    def _reply_due(self) -> None:
         """Reply whatever is due; the task goes on where the network is slow, and raises what went wrong here."""
         if self._unsent or self._failure is not None:
             return
@@ -290,9 +291,9 @@ class Connection:
             self._nursery.start_soon(self._finish_replies)
 
     def _reply_in_order(self) -> None:
-        while self._replies and self._replies[0][1].is_ready:
+        while self._replies and self._replies[0][1].settled:
             call, pending, _ = self._replies[0]
-            response = pending.response()
+            response = pending.result()
             if response is not None:
                 self._unsent = self.transport.send_now(self._dispatcher.encode(call.ctx, response))
                 if self._unsent:
@@ -318,13 +319,13 @@ class Connection:
                 self._unsent = ()
                 if self._replies:  # unless the connection has just ended, and given them up
                     self._note_replied()
-                    self._reply_ready()
+                    self._reply_due()
             else:
-                await self._has_work.sleep()
+                await self._has_work.wait()
 
     async def _all_replied(self) -> None:
         while self._replies:
-            await self._replied.sleep()
+            await self._replied.wait()
 
     async def _send(self, call: Call, response: Message) -> None:
         if call.large or call.ctx.answers_many:

@@ -4,15 +4,15 @@ Kafka answers an unknown key or version by closing the connection, with one exce
 is answered in body version 0 with error 35 (KIP-511), so that a newer client can try again with less.
 
 A handler is `handle(ctx, request) -> response` in the module of `gateway/handlers/` that has the API's name, beside
-`REQUEST`, the message it takes. A *deferred* one returns a `PendingResponse` instead, which calls back when there is
-something to send; if it is *pipelined*, too, the request has taken its place in the order of things when the handler
+`REQUEST`, the message it takes. A *deferred* one returns a `Completion` of the response instead, or of None
+for none; if it is *pipelined*, too, the request has taken its place in the order of things when the handler
 returns, and the connection may begin the next one.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from odradek.gateway.assembly import Services
 from odradek.gateway.errors import PeerError
@@ -31,27 +31,10 @@ PIPELINED: Final = frozenset({ApiKey.PRODUCE})
 """Requests whose successors on the same connection may begin while they wait for the disk."""
 
 DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
-"""Requests whose handlers return a `PendingResponse`."""
+"""Requests whose handlers return a `Completion`."""
 
 LARGE_FRAME_BYTES: Final = 128 * 1024
 """A longer request, unless it is of record batches, lists so much that decoding it would hold up everyone else."""
-
-
-class PendingResponse(Protocol):
-    """What a deferred handler returns."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether `response` may be called."""
-        ...
-
-    def on_ready(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when it is ready, unless it is already. Once."""
-        ...
-
-    def response(self) -> Any:  # noqa: ANN401
-        """The response, or None: no response (Produce with acks=0). Raises PeerError."""
-        ...
 
 
 @dataclass(slots=True)
@@ -71,7 +54,7 @@ class Call:
 
     @property
     def deferred(self) -> bool:
-        """Whether the handler returns a `PendingResponse`."""
+        """Whether the handler returns a `Completion` of the response."""
         return self.ctx.api_key in DEFERRED
 
 

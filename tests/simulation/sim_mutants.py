@@ -12,8 +12,9 @@ from sim_oracle import Invariant
 
 from odradek.coordinator.groups.offsets import commit as offset_commit
 from odradek.gateway.coordinators.runtime import ShardRuntime
-from odradek.gateway.handlers.produce import PendingProduce
-from odradek.gateway.replication.commit import CommitQueue, Ticket
+from odradek.gateway.env.completion import Completion, completed
+from odradek.gateway.handlers import produce
+from odradek.gateway.replication.commit import CommitQueue
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.log import PartitionLog
 from odradek.partitions.producers import Producers
@@ -27,7 +28,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Produce is acknowledged as soon as its batch is queued."""
-    patch.setattr(PendingProduce, "is_ready", True)
+    patch.setattr(produce, "all_settled", lambda _writes: completed(None))
 
 
 def commit_without_sync(patch: pytest.MonkeyPatch) -> None:
@@ -40,11 +41,11 @@ def read_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Batches are served while their sync is under way; producers are told after it."""
     submit, commit = CommitQueue.submit, MemoryPartition.commit
 
-    def eager(self: Any, write: Any, end_offset: int) -> Ticket:
-        ticket = submit(self, write, end_offset)
+    def eager(self: Any, write: Any, end_offset: int) -> Completion[None]:
+        durable = submit(self, write, end_offset)
         self._store._inner.commit([write], sync=False)
         self._on_durable(end_offset)
-        return ticket
+        return durable
 
     def commit_rest(self: MemoryPartition, writes: Any, *, sync: bool) -> None:
         end = self.load().log_end_offset
@@ -61,9 +62,8 @@ def coordinator_replies_before_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def failed_commit_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
-    """A store's error is taken for success by whoever waits."""
-    settle = Ticket.settle
-    patch.setattr(Ticket, "settle", lambda self, _error: settle(self, None))
+    """A store's error is taken for success where the response is made."""
+    patch.setattr(produce, "_outcome", lambda response, _write: response)
 
 
 def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:

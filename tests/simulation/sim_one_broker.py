@@ -19,6 +19,7 @@ from sim_nemesis import Nemesis
 from sim_oracle import Invariant, Oracle, Violation, check
 from sim_producer import SimProducer
 
+from odradek.gateway.errors import StartError
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.disk import Medium, VolatileMedium
@@ -93,12 +94,19 @@ def simulate(seed: int, medium: Callable[[], Medium] = VolatileMedium, *, syncs:
     except Exception as error:  # noqa: BLE001 - told with its seed by whoever asked
         cause = _first_cause(error)
         failure = f"{type(cause).__name__}: {cause}"
-        invariant = cause.invariant if isinstance(cause, Violation) else None
+        invariant = _broken(cause)
     finally:
         world.close()
     trace = tuple(map(str, world.trace.newest()))
     faults = simulation.nemesis.done
     return Result(seed, world.trace.digest, world.trace.count, len(oracle.read), faults, failure, invariant, trace)
+
+
+def _broken(cause: BaseException) -> Invariant | None:
+    """Which promise the failure breaks; None for a defect of the simulation itself."""
+    if isinstance(cause, Violation):
+        return cause.invariant
+    return Invariant.STARTS_AGAIN if isinstance(cause, StartError) else None
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -33,6 +33,7 @@ class Invariant(StrEnum):
     TOPICS_KEPT = "acknowledged topics are there, and deleted ones are not"
     ADMIN_ACCEPTED = "a correct admin request is refused only with errors that it may retry"
     STATE_IS_REPLAY = "a restart changes nothing"
+    STARTS_AGAIN = "a broker that has served starts again from what is on its disk"
     LIVENESS = "clients come to an end once faults are over"
     SERVES = "a broker without faults answers without errors"
     NO_INTERNAL_ERRORS = "no request meets an error of the broker's own"

@@ -1,8 +1,7 @@
 """A network in memory between named hosts, with seeded delay, loss and partition.
 
-It implements the two protocols of `gateway.net.transport` and passes the same tests as TCP (`test_network.py`).
-`tests/gateway/test_network.py`.
-Every delivery is an event of the trace with a checksum of its bytes.
+It implements the two protocols of `gateway.net.transport` and passes the same tests as TCP, those of
+`tests/gateway/test_network.py`. Every delivery is an event of the trace with a checksum of its bytes.
 """
 
 import random

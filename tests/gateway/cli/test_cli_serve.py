@@ -87,7 +87,7 @@ def test_one_ready_line_then_a_drain_at_the_signal(tmp_path, number):
         stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 0
     assert stdout == ""
-    assert re.search(r"Z level=INFO logger=odradek\.gateway\.broker stopping signal=" + number.name, stderr)
+    assert re.search(r"Z level=INFO logger=odradek\.gateway\.process stopping signal=" + number.name, stderr)
 
 
 def test_acknowledged_records_are_there_after_a_restart(tmp_path):

@@ -10,7 +10,7 @@ from outcome import Outcome, acapture
 from trio.testing import wait_all_tasks_blocked
 
 from odradek.gateway.env.environment import ProductionEnvironment
-from odradek.gateway.env.ticker import Ticker
+from odradek.gateway.env.signals import Ticker
 from odradek.gateway.replication.commit import Backlog, CommitQueue
 from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
 from odradek.storage_backends.interface import StoreError, StoreFullError
@@ -81,14 +81,14 @@ def write(offset: int, size: int = 10) -> LogWrite:
     return LogWrite(batches=(StoredBatch(offset, offset, -1, b"x" * size),))
 
 
-async def test_a_ticket_settles_only_after_its_commit(nursery: trio.Nursery) -> None:
+async def test_a_write_settles_only_after_its_commit(nursery: trio.Nursery) -> None:
     bench = Bench(nursery)
-    ticket = bench.queue.submit(write(0), 1)
+    durable = bench.queue.submit(write(0), 1)
     await wait_all_tasks_blocked()
-    assert not ticket.settled
+    assert not durable.settled
     assert bench.durable == []
     bench.env.permits.release()
-    await ticket.wait()
+    await durable.wait()
     assert bench.durable == [1]
 
 
@@ -97,7 +97,7 @@ async def test_what_arrives_during_a_commit_goes_into_the_next_as_one(nursery: t
     first = bench.queue.submit(write(0), 1)
     await wait_all_tasks_blocked()
     later = {id(bench.queue.submit(write(offset), offset + 1)): offset for offset in range(1, 6)}
-    assert len(later) == 1, "writes of one commit share a ticket"
+    assert len(later) == 1, "writes of one commit share a completion"
     bench.env.permits.release()
     await first.wait()
     assert bench.durable == [1]
@@ -136,10 +136,10 @@ async def test_a_failed_commit_fails_everything_behind_it(nursery: trio.Nursery)
 async def test_after_a_reset_it_accepts_again(nursery: trio.Nursery) -> None:
     bench = Bench(nursery)
     bench.store.failure = StoreFullError("disk full")
-    ticket = bench.queue.submit(write(0), 1)
+    durable = bench.queue.submit(write(0), 1)
     bench.env.permits.release()
     with pytest.raises(StoreFullError):
-        await ticket.wait()
+        await durable.wait()
     bench.store.failure = None
     bench.queue.reset(bench.store)
     again = bench.queue.submit(write(0), 1)
@@ -176,9 +176,9 @@ async def test_a_small_commit_that_would_wait_for_the_disk_goes_to_a_thread(nurs
 
 async def test_a_cancelled_waiter_leaves_the_commit_under_way(nursery: trio.Nursery) -> None:
     bench = Bench(nursery)
-    ticket = bench.queue.submit(write(0), 1)
+    durable = bench.queue.submit(write(0), 1)
     with trio.move_on_after(0):
-        await ticket.wait()
+        await durable.wait()
     bench.env.permits.release()
     await bench.queue.drained()
     assert bench.durable == [1]
@@ -187,21 +187,21 @@ async def test_a_cancelled_waiter_leaves_the_commit_under_way(nursery: trio.Nurs
 async def test_callbacks_run_in_the_order_they_were_asked_for(nursery: trio.Nursery) -> None:
     bench = Bench(nursery)
     order: list[int] = []
-    ticket = bench.queue.submit(write(0), 1)
+    durable = bench.queue.submit(write(0), 1)
     for number in range(3):
-        ticket.on_settled(lambda error, number=number: order.append(number))
+        durable.on_settled(lambda _, number=number: order.append(number))
     bench.env.permits.release()
-    await ticket.wait()
-    ticket.on_settled(lambda error: order.append(9))
+    await durable.wait()
+    durable.on_settled(lambda _: order.append(9))
     assert order == [0, 1, 2, 9]
 
 
 async def test_a_commit_takes_no_more_than_its_bytes(nursery: trio.Nursery) -> None:
     bench = Bench(nursery)
-    tickets = [bench.queue.submit(write(offset, size=400), offset + 1) for offset in range(5)]
+    completions = [bench.queue.submit(write(offset, size=400), offset + 1) for offset in range(5)]
     for _ in range(3):
         bench.env.permits.release()
-    await tickets[-1].wait()
+    await completions[-1].wait()
     assert [len(commit) for commit in bench.store.commits] == [3, 2]
 
 

@@ -181,7 +181,7 @@ def test_a_setting_of_another_kind_is_refused_by_name(value):
 def test_an_import_that_fails_is_raised_where_the_broker_is_started(monkeypatch):
     """A broken installation, such as a missing library, is named at once."""
     monkeypatch.setitem(sys.modules, "odradek.gateway.process", None)
-    with pytest.raises(ModuleNotFoundError, match=r"gateway\.broker"):
+    with pytest.raises(ModuleNotFoundError, match=r"gateway\.process"):
         odradek.broker().start()
 
 

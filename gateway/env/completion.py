@@ -1,0 +1,108 @@
+"""A result that comes later: of a commit, of a coordinator's operation, of a request.
+
+There is one way to say "later" for all of them. A task waits for a completion, or a callback is called when it is
+settled. A callback takes no turn of a task: when a large group's generation begins, a hundred replies leave in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Generic, TypeVar, cast
+
+import trio
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Completion(Generic[T]):
+    """A value that comes later, or the error that comes instead; settled once, on the Trio thread."""
+
+    __slots__ = ("_callbacks", "_value", "error", "settled")
+
+    def __init__(self) -> None:
+        self.settled = False
+        self.error: Exception | None = None
+        self._value: T | None = None
+        self._callbacks: list[Callable[[Completion[T]], None]] = []
+
+    def settle(self, value: T) -> None:
+        """Give the value, and call the callbacks in the order in which they were added."""
+        self._value = value
+        self._end()
+
+    def fail(self, error: Exception) -> None:
+        """Give the error that there is instead of a value."""
+        self.error = error
+        self._end()
+
+    def _end(self) -> None:
+        assert not self.settled, "a completion is settled once"
+        self.settled = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+    def on_settled(self, callback: Callable[[Completion[T]], None]) -> None:
+        """Call `callback` with this completion when it is settled, at once when it is already. It must not raise."""
+        if self.settled:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    def result(self) -> T:
+        """The value of a settled completion. Raises the error that came instead."""
+        assert self.settled
+        if self.error is not None:
+            raise self.error
+        return cast("T", self._value)
+
+    async def wait(self) -> T:
+        """Wait for the value. Raises the error that came instead. Cancellation leaves what is under way as it is."""
+        if not self.settled:
+            event = trio.Event()
+            self._callbacks.append(lambda _: event.set())
+            await event.wait()
+        return self.result()
+
+    def then(self, convert: Callable[[Completion[T]], U]) -> Completion[U]:
+        """The completion of what `convert` makes of this one, settled or failed; what it raises is its error."""
+        converted = Completion[U]()
+
+        def settled(done: Completion[T]) -> None:
+            try:
+                value = convert(done)
+            except Exception as error:  # noqa: BLE001 - raised where the result is taken
+                converted.fail(error)
+            else:
+                converted.settle(value)
+
+        self.on_settled(settled)
+        return converted
+
+
+def completed(value: T) -> Completion[T]:
+    """A completion that is settled already."""
+    done = Completion[T]()
+    done.settle(value)
+    return done
+
+
+def all_settled(completions: Collection[Completion[None]]) -> Completion[None]:
+    """Settled when all of these are, whether with a value or an error; each keeps its own. Of one, that one itself."""
+    if len(completions) == 1:
+        return next(iter(completions))
+    together = Completion[None]()
+    left = len(completions)
+
+    def settled(_: Completion[None]) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            together.settle(None)
+
+    for each in completions:
+        each.on_settled(settled)
+    if not completions:
+        together.settle(None)
+    return together

@@ -1,0 +1,109 @@
+"""How tasks are woken: one task by a `Signal`, all that watch something by `Watchable`, calls at the next tick."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+CALLS_AT_ONCE: Final = 200
+"""How many calls are made before other tasks get a turn; each may be a small commit, of some ten microseconds."""
+
+
+class Signal:
+    """Wakes the one task that waits here; without one, the next wait returns at once.
+
+    It costs a third of a `trio.Event`, which is for many tasks and one use.
+    """
+
+    __slots__ = ("_is_set", "_task")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._task: trio.lowlevel.Task | None = None
+
+    def wake(self) -> None:
+        """Wake the task that waits, or let the next wait return at once."""
+        task, self._task = self._task, None
+        if task is None:
+            self._is_set = True
+        else:
+            trio.lowlevel.reschedule(task)
+
+    async def wait(self, timeout_ms: float = math.inf) -> bool:
+        """Return True at the next `wake`, or at once after one that found no task; False after `timeout_ms`.
+
+        One task waits at a time. Cancellation ends the wait.
+        """
+        assert self._task is None, "a task waits here already"
+        if self._is_set:
+            self._is_set = False
+            await trio.lowlevel.checkpoint()
+            return True
+        if timeout_ms == math.inf:
+            await self._sleep()
+            return True
+        with trio.move_on_after(timeout_ms / 1000) as scope:
+            await self._sleep()
+        return not scope.cancelled_caught
+
+    async def _sleep(self) -> None:
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
+
+    def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._task = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+class Watchable:
+    """Something that several tasks watch for news, such as a log that grows."""
+
+    __slots__ = ("_watchers",)
+
+    def __init__(self) -> None:
+        # A dict, not a set: tasks wake in the order in which they came, in every run of a simulation.
+        self._watchers: dict[Signal, None] = {}
+
+    def watch(self, signal: Signal) -> None:
+        """Wake `signal` at every `notify` until it is unwatched. Watch, look, and only then wait: no news is missed."""
+        self._watchers[signal] = None
+
+    def unwatch(self, signal: Signal) -> None:
+        """Forget `signal`."""
+        self._watchers.pop(signal, None)
+
+    def notify(self) -> None:
+        """Wake all that watch."""
+        for signal in self._watchers:
+            signal.wake()
+
+
+class Ticker:
+    """`soon(call)` runs `call` when every task that is runnable now has had its turn, in the order of the calls.
+
+    One task does it for the whole broker: starting a task costs more than a small commit, waking one that waits a third
+    of that, and once for all the logs that were written to in a tick. What a call raises ends the nursery, so calls
+    handle their own errors.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.nursery = nursery
+        self._calls: list[Callable[[], None]] = []
+        self._work = Signal()
+        nursery.start_soon(self._run)
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Run `call` at the next tick."""
+        if not self._calls:
+            self._work.wake()
+        self._calls.append(call)
+
+    async def _run(self) -> None:
+        while True:
+            await self._work.wait()
+            calls, self._calls = self._calls, []
+            for number, call in enumerate(calls, 1):
+                call()
+                if not number % CALLS_AT_ONCE:
+                    await trio.lowlevel.checkpoint()
