@@ -28,7 +28,7 @@ from compat_tests.real_kafka import UnavailableError, jars_folder, java_command,
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-FIRST_PORT, LAST_PORT = 23_000, 23_999  # below the ephemeral range, so that nobody is given them by chance
+FIRST_PORT, LAST_PORT = 23_000, 23_999  # below the ephemeral range, so that no other program gets one by chance
 START_TIMEOUT_S = 60
 KAFKA_JVM = ["-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 BOTH = {"group.initial.rebalance.delay.ms": "0"}
@@ -39,7 +39,7 @@ _numbers = iter(range(1_000_000))
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port without a listener."""
     for port in _ports:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))

@@ -84,7 +84,7 @@ class LogPolicy:
 
 @immutable
 class StoreSpace:
-    """Where a store keeps its logs, and how much room its medium has, and has left for us; None: nobody can say."""
+    """Where a store keeps its logs, and how much room its medium has, and has left; None: unknown."""
 
     location: str
     total_bytes: int | None = None
@@ -123,7 +123,7 @@ class ReadLease(Protocol):
 class SegmentDraft(Protocol):
     """A segment in the making that is to take the place of a run of sealed ones (`PartitionStore.draft`).
 
-    For one thread at a time, beside the partition's writer. Nobody sees it, and a crash leaves nothing of it.
+    For one thread at a time, beside the partition's writer. Readers do not see it, and a crash leaves nothing of it.
     """
 
     def add(self, batches: Sequence[StoredBatch]) -> None:

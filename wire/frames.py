@@ -10,7 +10,7 @@ how much came::
 How memory is used:
 
 - Small frames share a chunk, so many of them come out of one receive.  A chunk is filled once from its
-  start to its end and then replaced, never used again: frames are views of it, and whoever holds one
+  start to its end and then replaced, never used again: frames are views of it, and the holder of one
   keeps the chunk alive.  (Reusing receive buffers under a pending commit corrupts batches silently.)
 - A frame that does not fit into the rest of the chunk gets its own buffer.  That grows with what has
   really been received, at most fourfold at a time, so a claimed length costs nothing by itself.

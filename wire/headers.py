@@ -25,7 +25,7 @@ _INT32 = struct.Struct(">i")
 class RequestHeader(NamedTuple):
     """What stands in front of each request.
 
-    ``api_version`` may be one that nobody knows: whoever dispatches compares it with the table.
+    ``api_version`` may be unknown: the dispatcher compares it with the table.
     """
 
     api_key: ApiKey

@@ -46,7 +46,7 @@ def _made(cls: type[T], methods: dict[str, Any]) -> type[T]:
 
 
 class _LazyFields:
-    """Gives `__dataclass_fields__` to whoever asks, so that the dataclasses module works on values."""
+    """Gives `__dataclass_fields__` on access, so that the dataclasses module works on values."""
 
     def __get__(self, instance: object, owner: Any) -> dict[str, Field[Any]]:  # noqa: ANN401
         listed = [(name, Any, owner.__defaults__.get(name, MISSING)) for name in owner.__slots__]

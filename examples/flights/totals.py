@@ -36,7 +36,7 @@ class Totals:
 class PartitionState:
     """Totals of one input partition and the offset up to which they hold: one record, so never one without the other.
 
-    Whoever reads such a record can go on from it; that is what makes the group's result exact although a member may
+    A member that reads such a record can continue from it, which makes the group's result exact although a member may
     be killed between any two instructions.
     """
 

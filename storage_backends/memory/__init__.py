@@ -222,7 +222,7 @@ class MemoryStore:
             self.medium.strays.pop(name, None)
 
     def space(self) -> StoreSpace:
-        """See `Store.space`: nobody can say how much."""
+        """See `Store.space`: the amount is unknown."""
         return StoreSpace("memory://")
 
     def properties(self) -> Mapping[str, str]:

@@ -133,7 +133,7 @@ def field(
 
 
 class _LazyDataclassFields:
-    """Gives ``__dataclass_fields__`` to whoever asks, so that the dataclasses module works on structs."""
+    """Gives ``__dataclass_fields__`` on access, so that the dataclasses module works on structs."""
 
     def __get__(self, instance: object, owner: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
         made = owner.__dict__.get("_dataclass_fields")

@@ -63,7 +63,7 @@ def decode_key(buf: Buffer, types: Mapping[int, type[Message]]) -> Message:
     """Read the key of a coordinator record.
 
     Raises UnsupportedVersionError for a type that is not in ``types``: a newer Kafka wrote it, and
-    whoever replays the log should pass over it as Kafka does.
+    a replay skips it, as Kafka does.
     """
     view = as_view(buf)
     number = peek_int16(view, "a record key")

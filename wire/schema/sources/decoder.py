@@ -38,7 +38,7 @@ class DecoderSource(SourceWriter):
             "refuse_elements": runtime.refuse_elements,
         }
         # Objects are many times as large as the few bytes that may describe them, and a request comes
-        # from whoever can connect.
+        # from any client that can connect.
         self._limited = message.__message__.kind == "request"
         self._run: list[tuple[str, str]] = []
 
