@@ -11,6 +11,24 @@ class StartError(Exception):
     """The broker cannot start; the message tells the operator why."""
 
 
+class PartitionUnavailable(Exception):  # noqa: N818 - errors are named by condition
+    """This broker does not serve the partition now; `error` is the code that Kafka answers with.
+
+    UNKNOWN_TOPIC_OR_PARTITION: there is no such partition, or it was deleted. UNKNOWN_TOPIC_ID: no topic has the id.
+    INCONSISTENT_TOPIC_ID: the topic of that name has another id. KAFKA_STORAGE_ERROR: its log cannot be opened, read or
+    written.
+    """
+
+    def __init__(self, error: ErrorCode, partition: object) -> None:
+        super().__init__(f"{partition} {error.name}")
+        self.error = error
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the store failed; the log is opened again by a later call."""
+        return self.error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
 class PeerError(Exception):
     """What the peer sent cannot be answered; the connection is closed. The message goes to the log."""
 

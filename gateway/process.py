@@ -33,7 +33,7 @@ from odradek.gateway.env.loop_watch import LoopRecord
 from odradek.gateway.env.repeats import TELL_EVERY_S, Repeats
 from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
-from odradek.gateway.errors import CoordinatorError, first_error
+from odradek.gateway.errors import CoordinatorError, PartitionUnavailable, first_error
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
 from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
@@ -44,7 +44,7 @@ from odradek.gateway.net.transport import Listener
 from odradek.gateway.notify import READY, STOPPING, notify
 from odradek.gateway.replication.commit import Backlog
 from odradek.gateway.replication.recovery import Backoff
-from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError, Shared
+from odradek.gateway.replication.replica import Shared
 from odradek.gateway.replication.replicas import Replicas
 from odradek.gateway.server.server import Server
 from odradek.storage_backends.interface import Store, StoreError
@@ -121,7 +121,7 @@ class Broker:
             for replica in self.services.replicas.opened():
                 try:
                     replica.expire_producers()
-                except (ReplicaOfflineError, ReplicaGoneError):
+                except PartitionUnavailable:
                     continue  # of a log that does not serve they expire after it has been loaded again
 
     async def _close_idle_logs_forever(self) -> None:

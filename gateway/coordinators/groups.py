@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from odradek.coordinator.contract import Outcome, Producer, Reply, Token
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS
+from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import Marker
 from odradek.gateway.coordinators.regexes import TopicRegexes
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.metadata.service import MetadataService
-from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
 from odradek.gateway.replication.replicas import Replicas
 from odradek.wire.errors import ErrorCode
 
@@ -101,8 +101,8 @@ class GroupCoordinator(Coordinator["GroupShard"]):
                 return operation(shard, token, now_ms)
 
             reply = await runtime.call(guarded)
-        except (ReplicaOfflineError, ReplicaGoneError) as error:
-            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except PartitionUnavailable as error:
+            raise unavailable(error) from error
         assert isinstance(reply, reply_type | ErrorCode)
         return reply
 

@@ -22,7 +22,7 @@ class Marker(NamedTuple):
 def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Completion[None] | None]:
     """Queue a marker; it stands once the completion settles. The error is the log's refusal: an epoch that has passed.
 
-    The log must be open. Raises ReplicaOfflineError, ReplicaGoneError.
+    The log must be open. Raises PartitionUnavailable.
     """
     batch = end_transaction_marker(
         committed=marker.committed,
@@ -36,7 +36,7 @@ def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorC
 
 
 async def write_marker(replica: Replica, marker: Marker, now_ms: int) -> ErrorCode:
-    """Write a marker; durable when this returns. Raises ReplicaOfflineError, ReplicaGoneError, StoreError."""
+    """Write a marker; durable when this returns. Raises PartitionUnavailable, StoreError."""
     await replica.ensure_open()
     error, durable = append_marker(replica, marker, now_ms)
     if not error and durable is not None:

@@ -15,12 +15,13 @@ from typing import Generic, TypeVar
 import trio
 
 from odradek.coordinator.contract import Outcome, Producer, Reply, Shard, ShardRecord, Token
+from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.markers import Marker, append_marker
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorError, TooLargeError
+from odradek.gateway.errors import CoordinatorError, PartitionUnavailable, TooLargeError
 from odradek.gateway.replication.recovery import Episodes
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replica import Replica
 from odradek.partitions.markers import read_end_txn_marker
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.storage_backends.interface import StoreError
@@ -114,12 +115,9 @@ class ShardRuntime(Generic[S]):
         shard = self._make()
         try:
             await self._replay_log(shard)
-        except ReplicaGoneError as error:
-            self.state = ShardState.STOPPED
-            raise CoordinatorError(ErrorCode.NOT_COORDINATOR) from error
-        except ReplicaOfflineError as error:  # the replica has said why
-            self.state = ShardState.NEW
-            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except PartitionUnavailable as error:  # the replica has logged why
+            self.state = ShardState.NEW if error.is_offline else ShardState.STOPPED
+            raise unavailable(error) from error
         except (ProtocolError, InvalidRecordBatch) as error:
             self.state = ShardState.NEW
             self._undecodable.failed(self.replica.key, "coordinator shard not loaded", error)
@@ -278,9 +276,9 @@ class ShardRuntime(Generic[S]):
         shard = self._shard
         try:
             refused, durable = append_marker(self.replica, marker, now_ms)
-        except (ReplicaOfflineError, ReplicaGoneError) as error:
+        except PartitionUnavailable as error:
             self._discard(shard)
-            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+            raise unavailable(error) from error
         if refused:
             return refused
         shard.replay_end(marker.producer.producer_id, marker.committed, now_ms)
@@ -289,13 +287,13 @@ class ShardRuntime(Generic[S]):
             try:
                 await durable.wait()
             except StoreError as error:
-                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+                raise unavailable(error) from error
         return ErrorCode.NONE
 
     def _append(self, batch: bytes) -> bool:
         try:
             result, durable = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
-        except (ReplicaOfflineError, ReplicaGoneError):
+        except PartitionUnavailable:
             self._discard(self._shard)
             return False
         assert not isinstance(result, Rejected), f"our own batch was refused: {result}"

@@ -26,10 +26,10 @@ from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import Marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.errors import CoordinatorError, PartitionUnavailable
 from odradek.gateway.metadata.service import MetadataService
 from odradek.gateway.replication.recovery import Episodes
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
@@ -226,7 +226,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 type(None),
                 reads=True,
             )
-        except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError) as error:
+        except (CoordinatorError, PartitionUnavailable) as error:
             # The shard will be loaded again, and with it the decision; or the broker stops.
             log.info("transaction not completed yet transactional_id=%s cause=%s", transactional_id, error)
         finally:
@@ -239,7 +239,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         while (replica := self._replicas.get(topic, index)) is not None:
             try:
                 error = await self.write_marker(replica, marker)
-            except (CoordinatorError, ReplicaOfflineError, ReplicaGoneError, StoreError) as cause:
+            except (CoordinatorError, PartitionUnavailable, StoreError) as cause:
                 self._unmarked.failed(replica.key, "marker not written, tried again", cause)
                 await trio.sleep(MARKER_RETRY_MS / 1000)
                 continue
@@ -254,7 +254,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def write_marker(self, replica: Replica, marker: Marker) -> ErrorCode:
         """Write a marker into one partition; in a partition of offsets that makes them count, or not (KAFKA-17507).
 
-        The answer is an error where the log refuses it. Raises CoordinatorError, ReplicaOfflineError, ReplicaGoneError,
+        The answer is an error where the log refuses it. Raises CoordinatorError, PartitionUnavailable,
         StoreError.
         """
         if replica.key.topic == CONSUMER_OFFSETS:

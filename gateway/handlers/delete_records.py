@@ -3,14 +3,13 @@
 The space is freed when whole segments lie below the log start. Answered once the new log start is durable.
 """
 
+from functools import partial
 from typing import Final
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
-from odradek.gateway.errors import error_of_store
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.results import UNKNOWN_OFFSET, Rejected
-from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -28,32 +27,23 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
-            partitions=tuple([await _partition(ctx, topic.name, part) for part in topic.partitions]),
+            partitions=tuple(
+                [
+                    await answer_of_partition(_delete(ctx, topic.name, part), partial(_error, part))
+                    for part in topic.partitions
+                ]
+            ),
         )
         for topic in request.topics
     ]
     return DeleteRecordsResponse(topics=tuple(topics))
 
 
-async def _partition(ctx: RequestContext, topic: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+async def _delete(ctx: RequestContext, topic: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     await ctx.take_turns()
     if ctx.services.metadata.image.topic(topic) is not None and topic in INTERNAL_TOPICS:
         return _error(part, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    replica = ctx.services.replicas.get(topic, part.partition_index)
-    if replica is None:
-        return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    try:
-        await replica.ensure_open()
-        return await _delete(replica, part)
-    except ReplicaOfflineError:
-        return _error(part, ErrorCode.KAFKA_STORAGE_ERROR)
-    except ReplicaGoneError:
-        return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    except StoreError as error:
-        return _error(part, error_of_store(error))
-
-
-async def _delete(replica: Replica, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    replica = await ctx.services.replicas.leader(topic, part.partition_index)
     if not replica.log.config.is_deleted:
         return _error(part, ErrorCode.POLICY_VIOLATION)
     refusal = await replica.move_log_start(part.offset)

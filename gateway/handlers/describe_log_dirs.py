@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.handling.partitions import answer_of_store
 from odradek.gateway.replication.recovery import exhausted
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replica import Replica
 from odradek.gateway.server.context import RequestContext
 from odradek.storage_backends.interface import StoreError, StoreSpace
-from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -29,19 +30,22 @@ UNKNOWN_BYTES: Final = -1
 
 async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe the partitions asked for, or all; what is not here is left out."""
+    described = _describe(ctx, request)
+    result = await answer_of_store(ctx.services, described, lambda error: DescribeLogDirsResult(error_code=error))
+    return DescribeLogDirsResponse(results=(result,))
+
+
+async def _describe(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResult:
+    """Raises StoreError when the store cannot say what it holds."""
     replicas = ctx.services.replicas
-    try:
-        space = await replicas.space()
-        stored = {(replica.key.topic, replica.key.index): replica for replica in await replicas.all_stored()}
-    except StoreError as error:
-        ctx.services.repeats.note("look at the store", log, logging.ERROR, "cannot look at the store cause=%s", error)
-        return DescribeLogDirsResponse(results=(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR),))
+    space = await replicas.space()
+    stored = {(replica.key.topic, replica.key.index): replica for replica in await replicas.all_stored()}
     topics = [
         DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
         for name, indexes in _asked(ctx.services.metadata.image, request).items()
         if (partitions := await _partitions(ctx, name, indexes, stored))
     ]
-    return DescribeLogDirsResponse(results=(_result(space, topics),))
+    return _result(space, topics)
 
 
 def _asked(image: MetadataImage, request: DescribeLogDirsRequest) -> dict[str, list[int]]:
@@ -73,13 +77,12 @@ async def _described(replica: Replica) -> DescribeLogDirsPartition | None:
     """None for a log that cannot be looked at; Kafka leaves out what is on a failed disk, too."""
     try:
         view = await replica.view()
-    except (ReplicaOfflineError, StoreError) as error:
-        message = "cannot describe a log partition=%s cause=%s"
-        key = (message, exhausted(error) or replica.key)
-        replica.repeats.note(key, log, logging.WARNING, message, replica.key, error)
+    except (PartitionUnavailable, StoreError) as error:
+        if isinstance(error, StoreError) or error.is_offline:  # else it was deleted meanwhile
+            message = "cannot describe a log partition=%s cause=%s"
+            key = (message, exhausted(error) or replica.key)
+            replica.repeats.note(key, log, logging.WARNING, message, replica.key, error)
         return None
-    except ReplicaGoneError:
-        return None  # deleted meanwhile
     return DescribeLogDirsPartition(
         partition_index=replica.key.index,
         partition_size=sum(segment.size_bytes for segment in view.segments),

@@ -1,8 +1,9 @@
 """DescribeProducers (API 61), version 0: who writes to a partition, and who is in a transaction there (KIP-664)."""
 
+from functools import partial
 from typing import Final
 
-from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_producers import (
@@ -21,7 +22,12 @@ async def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Desc
     topics = [
         TopicResponse(
             name=topic.name,
-            partitions=tuple([await _describe(ctx, topic.name, index) for index in topic.partition_indexes]),
+            partitions=tuple(
+                [
+                    await answer_of_partition(_describe(ctx, topic.name, index), partial(_error, index))
+                    for index in topic.partition_indexes
+                ]
+            ),
         )
         for topic in request.topics
     ]
@@ -30,18 +36,9 @@ async def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Desc
 
 async def _describe(ctx: RequestContext, topic: str, index: int) -> PartitionResponse:
     await ctx.take_turns()
-    replica = ctx.services.replicas.get(topic, index)
-    if replica is None:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    try:
-        await replica.ensure_open()
-        entries = replica.log.producers
-    except ReplicaOfflineError:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
-    except ReplicaGoneError:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica = await ctx.services.replicas.leader(topic, index)
     producers: list[ProducerState] = []
-    for producer_id, entry in list(entries.items()):
+    for producer_id, entry in list(replica.log.producers.items()):
         await ctx.take_turns()
         state = ProducerState(
             producer_id=producer_id,
@@ -53,3 +50,7 @@ async def _describe(ctx: RequestContext, topic: str, index: int) -> PartitionRes
         )
         producers.append(state)
     return PartitionResponse(partition_index=index, active_producers=tuple(producers))
+
+
+def _error(index: int, error: ErrorCode) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=error)

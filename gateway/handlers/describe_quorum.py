@@ -5,8 +5,8 @@ One broker keeps it, and answers for it on the listener that the client already 
 
 from typing import Final
 
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH
-from odradek.gateway.replication.replica import ReplicaOfflineError
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_quorum import (
@@ -30,7 +30,7 @@ async def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> Describ
         return _unknown(request)
     try:
         topic = DescribeQuorumResponseTopicData(topic_name=METADATA_KEY.topic, partitions=(_described(ctx),))
-    except ReplicaOfflineError:  # its disk failed; it is loaded again before long, and clients ask again
+    except PartitionUnavailable:  # its disk failed; it is loaded again before long, and clients ask again
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return DescribeQuorumResponse(error_code=error, error_message=error.message)
     host, port = ctx.services.advertised[ctx.listener]

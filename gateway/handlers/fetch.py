@@ -17,7 +17,8 @@ from typing import Final
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.handling.leader_hints import fetch_with_leaders
 from odradek.gateway.handling.opening import open_all
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.handling.partitions import answer_of_partition, replica_or_error
+from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 from odradek.partitions.fetching.budget import FetchBudget
 from odradek.partitions.fetching.sessions import Fetch, Wanted
@@ -32,13 +33,15 @@ from odradek.wire.messages.fetch import (
     PartitionData,
 )
 from odradek.wire.records.batch import iter_headers
-from odradek.wire.schema.types import ZERO_UUID
 
 REQUEST: Final = FetchRequest
 
-_Found = tuple[Wanted, Replica | None]
-"""A partition that is there; no replica when it belongs to another topic of the name than the session means."""
+_Found = tuple[Wanted, Replica | ErrorCode]
+"""A partition that the metadata knows; an error when this replica must not be read for the request."""
 _Answer = tuple[Wanted, PartitionData]
+
+NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""The errors of partitions that the metadata does not have, in the order in which an answer ends with them."""
 
 
 async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
@@ -60,24 +63,16 @@ async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
 async def _look_up(ctx: RequestContext, fetch: Fetch) -> tuple[list[_Found], list[_Answer]]:
     """What can be read, and the errors of what the metadata does not have."""
     found: list[_Found] = []
-    missing: list[_Answer] = []
-    nameless: list[_Answer] = []
-    replicas = ctx.services.replicas
+    missing: dict[ErrorCode, list[_Answer]] = {error: [] for error in NOT_THERE}
     for number, wanted in enumerate(fetch.wanted, 1):
         if not number % TURN_EVERY:
             await ctx.let_others_go_on()
-        topic = wanted.topic
-        if topic is None:
-            nameless.append((wanted, _missing(wanted, ErrorCode.UNKNOWN_TOPIC_ID)))
-            continue
-        replica = replicas.get(topic, wanted.asked.partition)
-        if replica is None:
-            missing.append((wanted, _missing(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
-        elif wanted.topic_id is ZERO_UUID or wanted.topic_id == replica.key.topic_id:
-            found.append((wanted, replica))
+        replica = replica_or_error(ctx.services, wanted.topic, wanted.asked.partition, wanted.topic_id)
+        if isinstance(replica, ErrorCode) and replica in missing:
+            missing[replica].append((wanted, _missing(wanted, replica)))
         else:
-            found.append((wanted, None))
-    return found, nameless + missing
+            found.append((wanted, replica))
+    return found, [answer for answers in missing.values() for answer in answers]
 
 
 def _missing(wanted: Wanted, error: ErrorCode) -> PartitionData:
@@ -136,44 +131,42 @@ class _Reading:
     async def _look(self) -> list[_Answer]:
         watched: list[Replica] | None = None
         if self._watched is None:
-            await open_all(self._ctx, (replica for _, replica in self._found))
+            await open_all(self._ctx, (each for _, each in self._found if not isinstance(each, ErrorCode)))
             watched = self._watched = []
         answers: list[_Answer] = []
         try:
             for number, (wanted, replica) in enumerate(self._found, 1):
                 if not number % TURN_EVERY:
                     await self._ctx.let_others_go_on()
-                answers.append((wanted, await self._partition(wanted.asked, replica, watched)))
+                answers.append((wanted, await self._answer(wanted.asked, replica, watched)))
         except BaseException:
             self._undo()
             raise
         return answers
 
-    async def _partition(
-        self, asked: FetchPartition, replica: Replica | None, watched: list[Replica] | None
+    async def _answer(
+        self, asked: FetchPartition, replica: Replica | ErrorCode, watched: list[Replica] | None
     ) -> PartitionData:
-        if replica is None:
-            return self._error(asked.partition, ErrorCode.INCONSISTENT_TOPIC_ID)
-        try:
-            if replica.state is not ReplicaState.OPEN:
-                await replica.ensure_open()
-            if watched is not None:
-                replica.watch(self._news)
-                watched.append(replica)
-            plan = replica.log.fetch(
-                asked.fetch_offset,
-                max_bytes=asked.partition_max_bytes,
-                isolation=self._isolation,
-                current_leader_epoch=asked.current_leader_epoch,
-            )
-            if isinstance(plan, Rejected):
-                return self._error(asked.partition, plan.error)
-            lease = None if plan.is_empty else await self._lease(replica, plan)
-            return _data(asked.partition, replica, plan, lease)
-        except ReplicaOfflineError:
-            return self._error(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        except ReplicaGoneError:
-            return self._error(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if isinstance(replica, ErrorCode):
+            return self._error(asked.partition, replica)
+        return await answer_of_partition(self._read(asked, replica, watched), partial(self._error, asked.partition))
+
+    async def _read(self, asked: FetchPartition, replica: Replica, watched: list[Replica] | None) -> PartitionData:
+        if replica.state is not ReplicaState.OPEN:
+            await replica.ensure_open()
+        if watched is not None:
+            replica.watch(self._news)
+            watched.append(replica)
+        plan = replica.log.fetch(
+            asked.fetch_offset,
+            max_bytes=asked.partition_max_bytes,
+            isolation=self._isolation,
+            current_leader_epoch=asked.current_leader_epoch,
+        )
+        if isinstance(plan, Rejected):
+            return self._error(asked.partition, plan.error)
+        lease = None if plan.is_empty else await self._lease(replica, plan)
+        return _data(asked.partition, replica, plan, lease)
 
     def _error(self, index: int, error: ErrorCode) -> PartitionData:
         self.failed = True

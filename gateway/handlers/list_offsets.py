@@ -10,7 +10,8 @@ from functools import partial
 from typing import Final
 
 from odradek.gateway.handling.opening import open_all
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.handling.partitions import answer_of_partition
+from odradek.gateway.replication.replica import Replica
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -31,7 +32,6 @@ from odradek.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from odradek.wire.records.batch import iter_headers
-from odradek.wire.records.errors import InvalidRecordBatch
 
 REQUEST: Final = ListOffsetsRequest
 SCAN_BYTES: Final = 64 * 1024
@@ -61,33 +61,22 @@ async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffset
             if asked[topic.name, index] > 1:
                 answers[index] = _error(part, ErrorCode.INVALID_REQUEST)
             else:
-                answers[index] = await _partition(ctx, topic.name, part, isolation)
+                found = _find(ctx, topic.name, part, isolation)
+                answers[index] = await answer_of_partition(found, partial(_error, part))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers.values())))
     return ListOffsetsResponse(topics=tuple(topics))
 
 
-async def _partition(
+async def _find(
     ctx: RequestContext, topic: str, part: ListOffsetsPartition, isolation: Isolation
 ) -> ListOffsetsPartitionResponse:
     await ctx.take_turns()
     if part.timestamp < 0 and ctx.api_version < SPECIAL_SINCE.get(part.timestamp, ctx.api_version + 1):
         return _error(part, ErrorCode.UNSUPPORTED_VERSION)
-    replica = ctx.services.replicas.get(topic, part.partition_index)
-    if replica is None:
-        return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    try:
-        await replica.ensure_open()
-        found = replica.log.list_offset(
-            part.timestamp, isolation=isolation, current_leader_epoch=part.current_leader_epoch
-        )
-        if isinstance(found, NeedsScan):
-            found = await _scan(ctx, replica, found)
-    except ReplicaOfflineError:
-        return _error(part, ErrorCode.KAFKA_STORAGE_ERROR)
-    except ReplicaGoneError:
-        return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    except InvalidRecordBatch:  # what a producer compressed badly was stored as it came
-        return _error(part, ErrorCode.CORRUPT_MESSAGE)
+    replica = await ctx.services.replicas.leader(topic, part.partition_index)
+    found = replica.log.list_offset(part.timestamp, isolation=isolation, current_leader_epoch=part.current_leader_epoch)
+    if isinstance(found, NeedsScan):
+        found = await _scan(ctx, replica, found)
     if isinstance(found, Rejected):
         return _error(part, found.error)
     return ListOffsetsPartitionResponse(

@@ -1,9 +1,10 @@
 """OffsetForLeaderEpoch (API 23), versions 2 to 4: where a leader epoch ended (KIP-101, KIP-320)."""
 
+from functools import partial
 from typing import Final
 
 from odradek.gateway.handling.opening import open_all
-from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.results import Rejected
 from odradek.wire.errors import ErrorCode
@@ -25,25 +26,22 @@ async def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> O
     topics = [
         OffsetForLeaderTopicResult(
             topic=topic.topic,
-            partitions=tuple([await _partition(ctx, topic.topic, part) for part in topic.partitions]),
+            partitions=tuple(
+                [
+                    await answer_of_partition(_end(ctx, topic.topic, part), partial(_error, part))
+                    for part in topic.partitions
+                ]
+            ),
         )
         for topic in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=tuple(topics))
 
 
-async def _partition(ctx: RequestContext, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
+async def _end(ctx: RequestContext, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
     await ctx.take_turns()
-    replica = ctx.services.replicas.get(topic, part.partition)
-    if replica is None:
-        return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    try:
-        await replica.ensure_open()
-        end = replica.log.epoch_end(part.leader_epoch, current_leader_epoch=part.current_leader_epoch)
-    except ReplicaOfflineError:
-        return _error(part, ErrorCode.KAFKA_STORAGE_ERROR)
-    except ReplicaGoneError:
-        return _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica = await ctx.services.replicas.leader(topic, part.partition)
+    end = replica.log.epoch_end(part.leader_epoch, current_leader_epoch=part.current_leader_epoch)
     if isinstance(end, Rejected):
         return _error(part, end.error)
     return EpochEndOffset(partition=part.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)

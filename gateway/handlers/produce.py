@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.gateway.env.completion import Completion, all_settled, completed
-from odradek.gateway.errors import CoordinatorError, RequestRefusedError, error_of_store
+from odradek.gateway.errors import CoordinatorError, PartitionUnavailable, RequestRefusedError, error_of_store
 from odradek.gateway.handling.leader_hints import produce_with_leaders
 from odradek.gateway.handling.opening import open_all
-from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.replication.replica import ReplicaState
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.producers import VerificationGuard
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
@@ -232,7 +232,7 @@ async def _guard(
     try:
         await replica.ensure_open()
         log = replica.log
-    except (ReplicaOfflineError, ReplicaGoneError):
+    except PartitionUnavailable:
         return None
     guard = log.verification(*producer, enrolls=ctx.api_version >= ENROLLING_SINCE)
     refusal = None if guard is None else log.check_transactional(*producer[:2], guard)
@@ -310,11 +310,10 @@ async def _append(
             guard=guard,
             judged=judged.get(id(part)),
         )
-    except ReplicaOfflineError:
-        replica.note_refused(part.records or memoryview(b""))
-        return _refusal(part.index, ErrorCode.KAFKA_STORAGE_ERROR), None
-    except ReplicaGoneError:
-        return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+    except PartitionUnavailable as unavailable:
+        if unavailable.is_offline:
+            replica.note_refused(part.records or memoryview(b""))
+        return _refusal(part.index, unavailable.error), None
     if isinstance(result, Rejected):
         return _rejection(part.index, result, replica.log.log_start_offset), None
     return _success(part.index, result, replica.log.log_start_offset), write

@@ -9,10 +9,9 @@ from typing import Final
 
 from odradek.coordinator.contract import Producer
 from odradek.gateway.coordinators.markers import Marker
-from odradek.gateway.errors import CoordinatorError, error_of_store
-from odradek.gateway.replication.replica import ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
+from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.server.context import RequestContext
-from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -40,7 +39,7 @@ async def _write(ctx: RequestContext, asked: WritableTxnMarker) -> WritableTxnMa
     for topic in asked.topics:
         parts = [
             WritableTxnMarkerPartitionResult(
-                partition_index=index, error_code=await _write_into(ctx, topic.name, index, marker)
+                partition_index=index, error_code=await _error(ctx, topic.name, index, marker)
             )
             for index in topic.partition_indexes
         ]
@@ -48,20 +47,14 @@ async def _write(ctx: RequestContext, asked: WritableTxnMarker) -> WritableTxnMa
     return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=tuple(topics))
 
 
+async def _error(ctx: RequestContext, topic: str, index: int, marker: Marker) -> ErrorCode:
+    written = answer_of_partition(_write_into(ctx, topic, index, marker), lambda error: error)
+    return await answer_of_coordinator(written, lambda error: error)
+
+
 async def _write_into(ctx: RequestContext, topic: str, index: int, marker: Marker) -> ErrorCode:
-    replica = ctx.services.replicas.get(topic, index)
-    if replica is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    try:
-        error = await ctx.services.transactions.write_marker(replica, marker)
-    except CoordinatorError as unavailable:
-        return unavailable.error
-    except ReplicaOfflineError:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    except ReplicaGoneError:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    except StoreError as failure:
-        return error_of_store(failure)
+    replica = ctx.services.replicas.find(topic, index)
+    error = await ctx.services.transactions.write_marker(replica, marker)
     if error:
         log.info("marker refused partition=%s error=%s marker=%s", replica.key, error.name, marker)
     return error

@@ -9,7 +9,8 @@ from typing import Final
 
 import trio
 
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError, ReplicaState
+from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 
 OPENED_AT_ONCE: Final = 4
@@ -38,5 +39,5 @@ async def _open_each(left: Iterator[Replica]) -> None:
     for replica in left:
         try:
             await replica.ensure_open()
-        except (ReplicaOfflineError, ReplicaGoneError):
+        except PartitionUnavailable:
             continue  # whoever uses it is told, and its next opening tried, by `ensure_open`

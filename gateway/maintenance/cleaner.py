@@ -16,9 +16,10 @@ import trio
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.maintenance.retention import RetentionJanitor
 from odradek.gateway.replication.recovery import exhausted
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import NO_LIMIT
 from odradek.storage_backends.interface import StoreError
@@ -87,7 +88,7 @@ class LogCleaner:
         except InvalidRecordBatch as error:
             log.error("log cannot be compacted partition=%s cause=%s", replica.key, error)  # noqa: TRY400
             self._uncleanable.add(replica)
-        except (ReplicaOfflineError, ReplicaGoneError, StoreError) as error:
+        except (PartitionUnavailable, StoreError) as error:
             self._note(("clean", replica.key), error, "cleaning failed partition=%s cause=%s", replica.key, error)
             return False
         except Exception:
@@ -131,7 +132,7 @@ class LogCleaner:
             oldest_ms = None
             if config.max_compaction_lag_ms != NO_LIMIT and dirty < view.segments[-1].base_offset:
                 oldest_ms = await _first_timestamp(replica, dirty)
-        except (ReplicaOfflineError, ReplicaGoneError, StoreError, InvalidRecordBatch) as error:
+        except (PartitionUnavailable, StoreError, InvalidRecordBatch) as error:
             what = ("look", replica.key)
             self._note(what, error, "cannot look for dirty segments partition=%s cause=%s", replica.key, error)
             return None

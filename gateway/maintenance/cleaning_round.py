@@ -43,7 +43,7 @@ class Round:
         )
 
     async def run(self) -> None:
-        """Clean. Raises Outdated, InvalidRecordBatch, ReplicaOfflineError, ReplicaGoneError, StoreError."""
+        """Clean. Raises Outdated, InvalidRecordBatch, PartitionUnavailable, StoreError."""
         replica, dirty = self._replica, self._cleaning
         await replica.ensure_open()
         await self._index()

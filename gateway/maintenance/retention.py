@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Hashable
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.recovery import exhausted
-from odradek.gateway.replication.replica import Replica, ReplicaGoneError, ReplicaOfflineError
+from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.retention import retention_start
 from odradek.storage_backends.interface import StoreError
@@ -59,10 +60,9 @@ class RetentionJanitor:
         try:
             if await self._start(replica) is not None:
                 await self._delete_old(replica)
-        except (ReplicaOfflineError, StoreError) as error:
-            self._note(replica.key, error, "retention failed partition=%s cause=%s", replica.key, error)
-        except ReplicaGoneError:
-            return  # deleted as a whole meanwhile
+        except (PartitionUnavailable, StoreError) as error:
+            if isinstance(error, StoreError) or error.is_offline:  # else it was deleted as a whole meanwhile
+                self._note(replica.key, error, "retention failed partition=%s cause=%s", replica.key, error)
 
     async def _delete_old(self, replica: Replica) -> None:
         await replica.ensure_open()

@@ -120,7 +120,7 @@ class MetadataService:
         await self._runtime.load()
 
     def extent(self) -> tuple[int, int]:
-        """The metadata log's high watermark and end. Raises ReplicaOfflineError while it does not serve."""
+        """The metadata log's high watermark and end. Raises PartitionUnavailable while it does not serve."""
         log = self._runtime.replica.log
         return log.high_watermark, log.log_end_offset
 

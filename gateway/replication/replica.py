@@ -23,6 +23,7 @@ from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Ticker, Watchable
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted
 from odradek.partitions.config import NO_LIMIT, LogConfig
@@ -39,6 +40,7 @@ from odradek.storage_backends.interface import (
     Store,
     StoreError,
 )
+from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import BatchHeader, peek_header
 from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.values import immutable
@@ -62,14 +64,6 @@ class ReplicaState(Enum):
     OPEN = "open"
     FAILED = "failed"
     GONE = "gone"
-
-
-class ReplicaOfflineError(Exception):
-    """The partition's store failed; Kafka's KAFKA_STORAGE_ERROR."""
-
-
-class ReplicaGoneError(Exception):
-    """The partition is not here any more; Kafka's UNKNOWN_TOPIC_OR_PARTITION."""
 
 
 @immutable
@@ -149,7 +143,7 @@ class Replica(Watchable):
 
     @property
     def log(self) -> PartitionLog:
-        """The pure log. Raises ReplicaOfflineError or ReplicaGoneError when the partition does not serve."""
+        """The pure log. Raises PartitionUnavailable when the partition does not serve."""
         if self.state is not ReplicaState.OPEN:
             self._refuse()
         assert self._log is not None
@@ -160,26 +154,32 @@ class Replica(Watchable):
         """The largest batch that the topic's settings allow."""
         return min(self._config.max_message_bytes, self._config.segment_bytes)
 
+    def _offline(self) -> PartitionUnavailable:
+        return PartitionUnavailable(ErrorCode.KAFKA_STORAGE_ERROR, self.key)
+
+    def _deleted(self) -> PartitionUnavailable:
+        return PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.key)
+
     def _refuse(self) -> None:
         if self.state is ReplicaState.GONE:
-            raise ReplicaGoneError(str(self.key))
-        raise ReplicaOfflineError(str(self.key))
+            raise self._deleted()
+        raise self._offline()
 
     async def ensure_open(self) -> None:
         """Open the log unless it is open; callers at once share one opening.
 
-        Raises ReplicaOfflineError when the store cannot open it (it is tried again at a later call, see `recovery`)
-        and ReplicaGoneError when the partition was deleted. Cancellation leaves it as it was.
+        Raises PartitionUnavailable when the store cannot open it (it is tried again at a later call, see `recovery`)
+        and when the partition was deleted. Cancellation leaves it as it was.
         """
         if self.state is ReplicaState.OPEN:
             return
         async with self._opening:
             if self.state in (ReplicaState.CLOSED, ReplicaState.FAILED):
                 if not self._recovery.may_try(self._recovery.opening):
-                    raise ReplicaOfflineError(str(self.key))
+                    raise self._offline()
                 await self._open_or_reload()
             elif self.state is ReplicaState.GONE:
-                raise ReplicaGoneError(str(self.key))
+                raise self._deleted()
 
     async def _open_or_reload(self) -> None:
         failed = self.state is ReplicaState.FAILED
@@ -192,12 +192,12 @@ class Replica(Watchable):
                 self._note("open", error, "cannot open partition=%s error=%s", self.key, error)
             else:
                 self._recovery.failed(self._recovery.opening, "cannot open", error)
-            raise ReplicaOfflineError(str(self.key)) from error
+            raise self._offline() from error
         except Exception as error:
             self._recovery.failed(self._recovery.opening, "cannot open", error, trace=True)
-            raise ReplicaOfflineError(str(self.key)) from error
+            raise self._offline() from error
         if self.state is ReplicaState.GONE:  # its topic was deleted meanwhile
-            raise ReplicaGoneError(str(self.key))
+            raise self._deleted()
         if failed and self._log is not None:
             restored.expect_again(self._log.producers)
         restored.expect_again(self._refused)
@@ -253,7 +253,7 @@ class Replica(Watchable):
     async def view(self) -> LogView:
         """The log's extent, without keeping it open if nobody uses it; the log must exist in the store.
 
-        Raises ReplicaOfflineError, ReplicaGoneError, StoreError.
+        Raises PartitionUnavailable, StoreError.
         """
         if self.state is ReplicaState.CLOSED:
             async with self._opening:
@@ -271,14 +271,14 @@ class Replica(Watchable):
         try:
             return LogView.of(part, PartitionLog.restore(part.load(), self._config))
         except ProducerRowError as error:
-            raise ReplicaOfflineError(str(self.key)) from error
+            raise self._offline() from error
         finally:
             part.close()
 
     async def move_log_start(self, offset: int) -> Rejected | None:
         """Drop what lies below `offset` (-1: below the high watermark); on return that is durable.
 
-        Returns the refusal of an offset outside the log. Raises ReplicaOfflineError, ReplicaGoneError, StoreError.
+        Returns the refusal of an offset outside the log. Raises PartitionUnavailable, StoreError.
         """
         self._check_writable()
         write = self.log.move_log_start(offset)
@@ -303,7 +303,7 @@ class Replica(Watchable):
 
         A duplicate comes with the newest completion there is, since the original may still be on its way to the disk.
         None means that all is durable. `judged` is what `judgement` said of the records, which must not be
-        changed or reused before it settles. Raises ReplicaOfflineError, ReplicaGoneError.
+        changed or reused before it settles. Raises PartitionUnavailable.
         """
         self._check_writable()
         result = self.log.append(
@@ -337,7 +337,7 @@ class Replica(Watchable):
                 self._epoch_write = None
             return self._queue.submit(write, end_offset)
         except StoreError as error:
-            raise ReplicaOfflineError(str(self.key)) from error
+            raise self._offline() from error
 
     @property
     def write_wait_ms(self) -> int:
@@ -355,7 +355,7 @@ class Replica(Watchable):
 
     def _check_writable(self) -> None:
         if self._recovery.writing.is_failing and not self.takes_writes():
-            raise ReplicaOfflineError(str(self.key))
+            raise self._offline()
 
     def note_refused(self, records: memoryview) -> None:
         """Take note of a batch that was refused because the log does not serve.
@@ -392,7 +392,7 @@ class Replica(Watchable):
         return None if self._queue is None else self._queue.last_write()
 
     async def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
-        """Borrow batches from the store; the caller must `give_back` the lease. Raises ReplicaOfflineError."""
+        """Borrow batches from the store; the caller must `give_back` the lease. Raises PartitionUnavailable."""
         self.log  # noqa: B018 - refuses unless the partition serves
         assert self._part is not None
         self._leases += 1
@@ -406,7 +406,7 @@ class Replica(Watchable):
             self._lease_ended()
             if isinstance(error, StoreError):
                 self._note("read", error, "cannot read partition=%s offset=%d error=%s", self.key, start_offset, error)
-                raise ReplicaOfflineError(str(self.key)) from error
+                raise self._offline() from error
             raise
         return lease
 
@@ -422,16 +422,16 @@ class Replica(Watchable):
             self._no_leases = trio.Event()
 
     async def look_up(self, ask: Callable[[PartitionStore], int | None]) -> int | None:
-        """Ask the store where something is (timestamps), where blocking is allowed. Raises ReplicaOfflineError."""
+        """Ask the store where something is (timestamps), where blocking is allowed. Raises PartitionUnavailable."""
         try:
             return await self.borrow(ask)
         except StoreError as error:
-            raise ReplicaOfflineError(str(self.key)) from error
+            raise self._offline() from error
 
     async def borrow(self, call: Callable[[PartitionStore], T]) -> T:
         """Run `call` on the store's log, beside its writer, where blocking is allowed.
 
-        The log stays open until it is done. Raises ReplicaOfflineError, ReplicaGoneError and what `call` raises.
+        The log stays open until it is done. Raises PartitionUnavailable and what `call` raises.
         """
         self.log  # noqa: B018 - refuses unless the partition serves
         part = self._part
@@ -445,7 +445,7 @@ class Replica(Watchable):
     async def replace(self, run: tuple[int, int], draft: SegmentDraft, told: Sequence[AbortedTransaction]) -> bool:
         """Put a sealed draft in the place of the segments of `run` (from, to); False when they have changed.
 
-        `told` are the aborted transactions that it was sealed with. Raises ReplicaOfflineError, ReplicaGoneError,
+        `told` are the aborted transactions that it was sealed with. Raises PartitionUnavailable,
         StoreError; then nothing has changed.
         """
         log, part, queue = self.log, self._part, self._queue

@@ -11,12 +11,15 @@ from uuid import UUID
 import trio
 
 from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.recovery import exhausted
-from odradek.gateway.replication.replica import Replica, Shared
+from odradek.gateway.replication.replica import Replica, ReplicaState, Shared
 from odradek.gateway.replication.strays import few, knows
 from odradek.partitions.config import LogConfig
 from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import StoreError, StoreSpace
+from odradek.wire.errors import ErrorCode
+from odradek.wire.schema.types import ZERO_UUID
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +59,28 @@ class Replicas:
             if described is not None and 0 <= index < len(described.partitions):
                 found = self._replicas[topic, index] = self._make(self._image, described, index)
         return found
+
+    def find(self, topic: str | None, index: int, topic_id: UUID = ZERO_UUID) -> Replica:
+        """The replica of a partition, its log open or not. Raises PartitionUnavailable.
+
+        `topic` is None where an id was looked up that no topic has; `topic_id` is the id that the topic must have, if
+        it is not zero.
+        """
+        if topic is None:
+            raise PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_ID, index)
+        replica = self.get(topic, index)
+        if replica is None:
+            raise PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index}")
+        if topic_id is not ZERO_UUID and topic_id != replica.key.topic_id:
+            raise PartitionUnavailable(ErrorCode.INCONSISTENT_TOPIC_ID, replica.key)
+        return replica
+
+    async def leader(self, topic: str | None, index: int, topic_id: UUID = ZERO_UUID) -> Replica:
+        """The replica of a partition, its log open, as `find` takes it. Raises PartitionUnavailable."""
+        replica = self.find(topic, index, topic_id)
+        if replica.state is not ReplicaState.OPEN:
+            await replica.ensure_open()
+        return replica
 
     def _make(self, image: MetadataImage, topic: TopicImage, index: int) -> Replica:
         key = PartitionKey(topic.name, topic.topic_id, index)

@@ -1,0 +1,55 @@
+"""Errors of the APIs that work on partitions; this is the one place where a failure becomes an answer's error code."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from uuid import UUID
+
+from odradek.gateway.assembly import Services
+from odradek.gateway.errors import PartitionUnavailable, error_of_store
+from odradek.gateway.replication.replica import Replica
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.schema.types import ZERO_UUID
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+
+async def answer_of_partition(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
+    """The answer about one partition, or what `refused` makes of the error code that stands for its failure.
+
+    PartitionUnavailable has its own code and a failed store's is KAFKA_STORAGE_ERROR. A batch that cannot be read is
+    CORRUPT_MESSAGE: what a producer compressed badly was stored as it came.
+    """
+    try:
+        return await answer
+    except PartitionUnavailable as unavailable:
+        return refused(unavailable.error)
+    except StoreError as failure:
+        return refused(error_of_store(failure))
+    except InvalidRecordBatch:
+        return refused(ErrorCode.CORRUPT_MESSAGE)
+
+
+async def answer_of_store(services: Services, answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
+    """The answer about the store as a whole, or what `refused` makes of its failure, which is logged."""
+    try:
+        return await answer
+    except StoreError as failure:
+        services.repeats.note("look at the store", log, logging.ERROR, "cannot look at the store cause=%s", failure)
+        return refused(error_of_store(failure))
+
+
+def replica_or_error(
+    services: Services, topic: str | None, index: int, topic_id: UUID = ZERO_UUID
+) -> Replica | ErrorCode:
+    """What `Replicas.find` gives, or the code of its error."""
+    try:
+        return services.replicas.find(topic, index, topic_id)
+    except PartitionUnavailable as unavailable:
+        return unavailable.error
