@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, NewType, Protocol
 
 from odradek.wire.records.batch import NO_PRODUCER_ID
+from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.values import immutable
 
 Token = NewType("Token", int)
@@ -56,12 +57,25 @@ class Reply:
 class Outcome:
     """What an operation decided. An operation that leaves its own token unanswered will answer it in a later one.
 
-    With a `producer` all its records are written in that producer's transaction.
+    With a `producer` all its records are written in that producer's transaction. `batch` is what `encode_batch` makes
+    of them, if it was called already.
     """
 
     records: Sequence[ShardRecord] = ()
     replies: Sequence[Reply] = ()
     producer: Producer | None = None
+    batch: bytes | None = None
+
+
+def encode_batch(records: Sequence[ShardRecord], producer: Producer | None, now_ms: int) -> bytes:
+    """The records as one batch of the log, in the producer's transaction if there is one."""
+    simple = [SimpleRecord(record.key or None, record.value, now_ms) for record in records]
+    if producer is None:
+        return build_batch(simple)
+    producer_id, producer_epoch = producer
+    return build_batch(
+        simple, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0, transactional=True
+    )
 
 
 class Shard(Protocol):

@@ -22,12 +22,16 @@ class Caller:
 
 @mutable
 class Decision:
-    """What an operation at `now_ms` has decided so far; with a `producer` all of it in that one's transaction."""
+    """What an operation at `now_ms` has decided so far; with a `producer` all of it in that one's transaction.
+
+    `batch` is as in `Outcome`.
+    """
 
     now_ms: int
     records: list[ShardRecord] = field(default_factory=list[ShardRecord])
     replies: list[Reply] = field(default_factory=list[Reply])
     producer: Producer | None = None
+    batch: bytes | None = None
 
     def record(self, record: ShardRecord) -> None:
         """Write `record`."""
@@ -39,4 +43,4 @@ class Decision:
 
     def outcome(self) -> Outcome:
         """The decision, finished."""
-        return Outcome(self.records, self.replies, self.producer)
+        return Outcome(self.records, self.replies, self.producer, self.batch)

@@ -114,7 +114,8 @@ def offset_record(
     version = OFFSET_COMMIT_VALUE_VERSION if expire_ms is None else EXPIRING_OFFSET_COMMIT_VALUE_VERSION
     key = _offset_key(group_id, topic.name, partition.partition_index)
     written = encoder(OffsetCommitValue, version)(value, bytearray(_INT16.pack(version)), [])
-    return ShardRecord(key, bytes(written), producer_id)
+    # The version with a retention has no place for the topic's id: what is read from it is not this value.
+    return ShardRecord(key, bytes(written), producer_id, decoded=value if expire_ms is None else None)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> ShardRecord:

@@ -15,6 +15,7 @@ from odradek.wire.stored.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
+    OffsetCommitValue,
 )
 
 
@@ -39,10 +40,11 @@ def _replay_offset(table: GroupTable, place: Place, record: ShardRecord, now_ms:
     if record.value is None:
         table.offsets.remove(*place)
         return
+    value = record.decoded if isinstance(record.decoded, OffsetCommitValue) else decode_offset(record.value)
     if record.producer_id == NO_PRODUCER_ID:
-        table.offsets.put(*place, decode_offset(record.value))
+        table.offsets.put(*place, value)
     else:
-        table.offsets.put_pending(record.producer_id, *place, decode_offset(record.value))
+        table.offsets.put_pending(record.producer_id, *place, value)
     group_id = place[0]
     if group_id not in table.groups and group_id not in table.consumer.groups:
         # A simple consumer commits without being a member of anything; its group has no record of its own.

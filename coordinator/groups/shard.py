@@ -25,7 +25,7 @@ from odradek.coordinator.groups.consumer.table import NO_METADATA
 from odradek.coordinator.groups.decision import Caller, Decision
 from odradek.coordinator.groups.migration import classic_members
 from odradek.coordinator.groups.offsets import commit, delete, fetch, txn_commit
-from odradek.coordinator.groups.offsets.commit import Prepared
+from odradek.coordinator.groups.offsets.prepared import Prepared
 from odradek.coordinator.groups.table import GroupTable
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.wire.errors import ErrorCode
@@ -150,7 +150,7 @@ class GroupShard:
     ) -> Outcome:
         """Answer with OffsetCommitResponse. A topic's id, where the handler knows it, is stored with the offset.
 
-        `prepared` is what `commit.prepare` has made of this very request, if it was called.
+        `prepared` is what `prepare` has made of this very request, if it was called.
         """
         decision = Decision(now_ms)
         commit.offset_commit(self._table, request, caller, token, decision, prepared)
@@ -167,7 +167,7 @@ class GroupShard:
         """Answer with TxnOffsetCommitResponse. The offsets count once the producer's transaction is committed.
 
         That the transaction is open here, and in the producer's epoch, is for the caller to make sure. `prepared` is
-        what `txn_commit.prepare` has made of this very request, if it was called.
+        what `prepare` has made of this very request, if it was called.
         """
         decision = Decision(now_ms)
         txn_commit.txn_offset_commit(self._table, request, token, decision, prepared)

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import trio
 
-from odradek.coordinator.contract import Outcome, Producer, Reply, Shard, ShardRecord, Token
+from odradek.coordinator.contract import Outcome, Producer, Reply, Shard, ShardRecord, Token, encode_batch
 from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.markers import Marker, append_marker
 from odradek.gateway.env.completion import Completion
@@ -27,7 +27,6 @@ from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.records.batch import NO_PRODUCER_ID, check_crc, iter_headers
-from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import read_records
 
@@ -242,9 +241,7 @@ class ShardRuntime(Generic[S]):
 
     def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
         """Replay and append what was decided; False when that cannot be, and its callers are answered so."""
-        batches = _batches(
-            outcome.records, outcome.producer, now_ms, self.replica.max_batch_bytes, whole=bool(outcome.replies)
-        )
+        batches = _batches_of(outcome, now_ms, self.replica.max_batch_bytes)
         if batches is None:
             self._refuse(outcome)
             return False
@@ -344,6 +341,13 @@ class ShardRuntime(Generic[S]):
             self._fail(token, CoordinatorError(error))
 
 
+def _batches_of(outcome: Outcome, now_ms: int, max_bytes: int) -> list[bytes] | None:
+    """What is to be written; None when that cannot be."""
+    if outcome.batch is not None:
+        return [outcome.batch] if len(outcome.batch) <= max_bytes else None
+    return _batches(outcome.records, outcome.producer, now_ms, max_bytes, whole=bool(outcome.replies))
+
+
 def _batches(
     records: Sequence[ShardRecord], producer: Producer | None, now_ms: int, max_bytes: int, *, whole: bool
 ) -> list[bytes] | None:
@@ -353,7 +357,7 @@ def _batches(
     """
     if whole and sum([len(record.key) + len(record.value or b"") for record in records]) > max_bytes:
         return None  # a request may list far more than fits: encoding it all would take long
-    batch = _batch_of(records, producer, now_ms)
+    batch = encode_batch(records, producer, now_ms)
     if len(batch) <= max_bytes:
         return [batch]
     if whole or len(records) == 1:
@@ -362,16 +366,6 @@ def _batches(
     first = _batches(records[:middle], producer, now_ms, max_bytes, whole=False)
     second = _batches(records[middle:], producer, now_ms, max_bytes, whole=False)
     return None if first is None or second is None else first + second
-
-
-def _batch_of(records: Sequence[ShardRecord], producer: Producer | None, now_ms: int) -> bytes:
-    simple = [SimpleRecord(record.key or None, record.value, now_ms) for record in records]
-    if producer is None:
-        return build_batch(simple)
-    producer_id, producer_epoch = producer
-    return build_batch(
-        simple, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0, transactional=True
-    )
 
 
 def _replayed(shard: Shard, chunk: memoryview, now_ms: int) -> Iterator[int]:

@@ -23,7 +23,7 @@ from odradek.wire.messages.offset_commit import (
 from odradek.wire.schema.types import ZERO_UUID
 
 if TYPE_CHECKING:
-    from odradek.coordinator.groups.offsets.commit import Prepared
+    from odradek.coordinator.groups.offsets.prepared import Prepared
     from odradek.coordinator.groups.shard import GroupShard
 
 REQUEST: Final = OffsetCommitRequest
@@ -35,6 +35,7 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
     if by_id:
         request = await _with_names(ctx, request)
+    ctx.will_answer(sum([len(topic.partitions) for topic in request.topics]))
     image = ctx.services.metadata.image
     known: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -42,9 +43,8 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
         known.append(_known(image, topic))
     accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     if request.topics and not accepted.topics:
-        return _answer(request, {}, by_id)
+        return await ctx.built(lambda: _answer(request, {}, by_id))
     count = sum([len(topic.partitions) for topic in accepted.topics])
-    ctx.will_answer(count)
     prepared = await ctx.services.groups.prepared(count, lambda now_ms: _prepared(accepted, now_ms))
 
     def commit(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
@@ -54,10 +54,11 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
     try:
         response = await ctx.services.groups.call(request.group_id, commit, OffsetCommitResponse)
     except TooLargeError:
-        return _answer(request, _all(accepted, ErrorCode.INVALID_COMMIT_OFFSET_SIZE), by_id)
+        return await ctx.built(lambda: _answer(request, _all(accepted, ErrorCode.INVALID_COMMIT_OFFSET_SIZE), by_id))
     except CoordinatorError as error:
-        return _answer(request, _all(accepted, error.error), by_id)
-    return _answer(request, _codes(response), by_id)
+        codes = _all(accepted, error.error)
+        return await ctx.built(lambda: _answer(request, codes, by_id))
+    return await ctx.built(lambda: _answer(request, _codes(response), by_id))
 
 
 _Codes = dict[tuple[str, int], int]
@@ -65,7 +66,7 @@ _Codes = dict[tuple[str, int], int]
 
 def _prepared(request: OffsetCommitRequest, now_ms: int) -> "Prepared | None":
     """What decides about groups is imported here, in a worker thread."""
-    from odradek.coordinator.groups.offsets.commit import prepare
+    from odradek.coordinator.groups.offsets.prepared import prepare
 
     return prepare(request, now_ms)
 

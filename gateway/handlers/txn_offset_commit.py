@@ -23,7 +23,7 @@ from odradek.wire.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from odradek.coordinator.groups.offsets.commit import Prepared
+    from odradek.coordinator.groups.offsets.prepared import Prepared
 
 REQUEST: Final = TxnOffsetCommitRequest
 LOADING_SINCE: Final = 2
@@ -38,14 +38,15 @@ _Codes = dict[tuple[str, int], int]
 
 async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Commit what exists; answer in the order asked."""
+    ctx.will_answer(sum([len(topic.partitions) for topic in request.topics]))
     known = [await _known(ctx, topic) for topic in request.topics]
     accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     if request.topics and not accepted.topics:
-        return _answer(request, {})
+        return await ctx.built(lambda: _answer(request, {}))
     reply = await _commit(ctx, accepted)
     if isinstance(reply, ErrorCode):
-        return _answer(request, _all(accepted, _as_told(reply, ctx.api_version)))
-    return _answer(request, _codes(reply))
+        return await ctx.built(lambda: _answer(request, _all(accepted, _as_told(reply, ctx.api_version))))
+    return await ctx.built(lambda: _answer(request, _codes(reply)))
 
 
 async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse | ErrorCode:
@@ -62,7 +63,6 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     count = sum([len(topic.partitions) for topic in request.topics])
-    ctx.will_answer(count)
     prepared = await ctx.services.groups.prepared(count, lambda now_ms: _prepared(request, now_ms))
     try:
         return await ctx.services.groups.call_in_transaction(
@@ -79,7 +79,7 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
 
 def _prepared(request: TxnOffsetCommitRequest, now_ms: int) -> "Prepared | None":
     """What decides about groups is imported here, in a worker thread."""
-    from odradek.coordinator.groups.offsets.txn_commit import prepare
+    from odradek.coordinator.groups.offsets.prepared import prepare
 
     return prepare(request, now_ms)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
@@ -12,6 +12,8 @@ from odradek.gateway.errors import RequestRefusedError
 from odradek.partitions.results import Isolation
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.values import mutable
+
+R = TypeVar("R")
 
 TURN_EVERY: Final = 500
 """How many of the things that a client listed are handled before others get a turn; it takes some milliseconds."""
@@ -71,6 +73,10 @@ class RequestContext:
         if self._handled >= self._turn_due:
             self._turn_due = self._handled + TURN_EVERY
             await self.let_others_go_on()
+
+    async def built(self, make: Callable[[], R]) -> R:
+        """What `make` gives; it is called in a worker thread when the answer is about very much."""
+        return await self.services.env.run_blocking(make) if self.answers_many else make()
 
     def caller(self, *, joins: bool = False) -> Caller:
         """Who asks, as a coordinator wants to know it, with a fresh member id to give away to one that `joins`."""

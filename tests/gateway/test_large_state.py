@@ -15,21 +15,37 @@ from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest
 from odradek.wire.messages.describe_producers import DescribeProducersRequest
 from odradek.wire.messages.describe_producers import TopicRequest as ProducersOfTopic
+from odradek.wire.messages.end_txn import EndTxnRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.wire.messages.list_groups import ListGroupsRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 MEMBERS = rounds(300, 1000)
 GROUPS = rounds(2000, 10_000)
 PRODUCERS = rounds(5000, 60_000)
 SEGMENTS = rounds(1000, 4000)
+WIDE = rounds(1, 4)
+"""How many topics of WIDE_PARTITIONS there are."""
+WIDE_PARTITIONS = rounds(5000, 9990)
 AT_ONCE = 100
 """How many requests are on their way at a time."""
 TOPIC, BROKER = 2, 4
@@ -207,6 +223,35 @@ def test_very_many_groups_expire_at_once(bench, groups):
     bench.many([offset_commit(name, 1, retention_time_ms=1) for name in groups], version=4)
     bench.step("expire", lambda: bench.until(lambda: not bench.client.call(ListGroupsRequest()).groups))
     assert committed(bench.client, groups[0]) == {}
+
+
+def test_very_many_offsets_in_one_commit(bench):
+    """More than `max.message.bytes` of the offsets' topic lets in by default."""
+    client, topics = bench.client, [f"w{number}" for number in range(WIDE)]
+    assert find(client, "g") == 0
+    assert client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=("x",))).coordinators[0].error_code == 0
+    for topic in topics:
+        client.create_topic(topic, partitions=WIDE_PARTITIONS)
+    bench.alter(TOPIC, "__consumer_offsets", "max.message.bytes", str(50 << 20))
+
+    def committed_errors(request, kind, topic_kind, version, **fields):
+        parts = tuple([kind(partition_index=index, committed_offset=7) for index in range(WIDE_PARTITIONS)])
+        listed = tuple([topic_kind(name=name, partitions=parts) for name in topics])
+        answer = client.call(request(group_id="g", topics=listed, **fields), version)
+        return {part.error_code for topic in answer.topics for part in topic.partitions}
+
+    plain = (OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, 9)
+    assert bench.step("commit", lambda: committed_errors(*plain, generation_id_or_member_epoch=-1)) == {0}
+    assert len(bench.step("fetch", lambda: committed(client, "g"))) == WIDE * WIDE_PARTITIONS
+    who = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000))
+    producer = {"producer_id": who.producer_id, "producer_epoch": who.producer_epoch}
+    kinds = (TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic, 5)
+    sent = bench.step("send", lambda: committed_errors(*kinds, transactional_id="x", **producer))
+    assert sent == {0}
+    ended = bench.step("end", lambda: client.call(EndTxnRequest(transactional_id="x", committed=True, **producer)))
+    assert ended.error_code == 0
+    bench.step("delete topics", lambda: [delete_topic(client, topic) for topic in topics])
+    bench.step("forget", lambda: bench.until(lambda: committed(client, "g") == {}))
 
 
 @pytest.mark.parametrize("bench", [{"producer_id_expiration_check_interval_ms": 200}], indirect=True)

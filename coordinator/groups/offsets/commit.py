@@ -6,33 +6,24 @@ Whether the topics and partitions exist is the handler's question; it sends on o
 from collections.abc import Sequence
 
 from odradek.coordinator.contract import ShardRecord, Token
-from odradek.coordinator.groups import records
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.classic.rebalance import keep_alive
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.consumer.committing import check_commit
 from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.offsets.prepared import CommitPartition, Prepared, commit_record
 from odradek.coordinator.groups.table import GroupTable
-from odradek.wire.errors import EncodeError, ErrorCode
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from odradek.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
 
 GROUP_ID_NOT_FOUND_VERSION = 9
 """From this version an unknown group is called that; before, clients know only ILLEGAL_GENERATION."""
-
-DEFAULT_RETENTION = -1
-
-LAST_TIMESTAMP_MS = 2**63 - 1
-
-Prepared = Sequence[Sequence[ShardRecord]]
-"""The records of a commit, for each topic of the request in order those of its partitions."""
 
 
 def offset_commit(
@@ -52,8 +43,9 @@ def offset_commit(
         error = check_commit(consumer_group, request, request.topics, caller.api_version)
     if group is not None and not error:
         _keep_session(table, group, request.member_id, decision.now_ms)
-    listed = zip(request.topics, prepared or [()] * len(request.topics), strict=True)
+    listed = zip(request.topics, prepared.topics if prepared else [()] * len(request.topics), strict=True)
     topics = tuple([_commit_topic(table, request, topic, made, error, decision) for topic, made in listed])
+    decision.batch = batch_of_all(decision, prepared)
     decision.reply(token, OffsetCommitResponse(topics=topics))
 
 
@@ -95,41 +87,18 @@ def _commit_topic(
     for number, partition in enumerate(topic.partitions):
         answer = error or check_metadata(partition, table.config.offset_metadata_max_bytes)
         if not answer:
-            decision.record(prepared[number] if prepared else _record(request, topic, partition, decision.now_ms))
+            made = prepared[number] if prepared else commit_record(request, topic, partition, decision.now_ms)
+            decision.record(made)
         partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answer))
     return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
 
 
-def prepare(request: OffsetCommitRequest, now_ms: int) -> Prepared | None:
-    """All records that the request may write at `now_ms`, before it is decided which of them are written.
-
-    It needs no state, so that another thread may do it for a large request. None when one cannot be encoded: most
-    likely its metadata is too large, which is for the decision to find.
-    """
-    try:
-        return [
-            [_record(request, topic, partition, now_ms) for partition in topic.partitions] for topic in request.topics
-        ]
-    except EncodeError:
-        return None
+def batch_of_all(decision: Decision, prepared: Prepared | None) -> bytes | None:
+    """The batch that was made in advance, unless something that is in it is not written."""
+    return prepared.batch if prepared and len(decision.records) == prepared.count else None
 
 
-def _record(
-    request: OffsetCommitRequest,
-    topic: OffsetCommitRequestTopic,
-    partition: OffsetCommitRequestPartition,
-    now_ms: int,
-) -> ShardRecord:
-    expire_ms = _expire_ms(request.retention_time_ms, now_ms)
-    return records.offset_record(request.group_id, topic, partition, now_ms, expire_ms)
-
-
-def check_metadata(partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition, limit: int) -> ErrorCode:
+def check_metadata(partition: CommitPartition, limit: int) -> ErrorCode:
     """Whether what a client notes beside an offset is within `offset.metadata.max.bytes`."""
     too_large = len(partition.committed_metadata or "") > limit
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else ErrorCode.NONE
-
-
-def _expire_ms(retention_ms: int, now_ms: int) -> int | None:
-    """When a commit of versions 2 to 4 that brought its own retention expires; the sum must fit into an int64."""
-    return None if retention_ms == DEFAULT_RETENTION else min(now_ms + retention_ms, LAST_TIMESTAMP_MS)

@@ -7,17 +7,16 @@ held back by their epoch alone. Unlike OffsetCommit it is allowed while members 
 from collections.abc import Sequence
 
 from odradek.coordinator.contract import Producer, ShardRecord, Token
-from odradek.coordinator.groups import records
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.consumer.committing import check_transactional_commit
 from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.groups.offsets.commit import Prepared, check_metadata
+from odradek.coordinator.groups.offsets.commit import batch_of_all, check_metadata
+from odradek.coordinator.groups.offsets.prepared import Prepared, commit_record
 from odradek.coordinator.groups.table import GroupTable
-from odradek.wire.errors import EncodeError, ErrorCode
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -41,8 +40,9 @@ def txn_offset_commit(
         error = _check(table.groups.get(request.group_id), request)
     else:
         error = check_transactional_commit(consumer_group, request, request.topics)
-    listed = zip(request.topics, prepared or [()] * len(request.topics), strict=True)
+    listed = zip(request.topics, prepared.topics if prepared else [()] * len(request.topics), strict=True)
     topics = tuple([_commit_topic(table, request, topic, made, error, decision) for topic, made in listed])
+    decision.batch = batch_of_all(decision, prepared)
     decision.producer = Producer(request.producer_id, request.producer_epoch)
     decision.reply(token, TxnOffsetCommitResponse(topics=topics))
 
@@ -77,27 +77,9 @@ def _commit_topic(
     for number, partition in enumerate(topic.partitions):
         answer = error or check_metadata(partition, table.config.offset_metadata_max_bytes)
         if not answer:
-            decision.record(prepared[number] if prepared else _record(request, topic, partition, decision.now_ms))
+            made = prepared[number] if prepared else commit_record(request, topic, partition, decision.now_ms)
+            decision.record(made)
         partitions.append(
             TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answer)
         )
     return TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
-
-
-def prepare(request: TxnOffsetCommitRequest, now_ms: int) -> Prepared | None:
-    """All records that the request may write at `now_ms`; as `offset_commit.prepare`."""
-    try:
-        return [
-            [_record(request, topic, partition, now_ms) for partition in topic.partitions] for topic in request.topics
-        ]
-    except EncodeError:
-        return None
-
-
-def _record(
-    request: TxnOffsetCommitRequest,
-    topic: TxnOffsetCommitRequestTopic,
-    partition: TxnOffsetCommitRequestPartition,
-    now_ms: int,
-) -> ShardRecord:
-    return records.offset_record(request.group_id, topic, partition, now_ms, producer_id=request.producer_id)

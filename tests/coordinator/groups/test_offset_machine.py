@@ -9,6 +9,7 @@ from group_world import World
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from shard_world import as_read
 
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.shard import GroupShard
@@ -146,7 +147,7 @@ class OffsetMachine(RuleBasedStateMachine):
             if isinstance(each, Marker):
                 shard.replay_end(each.producer_id, each.committed, self.world.now_ms)
             else:
-                shard.replay(each, self.world.now_ms)
+                shard.replay(as_read(each), self.world.now_ms)
         return shard
 
     def fetched(self, shard, *, require_stable):
