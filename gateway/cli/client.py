@@ -187,12 +187,24 @@ def topic_partition(topic: str, partition: int) -> TopicPartition:
     return library().TopicPartition(topic, partition)
 
 
+OWN_TIMEOUT = "Request timed out after"
+"""What kafka-python says when it gives up waiting; a broker that answers REQUEST_TIMED_OUT says something else."""
+
+
 @contextmanager
 def open_admin(target: Target) -> Generator[Admin]:
-    """An admin client on `target`; raises `UnreachableError` where no broker answers."""
-    admin = _construct(library().KafkaAdminClient, target, {})
+    """An admin client on `target`, each of whose requests is answered within `target.timeout_ms`.
+
+    Raises `UnreachableError` where no broker answers, and in the block `CliError` when an answer does not come in time.
+    """
+    admin = _construct(library().KafkaAdminClient, target, {"request_timeout_ms": target.timeout_ms})
     try:
         yield admin
+    except library().errors.RequestTimedOutError as error:
+        if OWN_TIMEOUT not in str(error):
+            raise  # the broker's answer
+        limit = f"within {target.timeout_ms / 1000:g} s (--timeout)"
+        raise CliError(f"no answer from the cluster {limit}; what was asked for may be done all the same") from error
     finally:
         admin.close()
 

@@ -9,7 +9,7 @@ from odradek.gateway.cli.client import Admin, Target, TopicPartition, library, o
 from odradek.gateway.cli.errors import CliError, client_error_text
 from odradek.gateway.cli.group_delete_offsets import delete_offsets
 from odradek.gateway.cli.group_offsets import reset_offsets
-from odradek.gateway.cli.options import OneOf, Text, connection_options, json_option
+from odradek.gateway.cli.options import OneOf, Text, connection_options, json_option, state_option
 from odradek.gateway.cli.output import counted, emit_json, heading, note, table
 
 
@@ -34,14 +34,7 @@ PARTS = ("state", "members", "offsets")
 
 
 @groups.command("list", epilog="\b\nExample:\n  odradek groups list --state Stable")
-@click.option(
-    "--state",
-    "states",
-    metavar="STATE",
-    type=OneOf(*STATES),
-    multiple=True,
-    help="Only groups in this state, e.g. Stable or Empty. Repeatable.",
-)
+@state_option(STATES, "groups", "Stable")
 @click.option(
     "--type",
     "types",

@@ -5,7 +5,7 @@
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -193,7 +193,7 @@ _CONNECTION_OPTIONS = (
         callback=finite,
         default=15.0,
         show_default=True,
-        help="How long to try to reach the cluster.",
+        help="How long to try to reach the cluster, and how long an answer to an administrative command may take.",
     ),
     click.option(
         "-X",
@@ -204,5 +204,18 @@ _CONNECTION_OPTIONS = (
         help="A client setting by its kafka-python name, e.g. -X security.protocol=SASL_SSL. Repeatable.",
     ),
 )
+
+
+def state_option(names: Sequence[str], what: str, example: str) -> Callable[[F], F]:
+    """Add --state, which a command receives as `states`: the states, of all `names`, of what it lists."""
+    return click.option(
+        "--state",
+        "states",
+        metavar="STATE",
+        type=OneOf(*names),
+        multiple=True,
+        help=f"Only {what} in this state, e.g. {example} or Empty. Repeatable.",
+    )
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -15,10 +15,10 @@ from odradek.gateway.cli.options import (
     INT32_MAX,
     INT64_MAX,
     Duration,
-    OneOf,
     Text,
     connection_options,
     json_option,
+    state_option,
 )
 from odradek.gateway.cli.output import emit_json, note, table
 
@@ -39,14 +39,7 @@ def transactions() -> None:
 
 
 @transactions.command("list", epilog="\b\nExample:\n  odradek transactions list --longer-than PT1M")
-@click.option(
-    "--state",
-    "states",
-    metavar="STATE",
-    type=OneOf(*STATES),
-    multiple=True,
-    help="Only in this state, e.g. Ongoing or Empty. Repeatable.",
-)
+@state_option(STATES, "transactions", "Ongoing")
 @click.option(
     "--producer-id", "producer_ids", type=PRODUCER_ID, multiple=True, help="Only of this producer id. Repeatable."
 )

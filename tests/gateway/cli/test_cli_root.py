@@ -7,6 +7,9 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from gateway_brokers import ThreadBroker
+from gateway_client import RawClient
+from gateway_groups import commit_error, find
 
 from odradek.gateway.cli.main import COMMANDS, cli, version
 
@@ -60,6 +63,20 @@ def test_something_else_at_the_bootstrap_address(mute_listener):
     result = CliRunner().invoke(cli, ["topics", "list", "-b", mute_listener, "--timeout", "0.5"])
     assert result.exit_code == 3
     assert "did not answer as a Kafka broker within 0.5 s" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["topics", "create", "t"], ["groups", "delete", "g"]])
+def test_an_administrative_request_that_is_never_answered(arguments):
+    with ThreadBroker() as broker:
+        with RawClient(broker.address) as client:
+            client.create_topic("u")
+            assert find(client, "g") == 0
+            assert commit_error(client, "g", 1, "u") == 0
+        broker.env.hold()
+        result = CliRunner().invoke(cli, [*arguments, "-b", f"127.0.0.1:{broker.port}", "--timeout", "2"])
+        broker.env.release()
+    assert result.exit_code == 1
+    assert "no answer from the cluster within 2 s (--timeout)" in result.stderr
 
 
 def test_an_address_that_is_none():
