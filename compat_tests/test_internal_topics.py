@@ -17,7 +17,7 @@ from compat_tests.every_version import TIMESTAMP_MS, Stage, Wire
 from compat_tests.every_version_transactions import Transactional, patiently
 from compat_tests.frames import RawConnection, batch_headers, fetch, produce
 from compat_tests.java_tools import run_tool
-from odradek.coordinator.groups.records import group_tombstone
+from odradek.coordinator.groups.classic.records import group_tombstone
 from odradek.coordinator.partitioner import partition_for
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest

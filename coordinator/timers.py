@@ -1,42 +1,25 @@
 """Deadlines that are moved far more often than they fire.
 
-A heartbeat moves its member's session deadline later, thousands of times for each time one fires. So moving is one
-attribute write: the heap keeps the old, earlier entry, and the entry is put right when it reaches the top.
+A heartbeat moves its member's session deadline later, thousands of times for each session that ends. So moving is one
+attribute write: the heap keeps the old, earlier entry, which is corrected when it reaches the top.
 """
 
 import heapq
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum
 
 
 class TimerKind(Enum):
-    """What happens when a timer fires."""
-
-    SESSION = auto()
-    """A member, or one that was only given its id, has not been heard of for its session timeout."""
-    JOIN = auto()
-    """The join phase has lasted long enough: go on with whoever has joined."""
-    SYNC = auto()
-    """The sync phase has lasted long enough: remove whoever has not synced."""
-    RETENTION = auto()
-    """Look for offsets and groups that have outlived their retention."""
-    TOPICS_DELETED = auto()
-    """More offsets in deleted topics are to be deleted."""
-    CONSUMER_SESSION = auto()
-    """A member of a consumer group has not been heard of for its session timeout."""
-    CONSUMER_REBALANCE = auto()
-    """A member of a consumer group has not given up its partitions within its rebalance timeout."""
-    CONSUMER_JOIN = auto()
-    """A classic member of a consumer group was told to join again and has not."""
-    CONSUMER_SYNC = auto()
-    """A classic member of a consumer group has joined and not synced."""
-    CONSUMER_REGEX = auto()
-    """The regular expressions of a consumer group are to be resolved."""
+    """What a timer is for. Each owner of timers derives its own kinds, by which timers that are due are routed."""
 
 
 @dataclass(slots=True, eq=False)
 class Timer:
-    """One deadline of one owner; at most one entry of it in the heap counts, the one made at `queued_ms`."""
+    """One deadline of a group or of a member; empty ids where it is of neither.
+
+    `deadline_ms` is when it fires, None when it is not set. Of its entries in the heap only the one at `queued_ms`
+    counts.
+    """
 
     kind: TimerKind
     group_id: str = ""
@@ -53,25 +36,23 @@ class Timers:
     _sequence: int = 0
 
     def set(self, timer: Timer, deadline_ms: int) -> None:
-        """Let `timer` fire at `deadline_ms` instead of whenever it was to fire."""
+        """Let `timer` fire at `deadline_ms`, in place of any earlier setting."""
         timer.deadline_ms = deadline_ms
         queued_ms = timer.queued_ms
         if queued_ms is None or deadline_ms < queued_ms:
             self._push(timer, deadline_ms)
 
     def cancel(self, timer: Timer) -> None:
-        """Let `timer` not fire; it may be set again."""
+        """Keep `timer` from firing; it may be set again."""
         timer.deadline_ms = None
 
     def next_deadline_ms(self) -> int | None:
-        """Before this no timer fires; None when none is set. It may be too early; right after `pop_due` it is exact.
-
-        To put the heap right each time would cost a heartbeat as much as all else that it does.
-        """
+        """The time before which no timer fires; None when none is set. It may be too early, except after `pop_due`."""
+        # Correcting the heap's top here would cost a heartbeat as much as everything else that it does.
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Timer | None:
-        """Take one timer whose deadline has come, the earliest first."""
+        """Remove and return one timer whose deadline has passed, the earliest first; None when no timer is due."""
         self._settle()
         if not self._heap or self._heap[0][0] > now_ms:
             return None

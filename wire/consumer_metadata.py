@@ -10,6 +10,9 @@ from odradek.wire.schema.schema import Message
 from odradek.wire.schema.types import Buffer
 from odradek.wire.schema.versioned import encode_versioned, peek_int16
 
+PROTOCOL_TYPE = "consumer"
+"""The protocol type that consumers name in JoinGroup."""
+
 M = TypeVar("M", bound=Message)
 
 

@@ -1,19 +1,58 @@
-"""What an operator can set about groups: Kafka's names, Kafka's defaults."""
+"""The settings of the group coordinator: Kafka's names (dots become underscores) and Kafka's defaults."""
 
 from dataclasses import field
 
-from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
 from odradek.wire.values import immutable
-
-NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a new member's JoinGroup may wait. It cannot heartbeat yet, and Kafka has no setting for it either."""
 
 MS_PER_MINUTE = 60_000
 
 
 @immutable
+class ConsumerGroupConfig:
+    """The broker configs that concern the consumer protocol.
+
+    Those with a minimum and a maximum may be set per group (`consumer.session.timeout.ms` and so on).
+    """
+
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
+    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer", "streams")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the coordinator serves the consumer protocol at all."""
+        return "consumer" in self.group_coordinator_rebalance_protocols
+
+    @property
+    def mixes_protocols(self) -> bool:
+        """Whether a consumer group with members accepts members of the classic protocol."""
+        return self.group_consumer_migration_policy.lower() != "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a classic group with members may become a consumer group."""
+        return self.group_consumer_migration_policy.lower() in {"upgrade", "bidirectional"}
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a consumer group with members may become a classic group."""
+        return self.group_consumer_migration_policy.lower() in {"downgrade", "bidirectional"}
+
+
+@immutable
 class GroupConfig:
-    """The broker configs that the group coordinator reads (dots become underscores)."""
+    """The broker configs that the group coordinator reads."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -26,5 +65,5 @@ class GroupConfig:
 
     @property
     def offsets_retention_ms(self) -> int:
-        """How long offsets outlive their last use, in milliseconds."""
+        """How long an offset is kept after its last use, in milliseconds."""
         return self.offsets_retention_minutes * MS_PER_MINUTE

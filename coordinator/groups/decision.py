@@ -1,5 +1,6 @@
 """Values that pass between the runtime and the operations, and the note on which an operation writes its outcome."""
 
+from collections.abc import Iterable
 from dataclasses import field
 
 from odradek.coordinator.contract import Outcome, Producer, Reply, ShardRecord, Token
@@ -36,6 +37,15 @@ class Decision:
     def record(self, record: ShardRecord) -> None:
         """Write `record`."""
         self.records.append(record)
+
+    def write(self, records: Iterable[ShardRecord]) -> None:
+        """Write `records`, in this order."""
+        self.records.extend(records)
+
+    def adopt(self, attempt: "Decision") -> None:
+        """Take over what `attempt` has decided, after what is decided here."""
+        self.records += attempt.records
+        self.replies += attempt.replies
 
     def reply(self, token: Token, value: object) -> None:
         """Answer the caller behind `token`, once the records are durable."""

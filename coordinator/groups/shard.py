@@ -9,22 +9,25 @@ together by the handler from the answers of each.
 from collections.abc import Callable, Collection
 
 from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
-from odradek.coordinator.groups import describe, expiry
+from odradek.coordinator.groups import administration, expiry
 from odradek.coordinator.groups import replay as replaying
-from odradek.coordinator.groups.classic import heartbeat as heartbeats
+from odradek.coordinator.groups.classic.describe import describe_group, describe_unknown
+from odradek.coordinator.groups.classic.expiry import start_sessions
+from odradek.coordinator.groups.classic.heartbeat import heartbeat
 from odradek.coordinator.groups.classic.join import Joiner, join_group
 from odradek.coordinator.groups.classic.leave import leave_group
-from odradek.coordinator.groups.classic.rebalance import keep_alive, prepare_rebalance
 from odradek.coordinator.groups.classic.sync import sync_group
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.consumer.departure import start_timers
 from odradek.coordinator.groups.consumer.describe import describe_consumer_group
+from odradek.coordinator.groups.consumer.expiry import start_timers
 from odradek.coordinator.groups.consumer.heartbeat import consumer_group_heartbeat
-from odradek.coordinator.groups.consumer.resolver import RegexResolver
+from odradek.coordinator.groups.consumer.resolver import AT_ONCE, RegexResolver
 from odradek.coordinator.groups.consumer.table import NO_METADATA
 from odradek.coordinator.groups.decision import Caller, Decision
 from odradek.coordinator.groups.migration import classic_members
+from odradek.coordinator.groups.migration.conversion import GroupConversion
 from odradek.coordinator.groups.offsets import commit, delete, fetch, txn_commit
+from odradek.coordinator.groups.offsets.expiry import DELETED_AT_ONCE, schedule_retention
 from odradek.coordinator.groups.offsets.prepared import Prepared
 from odradek.coordinator.groups.table import GroupTable
 from odradek.coordinator.metadata.image.image import MetadataImage
@@ -53,16 +56,14 @@ class GroupShard:
         self,
         config: GroupConfig,
         image: Callable[[], MetadataImage] = lambda: NO_METADATA,
-        resolver: RegexResolver | None = None,
+        resolver: RegexResolver = AT_ONCE,
     ) -> None:
         """`image` gives the newest published metadata: topics, and settings of groups. `resolver` matches them."""
-        self._table = GroupTable(config, image)
-        if resolver is not None:
-            self._table.consumer.resolver = resolver
+        self._table = GroupTable(config, image, GroupConversion, resolver)
 
     def configure(self, config: GroupConfig) -> None:
         """Act on these settings from now on."""
-        self._table.config, self._table.consumer.config = config, config.consumer
+        self._table.configure(config)
 
     # What the runtime calls
 
@@ -72,18 +73,14 @@ class GroupShard:
 
     def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
         """Let the offsets count that the producer committed in its transaction, or forget them."""
-        self._table.offsets.end_transaction(producer_id, committed)
+        self._table.offsets.store.end_transaction(producer_id, committed)
 
     def on_loaded(self, now_ms: int) -> Outcome:
         """Start all sessions anew; rebalance groups that are above a limit lowered since."""
         table, decision = self._table, Decision(now_ms)
-        expiry.schedule_retention(table, now_ms)
-        start_timers(table, now_ms)
-        for group in table.groups.values():
-            for member in group.members.values():
-                keep_alive(table, member, now_ms)
-            if len(group.members) > table.config.group_max_size:
-                prepare_rebalance(table, group, decision)
+        schedule_retention(table.offsets, now_ms)
+        start_timers(table.consumer, now_ms)
+        start_sessions(table.classic, decision)
         return decision.outcome()
 
     def next_deadline_ms(self) -> int | None:
@@ -106,28 +103,40 @@ class GroupShard:
         decision = Decision(now_ms)
         joiner = Joiner.of(request, caller, token)
         consumer_group = self._table.consumer.groups.get(joiner.group_id)
-        if consumer_group is not None and consumer_group.members:
+        if consumer_group is not None:
             classic_members.join(self._table, consumer_group, joiner, decision)
         else:
-            join_group(self._table, joiner, decision)
+            join_group(self._table.classic, joiner, decision)
         return decision.outcome()
 
     def sync_group(self, request: SyncGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with SyncGroupResponse, in a later outcome if the leader has not handed in the assignments yet."""
         decision = Decision(now_ms)
-        sync_group(self._table, request, caller, token, decision)
+        consumer_group = self._table.consumer.groups.get(request.group_id)
+        if consumer_group is not None:
+            classic_members.sync(self._table, consumer_group, request, caller, token, decision)
+        else:
+            sync_group(self._table.classic, request, caller, token, decision)
         return decision.outcome()
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with HeartbeatResponse."""
-        error = heartbeats.heartbeat(self._table, request, now_ms)
+        consumer_group = self._table.consumer.groups.get(request.group_id)
+        if consumer_group is not None:
+            error = classic_members.heartbeat(self._table, consumer_group, request, now_ms)
+        else:
+            error = heartbeat(self._table.classic, request, now_ms)
         reply = _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
         return Outcome((), (Reply(token, reply),))
 
     def leave_group(self, request: LeaveGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with LeaveGroupResponse."""
         decision = Decision(now_ms)
-        leave_group(self._table, request, caller, token, decision)
+        consumer_group = self._table.consumer.groups.get(request.group_id)
+        if consumer_group is not None:
+            classic_members.leave(self._table, consumer_group, request, caller, token, decision)
+        else:
+            leave_group(self._table.classic, request, caller, token, decision)
         return decision.outcome()
 
     def consumer_group_heartbeat(
@@ -135,7 +144,7 @@ class GroupShard:
     ) -> Outcome:
         """Answer with ConsumerGroupHeartbeatResponse."""
         decision = Decision(now_ms)
-        consumer_group_heartbeat(self._table, request, caller, token, decision)
+        consumer_group_heartbeat(self._table.consumer, request, caller, token, decision)
         return decision.outcome()
 
     # Offsets
@@ -153,7 +162,8 @@ class GroupShard:
         `prepared` is what `prepare` has made of this very request, if it was called.
         """
         decision = Decision(now_ms)
-        commit.offset_commit(self._table, request, caller, token, decision, prepared)
+        group = self._table.find(request.group_id)
+        commit.offset_commit(self._table.offsets, group, request, caller, token, decision, prepared)
         return decision.outcome()
 
     def txn_offset_commit(
@@ -170,50 +180,58 @@ class GroupShard:
         what `prepare` has made of this very request, if it was called.
         """
         decision = Decision(now_ms)
-        txn_commit.txn_offset_commit(self._table, request, token, decision, prepared)
+        group = self._table.find(request.group_id)
+        txn_commit.txn_offset_commit(self._table.offsets, group, request, token, decision, prepared)
         return decision.outcome()
 
     def offset_fetch(self, request: OffsetFetchRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetFetchResponse; all groups must be this shard's (always so below version 8)."""
-        response = fetch.offset_fetch(self._table, request, caller.api_version)
+        response = fetch.offset_fetch(self._table.offsets, self._table.find, request, caller.api_version)
         return Outcome((), (Reply(token, response),))
 
     def offset_fetch_group(
         self, request: OffsetFetchRequestGroup, require_stable: bool, token: Token, now_ms: int
     ) -> Outcome:
         """Answer with OffsetFetchResponseGroup: one group's piece of a request of version 8 or later."""
-        return Outcome((), (Reply(token, fetch.offset_fetch_group(self._table, request, require_stable)),))
+        group = self._table.find(request.group_id)
+        response = fetch.offset_fetch_group(self._table.offsets, group, request, require_stable)
+        return Outcome((), (Reply(token, response),))
 
     def offset_delete(self, request: OffsetDeleteRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetDeleteResponse."""
         decision = Decision(now_ms)
-        delete.offset_delete(self._table, request, token, decision)
+        delete.offset_delete(self._table.offsets, self._table.find(request.group_id), request, token, decision)
         return decision.outcome()
 
-    def on_topics_deleted(self, names: Collection[str], now_ms: int, limit: int = expiry.AT_ONCE) -> Outcome:
-        """Forget the offsets in topics that have just been deleted: `limit` of them now, the others in `on_time`."""
+    def on_topics_deleted(self, names: Collection[str], now_ms: int, limit: int = DELETED_AT_ONCE) -> Outcome:
+        """Delete the offsets in topics that have just been deleted: `limit` of them now, the others in `on_time`."""
         decision = Decision(now_ms)
-        self._table.deleted_topics.update(names)
-        delete.delete_offsets_of_topics(self._table, decision, limit)
+        self._table.offsets.deleted_topics.update(names)
+        delete.delete_offsets_of_topics(self._table.offsets, decision, limit)
         return decision.outcome()
 
     # Administration
 
     def describe_group(self, group_id: str, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with DescribedGroup; the handler adds the authorised operations."""
-        described = describe.describe_group(self._table, group_id, caller.api_version)
+        group = self._table.classic.groups.get(group_id)
+        if group is not None:
+            described = describe_group(group)
+        else:
+            other = self._table.find(group_id) is not None
+            described = describe_unknown(group_id, caller.api_version, other_protocol=other)
         return Outcome((), (Reply(token, described),))
 
     def describe_consumer_group(self, group_id: str, token: Token, now_ms: int) -> Outcome:
         """Answer with ConsumerGroupDescribe's DescribedGroup; the handler adds the authorised operations."""
-        return Outcome((), (Reply(token, describe_consumer_group(self._table, group_id)),))
+        return Outcome((), (Reply(token, describe_consumer_group(self._table.consumer, group_id)),))
 
     def list_groups(self, request: ListGroupsRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with ListGroupsResponse of this shard's groups."""
-        return Outcome((), (Reply(token, describe.list_groups(self._table, request)),))
+        return Outcome((), (Reply(token, administration.list_groups(self._table, request)),))
 
     def delete_group(self, group_id: str, caller: Caller, token: Token, now_ms: int) -> Outcome:
         """Answer with DeletableGroupResult."""
         decision = Decision(now_ms)
-        decision.reply(token, describe.delete_group(self._table, group_id, decision))
+        decision.reply(token, administration.delete_group(self._table, group_id, decision))
         return decision.outcome()

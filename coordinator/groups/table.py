@@ -1,40 +1,50 @@
-"""All that one shard holds; operations take it as their first argument."""
+"""All groups and offsets of one shard: the tables of each protocol, and what they share."""
 
-from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Callable, Iterator
 
-from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.groups.classic.table import ClassicTable
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.consumer.table import NO_METADATA, ConsumerTable
-from odradek.coordinator.groups.offsets.store import OffsetStore
+from odradek.coordinator.groups.consumer.conversion import Conversion
+from odradek.coordinator.groups.consumer.resolver import RegexResolver
+from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.groups.group import Group
+from odradek.coordinator.groups.offsets.table import OffsetTable
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.coordinator.timers import Timer, TimerKind, Timers
+from odradek.coordinator.timers import Timers
 
 
-@dataclass(slots=True)
 class GroupTable:
     """The groups and offsets of one partition of `__consumer_offsets`, and their timers.
 
-    `image` gives the newest published metadata. A group is either in `groups`, a classic one, or in `consumer.groups`.
-    `deleted_topics` are those of which offsets may be left.
+    `image` gives the newest published metadata. A group id belongs to at most one group: after replay of an operation's
+    records it is in one of the tables or in none.
     """
 
-    config: GroupConfig
-    image: InitVar[Callable[[], MetadataImage]] = lambda: NO_METADATA
-    groups: dict[str, ClassicGroup] = field(default_factory=dict[str, ClassicGroup])
-    offsets: OffsetStore = field(default_factory=OffsetStore)
-    timers: Timers = field(default_factory=Timers)
-    consumer: ConsumerTable = field(init=False)
-    retention_timer: Timer = field(default_factory=lambda: Timer(TimerKind.RETENTION))
-    deleted_topics: set[str] = field(default_factory=set[str])
-    deletion_timer: Timer = field(default_factory=lambda: Timer(TimerKind.TOPICS_DELETED))
+    __slots__ = ("classic", "config", "consumer", "offsets", "timers")
 
-    def __post_init__(self, image: Callable[[], MetadataImage]) -> None:
-        self.consumer = ConsumerTable(self.config.consumer, image, self.timers)
+    def __init__(
+        self,
+        config: GroupConfig,
+        image: Callable[[], MetadataImage],
+        conversion: Callable[["GroupTable"], Conversion],
+        resolver: RegexResolver,
+    ) -> None:
+        self.config = config
+        self.timers = Timers()
+        self.offsets = OffsetTable(config, image, self.timers)
+        self.classic = ClassicTable(config, self.timers)
+        self.consumer = ConsumerTable(config.consumer, image, self.timers, conversion(self), resolver)
 
-    def cancel_timers(self, group: ClassicGroup) -> None:
-        """Let no timer of `group` fire any more."""
-        for timer in (group.join_timer, group.sync_timer, *group.pending.values()):
-            self.timers.cancel(timer)
-        for member in group.members.values():
-            self.timers.cancel(member.session)
+    def configure(self, config: GroupConfig) -> None:
+        """Use these settings from now on."""
+        self.config = self.classic.config = self.offsets.config = config
+        self.consumer.config = config.consumer
+
+    def find(self, group_id: str) -> Group | None:
+        """The group of any protocol that has this id."""
+        return self.classic.groups.get(group_id) or self.consumer.groups.get(group_id)
+
+    def each(self) -> Iterator[Group]:
+        """Every group of any protocol, first the classic ones."""
+        yield from self.classic.groups.values()
+        yield from self.consumer.groups.values()

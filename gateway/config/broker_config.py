@@ -7,9 +7,8 @@ from typing import Any, Final, Self
 
 from odradek.coordinator.configs.definition import ConfigValue
 from odradek.coordinator.configs.layers import BrokerLayers
-from odradek.coordinator.groups.config import GroupConfig
+from odradek.coordinator.groups.config import ConsumerGroupConfig, GroupConfig
 from odradek.coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
-from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.gateway.config.errors import ConfigError
 from odradek.gateway.config.listeners import Endpoint, advertised, check_ports, check_protocols, parse_endpoints

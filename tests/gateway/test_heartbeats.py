@@ -173,7 +173,7 @@ def session_ends_ms(broker, heartbeat):
 
     def look():
         shard = groups._shard(groups.partition(heartbeat.group_id))._shard
-        return shard._table.groups[heartbeat.group_id].members[heartbeat.member_id].session.deadline_ms
+        return shard._table.classic.groups[heartbeat.group_id].members[heartbeat.member_id].session.deadline_ms
 
     return broker.in_trio(look)
 

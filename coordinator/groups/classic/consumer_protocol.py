@@ -7,8 +7,6 @@ with it.
 
 import struct
 
-PROTOCOL_TYPE = "consumer"
-
 _HEADER = struct.Struct(">hi")
 _LENGTH = struct.Struct(">h")
 

@@ -4,16 +4,24 @@
 while the group is Stable or Empty, ahead of it during a rebalance, and lost in a restart (see `states`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.coordinator.contract import Token
-from odradek.coordinator.groups.classic.consumer_protocol import PROTOCOL_TYPE, MalformedSubscription, subscribed_topics
+from odradek.coordinator.contract import ShardRecord, Token
+from odradek.coordinator.groups.classic.consumer_protocol import MalformedSubscription, subscribed_topics
+from odradek.coordinator.groups.classic.records import group_tombstone
 from odradek.coordinator.groups.classic.states import REBALANCEABLE, TRANSITIONS, GroupState
-from odradek.coordinator.timers import Timer, TimerKind
+from odradek.coordinator.groups.classic.timer_kinds import ClassicTimer
+from odradek.coordinator.groups.group import CommitRequest, UnusedSince
+from odradek.coordinator.timers import Timer, Timers
+from odradek.wire.consumer_metadata import PROTOCOL_TYPE
 from odradek.wire.errors import ErrorCode
-from odradek.wire.stored.group_records import GroupMetadataValue
+from odradek.wire.messages.list_groups import ListedGroup
+from odradek.wire.stored.group_records import GroupMetadataValue, OffsetCommitValue
+
+GROUP_TYPE = "classic"
+"""The type of these groups in ListGroups (KIP-848)."""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """What a member can speak, the favourite first: (protocol name, the member's metadata for it)."""
@@ -102,8 +110,8 @@ class ClassicGroup:
         """Protocol name to how many members speak it."""
         self.subscribed_topics: frozenset[str] | None = None
         """Topics that any member reads; None when unknown, as in other protocols than the consumer's."""
-        self.join_timer = Timer(TimerKind.JOIN, group_id)
-        self.sync_timer = Timer(TimerKind.SYNC, group_id)
+        self.join_timer = Timer(ClassicTimer.JOIN, group_id)
+        self.sync_timer = Timer(ClassicTimer.SYNC, group_id)
         self.initial_rebalance = False
         self.new_member_added = False
         self.delay_ms = 0
@@ -231,6 +239,91 @@ class ClassicGroup:
     def _count_protocols(self, protocols: Protocols, change: int) -> None:
         for name, _ in protocols:
             self.speakers[name] = self.speakers.get(name, 0) + change
+
+    # Offsets and administration, see `groups.group.Group`
+
+    def check_offset_commit(self, request: CommitRequest, api_version: int) -> ErrorCode:
+        """Whether an OffsetCommit is allowed: of a member in its current generation, or of anyone while it is empty."""
+        generation = request.generation_id_or_member_epoch
+        if generation < 0 and self.is_empty():
+            return ErrorCode.NONE  # an administrator, or a consumer that assigns its partitions itself
+        error = self._check_generation(request)
+        if not error and self.state is GroupState.COMPLETING_REBALANCE:
+            # The member knows the new generation but not yet its partitions, so it cannot know what it commits.
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return error
+
+    def check_txn_offset_commit(self, request: CommitRequest) -> ErrorCode:
+        """Whether a TxnOffsetCommit is allowed. Before version 3 it names no member; the producer's epoch fences it.
+
+        Unlike OffsetCommit it is allowed while members wait for their assignment.
+        """
+        generation = request.generation_id_or_member_epoch
+        names_a_member = generation >= 0 or request.member_id or request.group_instance_id is not None
+        if not names_a_member or (generation < 0 and self.is_empty()):
+            return ErrorCode.NONE
+        return self._check_generation(request)
+
+    def _check_generation(self, request: CommitRequest) -> ErrorCode:
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if not error and request.generation_id_or_member_epoch != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Always allowed: OffsetFetch names no member of a classic group."""
+        return ErrorCode.NONE
+
+    def check_offset_delete(self) -> ErrorCode:
+        """Allowed while the group is empty, or where the subscriptions of its members are known."""
+        return ErrorCode.NONE if self.is_empty() or self.is_consumer_group() else ErrorCode.NON_EMPTY_GROUP
+
+    def on_offset_commit(self, member_id: str, timers: Timers, now_ms: int) -> None:
+        """An OffsetCommit counts as a heartbeat of its member."""
+        member = self.members.get(member_id)
+        if member is not None:
+            timers.set(member.session, now_ms + member.session_timeout_ms)
+
+    def unused_since(self, topic: str) -> UnusedSince | None:
+        """How the retention of offsets in `topic` counts; None while they are in use.
+
+        Without a protocol type (a consumer that assigns its partitions itself): from the commit. While the group is
+        empty: from when it became empty. In a stable group of consumers, where no member reads the topic: from the
+        commit.
+        """
+        if self.protocol_type is None:
+            return _commit_time
+        if self.is_empty():
+            return lambda _: self.state_since_ms
+        known = self.is_consumer_group() and self.subscribed_topics is not None
+        if self.state is GroupState.STABLE and known and not self.is_subscribed_to(topic):
+            return _commit_time
+        return None
+
+    def is_empty(self) -> bool:
+        """Whether the group is in the state Empty."""
+        return self.state is GroupState.EMPTY
+
+    def may_expire(self) -> bool:
+        """Whether the group is empty and no member id has been given out with which a member is about to join."""
+        return self.is_empty() and not self.pending
+
+    def tombstones(self) -> Sequence[ShardRecord]:
+        """The record that removes the group."""
+        return (group_tombstone(self.group_id),)
+
+    def listed(self) -> ListedGroup:
+        """The group as ListGroups shows it."""
+        return ListedGroup(
+            group_id=self.group_id,
+            protocol_type=self.protocol_type or "",
+            group_state=self.state.value,
+            group_type=GROUP_TYPE,
+        )
+
+
+def _commit_time(value: OffsetCommitValue) -> int:
+    return value.commit_timestamp
 
 
 def _union_of_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:

@@ -2,17 +2,13 @@
 
 from odradek.coordinator.groups.classic.rebalance import keep_alive
 from odradek.coordinator.groups.classic.states import GroupState
-from odradek.coordinator.groups.migration import classic_members
-from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.classic.table import ClassicTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 
 
-def heartbeat(table: GroupTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+def heartbeat(table: ClassicTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
     """Keep the member alive; REBALANCE_IN_PROGRESS tells it to join again."""
-    consumer_group = table.consumer.groups.get(request.group_id)
-    if consumer_group is not None:
-        return classic_members.heartbeat(table, consumer_group, request, now_ms)
     group = table.groups.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from odradek.coordinator.contract import Token
-from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic.generation import assignments_of, group_record, new_group_record
 from odradek.coordinator.groups.classic.group import ClassicGroup, JoinWaiter, Member, Protocols
 from odradek.coordinator.groups.classic.rebalance import (
     add_pending,
@@ -18,16 +18,19 @@ from odradek.coordinator.groups.classic.rebalance import (
 from odradek.coordinator.groups.classic.responses import join_reply, refuse_join
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.classic.static_members import replace_static_member
-from odradek.coordinator.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
+from odradek.coordinator.groups.classic.table import ClassicTable
+from odradek.coordinator.groups.classic.timer_kinds import ClassicTimer
+from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.decision import Caller, Decision
-from odradek.coordinator.groups.migration.convert import release_empty
-from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.timers import Timer, TimerKind
+from odradek.coordinator.timers import Timer
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group import JoinGroupRequest
 
 MEMBER_ID_REQUIRED_VERSION = 4
 """From this version a dynamic member is first given an id and joins with it (KIP-394)."""
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a new member's JoinGroup may wait. It cannot heartbeat yet, and Kafka has no setting for it either."""
 
 MEMBER_ID_NAME_MAX = 1000
 """How many characters of a client's or an instance's name begin a member id, which must fit into a string itself."""
@@ -72,7 +75,7 @@ class Joiner:
         )
 
 
-def join_group(table: GroupTable, joiner: Joiner, decision: Decision) -> None:
+def join_group(table: ClassicTable, joiner: Joiner, decision: Decision) -> None:
     """Take a member in or refuse it; the reply may be held back until the join phase ends."""
     error = check_limits(table.config, joiner)
     if error:
@@ -85,9 +88,8 @@ def join_group(table: GroupTable, joiner: Joiner, decision: Decision) -> None:
         refuse_join(decision, joiner.waiter, ErrorCode.UNKNOWN_MEMBER_ID, joiner.member_id)
     else:
         # As in Kafka, the group exists from here on, even when its first member is refused.
-        release_empty(table, joiner.group_id, decision)
         group = table.groups[joiner.group_id] = ClassicGroup(joiner.group_id, decision.now_ms)
-        decision.record(records.new_group_record(group))
+        decision.record(new_group_record(group))
         _join(table, group, joiner, decision)
 
 
@@ -99,7 +101,7 @@ def check_limits(config: GroupConfig, joiner: Joiner) -> ErrorCode:
     return ErrorCode.NONE if allowed else ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def _join(table: GroupTable, group: ClassicGroup, joiner: Joiner, decision: Decision) -> None:
+def _join(table: ClassicTable, group: ClassicGroup, joiner: Joiner, decision: Decision) -> None:
     if not _has_room(group, joiner.member_id, table.config.group_max_size):
         remove_pending(table, group, joiner.member_id)
         remove_member(table, group, joiner.member_id, decision)
@@ -133,7 +135,9 @@ def _has_room(group: ClassicGroup, member_id: str, limit: int) -> bool:
 # A member without an id
 
 
-def _join_static(table: GroupTable, group: ClassicGroup, joiner: Joiner, instance_id: str, decision: Decision) -> None:
+def _join_static(
+    table: ClassicTable, group: ClassicGroup, joiner: Joiner, instance_id: str, decision: Decision
+) -> None:
     old_member_id = group.static_members.get(instance_id)
     if old_member_id is None:
         _add_member(table, group, joiner, joiner.new_member_id, decision)
@@ -160,7 +164,7 @@ def _keep_generation(
     A leader must not assign anew. From version 9 the reply says so (KIP-814); before, it is told that someone else
     leads, its own former self.
     """
-    decision.record(records.group_record(group, records.assignments_of(group), group.state_since_ms))
+    decision.record(group_record(group, assignments_of(group), group.state_since_ms))
     if joiner.waiter.api_version >= SKIP_ASSIGNMENT_VERSION:
         leads = group.leader == member.member_id
         reply = join_reply(group, member.member_id, with_members=leads, skip_assignment=leads)
@@ -169,7 +173,7 @@ def _keep_generation(
     decision.reply(joiner.waiter.token, reply)
 
 
-def _add_member(table: GroupTable, group: ClassicGroup, joiner: Joiner, member_id: str, decision: Decision) -> None:
+def _add_member(table: ClassicTable, group: ClassicGroup, joiner: Joiner, member_id: str, decision: Decision) -> None:
     if not group.members:
         group.protocol_type = joiner.protocol_type
     member = Member(
@@ -180,7 +184,7 @@ def _add_member(table: GroupTable, group: ClassicGroup, joiner: Joiner, member_i
         rebalance_timeout_ms=joiner.rebalance_timeout_ms,
         session_timeout_ms=joiner.session_timeout_ms,
         protocols=joiner.protocols,
-        session=Timer(TimerKind.SESSION, group.group_id, member_id),
+        session=Timer(ClassicTimer.SESSION, group.group_id, member_id),
         is_new=True,
     )
     if group.state is GroupState.PREPARING_REBALANCE and group.initial_rebalance:
@@ -195,7 +199,7 @@ def _add_member(table: GroupTable, group: ClassicGroup, joiner: Joiner, member_i
 # A member with an id
 
 
-def _join_known(table: GroupTable, group: ClassicGroup, joiner: Joiner, decision: Decision) -> None:
+def _join_known(table: ClassicTable, group: ClassicGroup, joiner: Joiner, decision: Decision) -> None:
     if joiner.member_id in group.pending:
         if joiner.group_instance_id is not None:
             # Static members are never given a pending id: a client that does this is confused, and so says Kafka.

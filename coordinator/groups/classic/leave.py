@@ -1,4 +1,6 @@
-"""LeaveGroup, versions 0 to 5: members leave, or an administrator removes members of either protocol."""
+"""LeaveGroup, versions 0 to 5: members leave, or an administrator removes members."""
+
+from collections.abc import Sequence
 
 from odradek.coordinator.contract import Token
 from odradek.coordinator.groups.classic.group import ClassicGroup
@@ -9,9 +11,8 @@ from odradek.coordinator.groups.classic.rebalance import (
     remove_pending,
 )
 from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.classic.table import ClassicTable
 from odradek.coordinator.groups.decision import Caller, Decision
-from odradek.coordinator.groups.migration import classic_members
-from odradek.coordinator.groups.table import GroupTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
@@ -20,27 +21,33 @@ BATCH_VERSION = 3
 
 
 def leave_group(
-    table: GroupTable, request: LeaveGroupRequest, caller: Caller, token: Token, decision: Decision
+    table: ClassicTable, request: LeaveGroupRequest, caller: Caller, token: Token, decision: Decision
 ) -> None:
     """Remove members and rebalance among those left."""
     if not request.group_id:
         decision.reply(token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return
-    batched = caller.api_version >= BATCH_VERSION
-    leaving = request.members if batched else (MemberIdentity(member_id=request.member_id),)
-    consumer_group = table.consumer.groups.get(request.group_id)
-    if consumer_group is not None:
-        errors = classic_members.leave(table, consumer_group, leaving, decision)
-    else:
-        errors = _leave(table, table.groups.get(request.group_id), leaving, decision)
-    if batched:
-        decision.reply(token, LeaveGroupResponse(members=tuple(map(_member_response, leaving, errors))))
-    else:
-        decision.reply(token, LeaveGroupResponse(error_code=errors[0]))
+    leaving = members_named(request, caller.api_version)
+    errors = _leave(table, table.groups.get(request.group_id), leaving, decision)
+    decision.reply(token, leave_response(leaving, errors, caller.api_version))
+
+
+def members_named(request: LeaveGroupRequest, api_version: int) -> tuple[MemberIdentity, ...]:
+    """The members that the request is about; before version 3 it is a single one."""
+    return request.members if api_version >= BATCH_VERSION else (MemberIdentity(member_id=request.member_id),)
+
+
+def leave_response(
+    leaving: Sequence[MemberIdentity], errors: Sequence[ErrorCode], api_version: int
+) -> LeaveGroupResponse:
+    """The answer with one error for each of the members `leaving`, in the same order."""
+    if api_version >= BATCH_VERSION:
+        return LeaveGroupResponse(members=tuple(map(_member_response, leaving, errors)))
+    return LeaveGroupResponse(error_code=errors[0])
 
 
 def _leave(
-    table: GroupTable, group: ClassicGroup | None, leaving: tuple[MemberIdentity, ...], decision: Decision
+    table: ClassicTable, group: ClassicGroup | None, leaving: tuple[MemberIdentity, ...], decision: Decision
 ) -> list[ErrorCode]:
     if group is None:
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
@@ -50,7 +57,7 @@ def _leave(
     return errors
 
 
-def _remove(table: GroupTable, group: ClassicGroup, identity: MemberIdentity, decision: Decision) -> ErrorCode:
+def _remove(table: ClassicTable, group: ClassicGroup, identity: MemberIdentity, decision: Decision) -> ErrorCode:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if member_id in group.pending:
         remove_pending(table, group, member_id)
@@ -64,7 +71,7 @@ def _remove(table: GroupTable, group: ClassicGroup, identity: MemberIdentity, de
     return error
 
 
-def _rebalance_without_them(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def _rebalance_without_them(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     if group.state is GroupState.PREPARING_REBALANCE:
         complete_join_if_ready(table, group, decision)
     elif group.state is not GroupState.EMPTY:

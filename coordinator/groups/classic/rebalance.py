@@ -4,39 +4,40 @@ Everything that changes who is in a group ends here. The functions take a `Decis
 `states` for the theory.
 """
 
-from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic.generation import group_record
 from odradek.coordinator.groups.classic.group import ClassicGroup, JoinWaiter, Member
 from odradek.coordinator.groups.classic.responses import join_reply, refuse_join, refuse_sync
 from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.classic.table import ClassicTable
+from odradek.coordinator.groups.classic.timer_kinds import ClassicTimer
 from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.timers import Timer, TimerKind
+from odradek.coordinator.timers import Timer
 from odradek.wire.errors import ErrorCode
 
 # Members
 
 
-def keep_alive(table: GroupTable, member: Member, now_ms: int) -> None:
+def keep_alive(table: ClassicTable, member: Member, now_ms: int) -> None:
     """Give `member` a whole session timeout from now on."""
     table.timers.set(member.session, now_ms + member.session_timeout_ms)
 
 
 def add_pending(
-    table: GroupTable, group: ClassicGroup, member_id: str, session_timeout_ms: int, decision: Decision
+    table: ClassicTable, group: ClassicGroup, member_id: str, session_timeout_ms: int, decision: Decision
 ) -> None:
     """Expect a JoinGroup with the id just given out (KIP-394)."""
-    timer = group.pending[member_id] = Timer(TimerKind.SESSION, group.group_id, member_id)
+    timer = group.pending[member_id] = Timer(ClassicTimer.SESSION, group.group_id, member_id)
     table.timers.set(timer, decision.now_ms + session_timeout_ms)
 
 
-def remove_pending(table: GroupTable, group: ClassicGroup, member_id: str) -> None:
+def remove_pending(table: ClassicTable, group: ClassicGroup, member_id: str) -> None:
     """Stop expecting that id, if it was expected."""
     timer = group.pending.pop(member_id, None)
     if timer is not None:
         table.timers.cancel(timer)
 
 
-def remove_member(table: GroupTable, group: ClassicGroup, member_id: str, decision: Decision) -> None:
+def remove_member(table: ClassicTable, group: ClassicGroup, member_id: str, decision: Decision) -> None:
     """Drop a member, if it is one. Whatever it waits for is answered UNKNOWN_MEMBER_ID, so that it joins anew."""
     member = group.members.get(member_id)
     if member is None:
@@ -65,7 +66,7 @@ def hold_join(group: ClassicGroup, member_id: str, waiter: JoinWaiter, decision:
 # The join phase
 
 
-def rebalance_or_complete(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def rebalance_or_complete(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     """Begin a rebalance if none is under way, else end the join phase if nobody is missing."""
     if group.can_rebalance():
         prepare_rebalance(table, group, decision)
@@ -73,7 +74,7 @@ def rebalance_or_complete(table: GroupTable, group: ClassicGroup, decision: Deci
         complete_join_if_ready(table, group, decision)
 
 
-def prepare_rebalance(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def prepare_rebalance(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     """Begin a join phase. The first one of an empty group waits a while for more members to come (KIP-134)."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         _abandon_generation(table, group, decision)
@@ -89,14 +90,14 @@ def prepare_rebalance(table: GroupTable, group: ClassicGroup, decision: Decision
         table.timers.set(group.join_timer, decision.now_ms + group.rebalance_timeout_ms())
 
 
-def complete_join_if_ready(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def complete_join_if_ready(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     """End the join phase if nobody is missing; an initial rebalance waits for its delay."""
     preparing = group.state is GroupState.PREPARING_REBALANCE
     if preparing and not group.initial_rebalance and group.has_all_joined():
         complete_join(table, group, decision)
 
 
-def complete_join(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def complete_join(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     """End the join phase with whoever has joined; dynamic members that have not are removed."""
     assert group.state is GroupState.PREPARING_REBALANCE, f"{group.group_id} is {group.state}"
     table.timers.cancel(group.join_timer)
@@ -112,7 +113,7 @@ def complete_join(table: GroupTable, group: ClassicGroup, decision: Decision) ->
         table.timers.set(group.join_timer, decision.now_ms + max(group.rebalance_timeout_ms(), 1))
 
 
-def _start_generation(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def _start_generation(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     group.generation += 1
     group.protocol = group.select_protocol()
     group.learn_subscriptions()
@@ -133,10 +134,10 @@ def _write_empty_generation(group: ClassicGroup, decision: Decision) -> None:
     group.generation += 1
     group.protocol = None
     group.learn_subscriptions()
-    decision.record(records.group_record(group, {}, decision.now_ms))
+    decision.record(group_record(group, {}, decision.now_ms))
 
 
-def _abandon_generation(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def _abandon_generation(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     for member_id, token in group.syncing.items():
         refuse_sync(decision, token, ErrorCode.REBALANCE_IN_PROGRESS)
         keep_alive(table, group.members[member_id], decision.now_ms)
@@ -148,14 +149,14 @@ def _abandon_generation(table: GroupTable, group: ClassicGroup, decision: Decisi
 # The initial delay
 
 
-def _schedule_initial_delay(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def _schedule_initial_delay(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     group.new_member_added = False
     group.delay_ms = table.config.group_initial_rebalance_delay_ms
     group.remaining_delay_ms = max(group.rebalance_timeout_ms() - group.delay_ms, 0)
     table.timers.set(group.join_timer, decision.now_ms + group.delay_ms)
 
 
-def extend_initial_delay_or_complete(table: GroupTable, group: ClassicGroup, decision: Decision) -> None:
+def extend_initial_delay_or_complete(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     """The initial delay has passed: wait once more while members keep coming, up to the rebalance timeout."""
     if not group.new_member_added or group.remaining_delay_ms == 0:
         complete_join(table, group, decision)

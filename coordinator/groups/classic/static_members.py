@@ -3,14 +3,15 @@
 from odradek.coordinator.groups.classic.group import ClassicGroup, Member
 from odradek.coordinator.groups.classic.rebalance import keep_alive
 from odradek.coordinator.groups.classic.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.classic.table import ClassicTable
+from odradek.coordinator.groups.classic.timer_kinds import ClassicTimer
 from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.timers import Timer, TimerKind
+from odradek.coordinator.timers import Timer
 from odradek.wire.errors import ErrorCode
 
 
 def replace_static_member(
-    table: GroupTable, group: ClassicGroup, old_member_id: str, new_member_id: str, decision: Decision
+    table: ClassicTable, group: ClassicGroup, old_member_id: str, new_member_id: str, decision: Decision
 ) -> tuple[Member, str | None]:
     """Let `new_member_id` stand where `old_member_id` stood, assignment and leadership included.
 
@@ -28,7 +29,7 @@ def replace_static_member(
         rebalance_timeout_ms=old.rebalance_timeout_ms,
         session_timeout_ms=old.session_timeout_ms,
         protocols=old.protocols,
-        session=Timer(TimerKind.SESSION, group.group_id, new_member_id),
+        session=Timer(ClassicTimer.SESSION, group.group_id, new_member_id),
         assignment=old.assignment,
     )
     group.replace(old_member_id, member)

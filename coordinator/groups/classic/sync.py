@@ -1,14 +1,13 @@
 """SyncGroup, versions 0 to 5: the leader hands in the assignments, the others wait for theirs."""
 
 from odradek.coordinator.contract import Token
-from odradek.coordinator.groups import records
+from odradek.coordinator.groups.classic.generation import group_record
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.classic.rebalance import keep_alive
 from odradek.coordinator.groups.classic.responses import refuse_sync, sync_reply
 from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.classic.table import ClassicTable
 from odradek.coordinator.groups.decision import Caller, Decision
-from odradek.coordinator.groups.migration import classic_members
-from odradek.coordinator.groups.table import GroupTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.sync_group import SyncGroupRequest
 
@@ -16,12 +15,10 @@ PROTOCOL_VERSION = 5
 """From this version a member must say which protocol it believes was chosen."""
 
 
-def sync_group(table: GroupTable, request: SyncGroupRequest, caller: Caller, token: Token, decision: Decision) -> None:
+def sync_group(
+    table: ClassicTable, request: SyncGroupRequest, caller: Caller, token: Token, decision: Decision
+) -> None:
     """Answer with the member's assignment, at once or when the leader has handed it in."""
-    consumer_group = table.consumer.groups.get(request.group_id)
-    if consumer_group is not None and not _lacks_protocol(request, caller.api_version):
-        classic_members.sync(table, consumer_group, request, token, decision)
-        return
     group = table.groups.get(request.group_id)
     error = _check(group, request, caller.api_version)
     if error or group is None:
@@ -41,7 +38,7 @@ def sync_group(table: GroupTable, request: SyncGroupRequest, caller: Caller, tok
 
 
 def _check(group: ClassicGroup | None, request: SyncGroupRequest, api_version: int) -> ErrorCode:
-    if _lacks_protocol(request, api_version):
+    if lacks_protocol(request, api_version):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -58,7 +55,8 @@ def _check(group: ClassicGroup | None, request: SyncGroupRequest, api_version: i
     return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
 
 
-def _lacks_protocol(request: SyncGroupRequest, api_version: int) -> bool:
+def lacks_protocol(request: SyncGroupRequest, api_version: int) -> bool:
+    """Whether the request names no protocol although its version requires it."""
     return api_version >= PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None)
 
 
@@ -74,11 +72,11 @@ def _hold_sync(group: ClassicGroup, member_id: str, token: Token, decision: Deci
     group.syncing[member_id] = token
 
 
-def _finish_generation(table: GroupTable, group: ClassicGroup, request: SyncGroupRequest, decision: Decision) -> None:
+def _finish_generation(table: ClassicTable, group: ClassicGroup, request: SyncGroupRequest, decision: Decision) -> None:
     """Write the generation; its replay makes the group Stable. A member that the leader left out gets nothing."""
     given = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
-    decision.record(records.group_record(group, assignments, group.state_since_ms))
+    decision.record(group_record(group, assignments, group.state_since_ms))
     for member_id, token in group.syncing.items():
         decision.reply(token, sync_reply(group, assignments[member_id]))
         keep_alive(table, group.members[member_id], decision.now_ms)

@@ -1,5 +1,5 @@
-"""Groups of the consumer protocol (KIP-848): the coordinator assigns partitions, and members converge one by one.
+"""Groups of the consumer protocol (KIP-848): the coordinator assigns partitions, and each member converges by itself.
 
-`member_state` tells the theory. Classic members may be part of such a group while it is on its way from one protocol
-to the other (`classic_members`, `migration`).
+`member_state` explains the theory. Such a group may have members of the classic protocol while its consumers are being
+upgraded; `groups.migration` serves their requests.
 """

@@ -3,30 +3,28 @@
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ConsumerMember
-from odradek.coordinator.groups.migration.convert import consumer_group
-from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.consumer.table import ConsumerTable
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
-    """One consumer group as tools show it; GROUP_ID_NOT_FOUND for one of another kind, too."""
-    try:
-        group = consumer_group(table, group_id)
-    except RefusedError as refused:
+def describe_consumer_group(table: ConsumerTable, group_id: str) -> DescribedGroup:
+    """One consumer group as tools show it; GROUP_ID_NOT_FOUND for a group of another protocol, too."""
+    group = table.groups.get(group_id)
+    if group is None:
+        refused = table.conversion.not_found(group_id)
         return DescribedGroup(group_id=group_id, error_code=refused.code, error_message=refused.message)
-    image = table.consumer.image()
+    image = table.image()
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=group.preferred_assignor(table.config.consumer.group_consumer_assignors[0]),
+        assignor_name=group.preferred_assignor(table.config.group_consumer_assignors[0]),
         members=tuple(_member(group, member, image) for member in group.members.values()),
     )
 

@@ -1,27 +1,32 @@
 """One consumer group: what its records say, and what follows from it. Changed in replay alone, or as a draft."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
+from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.consumer.member import ConsumerMember, Held, Partitions
 from odradek.coordinator.groups.consumer.member_state import ConsumerGroupState
+from odradek.coordinator.groups.consumer.records import group_tombstones
+from odradek.coordinator.groups.consumer.resolved_regex import ResolvedRegex
+from odradek.coordinator.groups.group import CommitRequest, UnusedSince
+from odradek.coordinator.timers import Timers
+from odradek.wire.consumer_metadata import PROTOCOL_TYPE
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.list_groups import ListedGroup
+from odradek.wire.stored.group_records import OffsetCommitValue
 
 FIRST_EPOCH: Final = 1
 """Of a group that nothing is known of yet, and of its target: the first real ones are 2."""
 
+GROUP_TYPE: Final = "consumer"
+"""The type of these groups in ListGroups (KIP-848)."""
+
+MEMBER_EPOCH_VERSION: Final = 9
+"""From this version OffsetCommit can carry a member epoch; below, members of the consumer protocol are refused."""
+
 Owners = dict[tuple[UUID, int], str]
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedRegex:
-    """The topics that a regular expression matched at `timestamp_ms`, under metadata of that `version`."""
-
-    topics: frozenset[str]
-    version: int
-    timestamp_ms: int
 
 
 class ConsumerGroup:
@@ -103,13 +108,9 @@ class ConsumerGroup:
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    def classic_members(self) -> list[ConsumerMember]:
-        """Those that speak the classic protocol."""
-        return [member for member in self.members.values() if member.classic is not None]
-
     def supports_classic(self, protocol_type: str, names: list[str]) -> bool:
         """Whether a classic member that speaks these can take part: with one that all other classic members speak."""
-        if protocol_type != "consumer":
+        if protocol_type != PROTOCOL_TYPE:
             return False
         if not self.members:
             return bool(names)
@@ -161,6 +162,96 @@ class ConsumerGroup:
             for topic_id, partitions in self.target.get(member.member_id, {}).items()
             for partition in partitions
         )
+
+    # Offsets and administration, see `groups.group.Group`
+
+    def check_offset_commit(self, request: CommitRequest, api_version: int) -> ErrorCode:
+        """Whether an OffsetCommit is allowed: of a member in its epoch, or of anyone while the group is empty."""
+        if request.generation_id_or_member_epoch < 0 and self.is_empty():
+            return ErrorCode.NONE  # an administrator, or a consumer that assigns its partitions itself
+        member = self.members.get(request.member_id)
+        if member is not None and member.classic is None and api_version < MEMBER_EPOCH_VERSION:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return _check_epoch(member, request)
+
+    def check_txn_offset_commit(self, request: CommitRequest) -> ErrorCode:
+        """Whether a TxnOffsetCommit is allowed. One that names no member is; the producer's epoch fences it.
+
+        A stale epoch is ILLEGAL_GENERATION in all versions up to 5: their producers abort the transaction at it,
+        whereas STALE_MEMBER_EPOCH would be fatal to the producer.
+        """
+        epoch = request.generation_id_or_member_epoch
+        names_no_member = epoch == -1 and not request.member_id and request.group_instance_id is None
+        if names_no_member or (epoch < 0 and self.is_empty()):
+            return ErrorCode.NONE
+        error = _check_epoch(self.members.get(request.member_id), request)
+        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Whether an OffsetFetch is allowed: of a member in its current epoch, or of an administrator."""
+        if member_id is None and member_epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member_epoch == member.epoch else _stale(member)
+
+    def check_offset_delete(self) -> ErrorCode:
+        """Always allowed: the subscriptions of all members are known."""
+        return ErrorCode.NONE
+
+    def on_offset_commit(self, member_id: str, timers: Timers, now_ms: int) -> None:
+        """Change nothing: only heartbeats extend a session of the consumer protocol."""
+
+    def unused_since(self, topic: str) -> UnusedSince | None:
+        """The retention counts from the commit, in topics that no member subscribes to."""
+        return None if self.is_subscribed_to(topic) else _commit_time
+
+    def is_empty(self) -> bool:
+        """Whether the group has no members."""
+        return not self.members
+
+    def may_expire(self) -> bool:
+        """Whether the group has no members."""
+        return not self.members
+
+    def tombstones(self) -> Sequence[ShardRecord]:
+        """The records that remove the group and everything in it."""
+        return group_tombstones(self.group_id, self.members, self.regexes)
+
+    def listed(self) -> ListedGroup:
+        """The group as ListGroups shows it."""
+        return ListedGroup(
+            group_id=self.group_id,
+            protocol_type=PROTOCOL_TYPE,
+            group_state=self.state.value,
+            group_type=GROUP_TYPE,
+        )
+
+
+def _check_epoch(member: ConsumerMember | None, request: CommitRequest) -> ErrorCode:
+    """NONE in the member's epoch, and in an older one for partitions that it has held since then (KIP-1251)."""
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    epoch = request.generation_id_or_member_epoch
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    if epoch > member.epoch:
+        return _stale(member)
+    for topic in request.topics:
+        for partition in topic.partitions:
+            since = member.assignment_epoch(topic.topic_id, partition.partition_index)
+            if since is None or epoch < since:
+                return _stale(member)
+    return ErrorCode.NONE
+
+
+def _stale(member: ConsumerMember) -> ErrorCode:
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+
+
+def _commit_time(value: OffsetCommitValue) -> int:
+    return value.commit_timestamp
 
 
 def _places(held: Held) -> Iterator[tuple[UUID, int]]:

@@ -10,15 +10,15 @@ from odradek.coordinator.contract import Token
 from odradek.coordinator.groups.consumer.arrival import find_member
 from odradek.coordinator.groups.consumer.departure import leave
 from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ConsumerMember
 from odradek.coordinator.groups.consumer.member_state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from odradek.coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
 from odradek.coordinator.groups.consumer.regexes import update_regex
 from odradek.coordinator.groups.consumer.responses import assignment_of
+from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
 from odradek.coordinator.groups.decision import Caller, Decision
-from odradek.coordinator.groups.migration.convert import open_group
-from odradek.coordinator.groups.table import GroupTable
-from odradek.coordinator.timers import TimerKind
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -29,7 +29,7 @@ OWN_MEMBER_ID_VERSION = 1
 
 
 def consumer_group_heartbeat(
-    table: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, decision: Decision
+    table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, decision: Decision
 ) -> None:
     """Answer one heartbeat; a refused one decides nothing."""
     attempt = Decision(decision.now_ms)
@@ -42,15 +42,14 @@ def consumer_group_heartbeat(
     except RefusedError as refused:
         decision.reply(token, ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message))
         return
-    decision.records += attempt.records
-    decision.replies += attempt.replies
+    decision.adopt(attempt)
     decision.reply(token, response)
 
 
 # What every request must be
 
 
-def _check(table: GroupTable, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
+def _check(table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
     needs_id = api_version >= OWN_MEMBER_ID_VERSION or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
     _require(bool(request.member_id) or not needs_id, "MemberId must not be empty.")
     _require(bool(request.group_id), "GroupId must not be empty.")
@@ -62,7 +61,7 @@ def _check(table: GroupTable, request: ConsumerGroupHeartbeatRequest, api_versio
         _require(request.instance_id is not None, "InstanceId must be there.")
     else:
         _require(request.member_epoch >= LEAVE_EPOCH, "MemberEpoch is below -2.")
-    known = table.consumer.config.group_consumer_assignors
+    known = table.config.group_consumer_assignors
     if request.server_assignor is not None and request.server_assignor not in known:
         message = f"There is no server assignor {request.server_assignor}, only {', '.join(known)}."
         raise RefusedError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
@@ -85,31 +84,39 @@ def _require(holds: bool, message: str) -> None:
 
 
 def _stay(
-    table: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, attempt: Decision
+    table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, attempt: Decision
 ) -> ConsumerGroupHeartbeatResponse:
-    consumer = table.consumer
-    draft = Draft(open_group(table, request.group_id, request.member_epoch == JOIN_EPOCH, attempt), attempt)
+    draft = Draft(_open_group(table, request, attempt), attempt)
     _check_room(table, draft, request.member_id)
     before = find_member(draft, request, request.member_id or caller.new_member_id)
     member = _updated(before, request, caller)
     save_member(draft, before, member)
-    regex_changed, resolved = update_regex(consumer, draft, before, member)
+    regex_changed, resolved = update_regex(table, draft, before, member)
     names_changed = before.topics != member.topics
     change = SubscriptionChange(names_changed or regex_changed, names_changed or resolved)
-    after = progress(consumer, draft, member.member_id, request.topic_partitions, change)
-    session_ms = consumer.session_timeout_ms(draft.group_id)
-    consumer.arm(TimerKind.CONSUMER_SESSION, draft.group_id, after.member_id, draft.now_ms + session_ms)
+    after = progress(table, draft, member.member_id, request.topic_partitions, change)
+    session_ms = table.session_timeout_ms(draft.group_id)
+    table.arm(ConsumerTimer.SESSION, draft.group_id, after.member_id, draft.now_ms + session_ms)
     told = request.member_epoch == JOIN_EPOCH or _is_full(request) or before.assigned != after.assigned
     return ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
-        heartbeat_interval_ms=consumer.heartbeat_interval_ms(draft.group_id),
+        heartbeat_interval_ms=table.heartbeat_interval_ms(draft.group_id),
         assignment=assignment_of(after) if told else None,
     )
 
 
-def _check_room(table: GroupTable, draft: Draft, member_id: str) -> None:
-    limit = table.consumer.config.group_consumer_max_size
+def _open_group(table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, attempt: Decision) -> ConsumerGroup:
+    group = table.groups.get(request.group_id)
+    if group is not None:
+        return group
+    if request.member_epoch != JOIN_EPOCH:
+        raise table.conversion.not_found(request.group_id)
+    return table.conversion.begin(request.group_id, attempt)
+
+
+def _check_room(table: ConsumerTable, draft: Draft, member_id: str) -> None:
+    limit = table.config.group_consumer_max_size
     members = draft.group.members
     if len(members) >= limit and member_id not in members:
         raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has its {limit} members already.")

@@ -10,7 +10,7 @@ from odradek.coordinator.groups.consumer.metadata import has_new_metadata, raise
 from odradek.coordinator.groups.consumer.reconcile import Owned, Step, reconcile
 from odradek.coordinator.groups.consumer.table import ConsumerTable
 from odradek.coordinator.groups.consumer.target import target_of, update_target
-from odradek.coordinator.timers import TimerKind
+from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,6 @@ def _watch_revocation(table: ConsumerTable, draft: Draft, member: ConsumerMember
     """A member has its rebalance timeout to give partitions up. Classic members have their join and sync times."""
     if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
         deadline_ms = draft.now_ms + member.rebalance_timeout_ms
-        table.arm(TimerKind.CONSUMER_REBALANCE, draft.group_id, member.member_id, deadline_ms)
+        table.arm(ConsumerTimer.REBALANCE, draft.group_id, member.member_id, deadline_ms)
     elif member.classic is None:
-        table.disarm(TimerKind.CONSUMER_REBALANCE, draft.group_id, member.member_id)
+        table.disarm(ConsumerTimer.REBALANCE, draft.group_id, member.member_id)

@@ -1,12 +1,12 @@
 """The records of consumer groups in `__consumer_offsets`, in the bytes that Kafka 4.3 writes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.contract import ShardRecord
-from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
+from odradek.coordinator.groups.consumer.resolved_regex import ResolvedRegex
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.framing import encode_key, encode_value
 from odradek.wire.stored.group_records import (
@@ -125,30 +125,17 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[ShardRecord, Shard
     )
 
 
-def group_tombstones(group: ConsumerGroup) -> list[ShardRecord]:
-    """That a group is gone with everything in it, in Kafka's order."""
-    group_id = group.group_id
-    members = [member_tombstones(group_id, member_id) for member_id in group.members]
+def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[ShardRecord]:
+    """The records that remove a group and everything in it, in Kafka's order."""
+    members = [member_tombstones(group_id, member_id) for member_id in member_ids]
     return [
         *(current for current, _, _ in members),
         *(target for _, target, _ in members),
         _tombstone(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
         *(member for _, _, member in members),
-        *(regex_tombstone(group_id, regex) for regex in group.regexes),
+        *(regex_tombstone(group_id, regex) for regex in regexes),
         partition_metadata_tombstone(group_id),
         _tombstone(ConsumerGroupMetadataKey(group_id=group_id)),
-    ]
-
-
-def group_records(group: ConsumerGroup) -> list[ShardRecord]:
-    """Everything about a group that comes to be at once, as a classic group becomes one of these."""
-    group_id, listed = group.group_id, tuple(group.members.values())
-    return [
-        *(member_record(group_id, member) for member in listed),
-        epoch_record(group_id, group.epoch, group.metadata_hash),
-        *(target_record(group_id, member.member_id, group.target[member.member_id]) for member in listed),
-        target_epoch_record(group_id, group.target_epoch, group.target_timestamp_ms),
-        *(current_record(group_id, member) for member in listed),
     ]
 
 

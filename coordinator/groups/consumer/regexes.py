@@ -8,18 +8,21 @@ from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.groups.consumer import records
-from odradek.coordinator.groups.consumer.config import REGEX_REFRESH_MIN_INTERVAL_MS
 from odradek.coordinator.groups.consumer.draft import Draft
-from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ConsumerMember
 from odradek.coordinator.groups.consumer.metadata import raise_epoch
+from odradek.coordinator.groups.consumer.resolved_regex import ResolvedRegex
 from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
 from odradek.coordinator.regex import InvalidRegex
-from odradek.coordinator.timers import TimerKind
 from odradek.wire.errors import ErrorCode
 
 AGAIN_MS: Final = 20
 """How soon an expression that is still being matched is asked for again."""
+REGEX_REFRESH_MIN_INTERVAL_MS: Final = 10_000
+"""How soon a group's regular expressions may be resolved again; no setting in Kafka either."""
+
 NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)
 
 
@@ -40,7 +43,7 @@ def update_regex(
             resolved = False
     concerned = member.regex or draft.group.regexes  # most groups are not, and their members beat often
     if concerned and _is_due(table, draft.group, draft.now_ms):
-        table.arm(TimerKind.CONSUMER_REGEX, draft.group_id, "", draft.now_ms)
+        table.arm(ConsumerTimer.REGEX, draft.group_id, "", draft.now_ms)
     return changed, resolved
 
 
@@ -74,7 +77,7 @@ def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
     """
     found = {regex: _topics(table, draft, regex) for regex in draft.group.subscribed_regexes()}
     if None in found.values():
-        table.arm(TimerKind.CONSUMER_REGEX, draft.group_id, "", draft.now_ms + AGAIN_MS)
+        table.arm(ConsumerTimer.REGEX, draft.group_id, "", draft.now_ms + AGAIN_MS)
         return
     changed = False
     for regex, topics in found.items():

@@ -5,9 +5,11 @@ from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.contract import ShardRecord
-from odradek.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember
 from odradek.coordinator.groups.consumer.member_state import LEAVE_EPOCH, MemberState
+from odradek.coordinator.groups.consumer.resolved_regex import ResolvedRegex
+from odradek.coordinator.groups.consumer.table import ConsumerTable
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.framing import decode_key, decode_value
 from odradek.wire.stored.group_records import (
@@ -55,6 +57,18 @@ def decode_consumer_key(data: bytes) -> ConsumerKey | None:
     key = decode_key(data, _KEYS)
     assert isinstance(key, ConsumerKey)
     return key
+
+
+def replay_consumer(table: ConsumerTable, key: ConsumerKey, value: bytes | None) -> None:
+    """Apply a record: a group begins with any record that has a value, and ends with its epoch's tombstone."""
+    group = table.groups.get(key.group_id)
+    if isinstance(key, ConsumerGroupMetadataKey) and value is None:
+        table.forget(key.group_id)
+        return
+    if group is None and value is not None:
+        group = table.groups[key.group_id] = ConsumerGroup(key.group_id)
+    if group is not None:
+        apply_to(group, key, value)
 
 
 def apply(group: ConsumerGroup, record: ShardRecord) -> None:

@@ -5,21 +5,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.coordinator.configs.definition import ResourceType
-from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
+from odradek.coordinator.groups.config import ConsumerGroupConfig
+from odradek.coordinator.groups.consumer.conversion import Conversion
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
-from odradek.coordinator.groups.consumer.resolver import AT_ONCE, RegexResolver
+from odradek.coordinator.groups.consumer.resolver import RegexResolver
+from odradek.coordinator.groups.consumer.timer_kinds import MEMBER_TIMERS, ConsumerTimer
 from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.coordinator.timers import Timer, TimerKind, Timers
 
 NO_METADATA: Final = MetadataImage()
-MEMBER_TIMERS: Final = (
-    TimerKind.CONSUMER_SESSION,
-    TimerKind.CONSUMER_REBALANCE,
-    TimerKind.CONSUMER_JOIN,
-    TimerKind.CONSUMER_SYNC,
-)
-
-CONSUMER_KINDS: Final = frozenset((*MEMBER_TIMERS, TimerKind.CONSUMER_REGEX))
 
 
 @dataclass(slots=True)
@@ -29,7 +23,8 @@ class ConsumerTable:
     config: ConsumerGroupConfig
     image: Callable[[], MetadataImage]
     timers: Timers
-    resolver: RegexResolver = AT_ONCE
+    conversion: Conversion
+    resolver: RegexResolver
     groups: dict[str, ConsumerGroup] = field(default_factory=dict[str, ConsumerGroup])
     seen: dict[str, Mapping[str, TopicImage]] = field(default_factory=dict[str, Mapping[str, TopicImage]])
     """The topics under which a group's metadata hash was last computed."""
@@ -96,6 +91,6 @@ class ConsumerTable:
         """Drop a group that is no more, and everything soft about it."""
         group = self.groups.pop(group_id, None)
         self.seen.pop(group_id, None)
-        self.disarm(TimerKind.CONSUMER_REGEX, group_id, "")
+        self.disarm(ConsumerTimer.REGEX, group_id, "")
         for member_id in () if group is None else group.members:
             self.disarm_member(group_id, member_id)

@@ -1,1 +1,1 @@
-"""Groups that go from the classic protocol to that of KIP-848 or back, and those that have members of both."""
+"""Groups that change between the classic and the consumer protocol, and groups with members of both (KIP-848)."""

@@ -6,15 +6,15 @@ To such a member every new epoch is a generation: its heartbeat tells it to join
 once with the epoch as generation and nobody as leader, and SyncGroup brings what the coordinator has assigned.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.contract import Token
-from odradek.coordinator.groups.classic.consumer_protocol import PROTOCOL_TYPE
-from odradek.coordinator.groups.classic.join import MEMBER_ID_REQUIRED_VERSION, Joiner, check_limits
+from odradek.coordinator.groups.classic.join import MEMBER_ID_REQUIRED_VERSION, Joiner, check_limits, join_group
+from odradek.coordinator.groups.classic.leave import leave_response, members_named
 from odradek.coordinator.groups.classic.rebalance import prepare_rebalance
 from odradek.coordinator.groups.classic.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.classic.sync import lacks_protocol
 from odradek.coordinator.groups.consumer.arrival import find_static, static_member, unknown_member
 from odradek.coordinator.groups.consumer.departure import fence
 from odradek.coordinator.groups.consumer.draft import Draft
@@ -24,26 +24,33 @@ from odradek.coordinator.groups.consumer.member_state import MemberState
 from odradek.coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
 from odradek.coordinator.groups.consumer.regexes import update_regex
 from odradek.coordinator.groups.consumer.target import target_is_due
-from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.groups.migration.convert import to_classic, write_assignment
+from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
+from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.migration.downgrade import to_classic, write_assignment
 from odradek.coordinator.groups.table import GroupTable
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.coordinator.timers import TimerKind
-from odradek.wire.consumer_metadata import decode_subscription
+from odradek.wire.consumer_metadata import PROTOCOL_TYPE, decode_subscription
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.messages.consumer_group_heartbeat import TopicPartitions
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.join_group import JoinGroupResponse
-from odradek.wire.messages.leave_group import MemberIdentity
+from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 # JoinGroup
 
 
 def join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, decision: Decision) -> None:
-    """Take a classic member in, or one step further."""
+    """Admit a member of the classic protocol, or move a known one a step further."""
     attempt = Decision(decision.now_ms)
+    if group.is_empty():
+        # The member begins a classic group; only if it is not refused does that replace the consumer group.
+        join_group(table.classic, joiner, attempt)
+        if attempt.records:
+            decision.write(group.tombstones())
+        decision.adopt(attempt)
+        return
     error = check_limits(table.config, joiner)
     if error:
         refuse_join(decision, joiner.waiter, error, joiner.member_id)
@@ -53,8 +60,7 @@ def join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, decision: Deci
     except RefusedError as refused:
         refuse_join(decision, joiner.waiter, refused.code, "")
         return
-    decision.records += attempt.records
-    decision.replies += attempt.replies
+    decision.adopt(attempt)
 
 
 def _join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, attempt: Decision) -> None:
@@ -81,7 +87,7 @@ def _join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, attempt: Deci
     if downgrades:
         classic = to_classic(table, draft.group, (), attempt)
         if behind:
-            prepare_rebalance(table, classic, attempt)
+            prepare_rebalance(table.classic, classic, attempt)
     else:
         _watch(table, draft, joiner, after)
     attempt.reply(joiner.waiter.token, _reply(after, names[0]))
@@ -146,15 +152,15 @@ def _owned(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> 
 
 def _watch(table: GroupTable, draft: Draft, joiner: Joiner, member: ConsumerMember) -> None:
     group_id, member_id = draft.group_id, member.member_id
-    table.consumer.disarm(TimerKind.CONSUMER_JOIN, group_id, member_id)
+    table.consumer.disarm(ConsumerTimer.JOIN, group_id, member_id)
     _keep_alive(table, group_id, member, draft.now_ms)
-    table.consumer.arm(TimerKind.CONSUMER_SYNC, group_id, member_id, draft.now_ms + joiner.rebalance_timeout_ms)
+    table.consumer.arm(ConsumerTimer.SYNC, group_id, member_id, draft.now_ms + joiner.rebalance_timeout_ms)
 
 
 def _keep_alive(table: GroupTable, group_id: str, member: ConsumerMember, now_ms: int) -> None:
     assert member.classic is not None, f"{member.member_id} speaks no classic protocol"
     deadline_ms = now_ms + member.classic.session_timeout_ms
-    table.consumer.arm(TimerKind.CONSUMER_SESSION, group_id, member.member_id, deadline_ms)
+    table.consumer.arm(ConsumerTimer.SESSION, group_id, member.member_id, deadline_ms)
 
 
 def _reply(member: ConsumerMember, protocol: str) -> JoinGroupResponse:
@@ -166,8 +172,18 @@ def _reply(member: ConsumerMember, protocol: str) -> JoinGroupResponse:
 # SyncGroup and Heartbeat
 
 
-def sync(table: GroupTable, group: ConsumerGroup, request: SyncGroupRequest, token: Token, decision: Decision) -> None:
+def sync(
+    table: GroupTable,
+    group: ConsumerGroup,
+    request: SyncGroupRequest,
+    caller: Caller,
+    token: Token,
+    decision: Decision,
+) -> None:
     """Answer with what the member has been assigned."""
+    if lacks_protocol(request, caller.api_version):
+        refuse_sync(decision, token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return
     try:
         member, side = _classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -176,7 +192,7 @@ def sync(table: GroupTable, group: ConsumerGroup, request: SyncGroupRequest, tok
     except RefusedError as refused:
         refuse_sync(decision, token, refused.code)
         return
-    table.consumer.disarm(TimerKind.CONSUMER_SYNC, group.group_id, member.member_id)
+    table.consumer.disarm(ConsumerTimer.SYNC, group.group_id, member.member_id)
     _keep_alive(table, group.group_id, member, decision.now_ms)
     assignment = write_assignment(member.assigned, side.protocols[0][1], table.consumer.image())
     decision.reply(
@@ -238,23 +254,30 @@ def _check_no_rebalance(table: GroupTable, group: ConsumerGroup, member: Consume
 
 
 def _expect_join(table: GroupTable, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-    if not table.consumer.is_armed(TimerKind.CONSUMER_JOIN, group.group_id, member.member_id):
+    if not table.consumer.is_armed(ConsumerTimer.JOIN, group.group_id, member.member_id):
         deadline_ms = now_ms + member.rebalance_timeout_ms
-        table.consumer.arm(TimerKind.CONSUMER_JOIN, group.group_id, member.member_id, deadline_ms)
+        table.consumer.arm(ConsumerTimer.JOIN, group.group_id, member.member_id, deadline_ms)
 
 
 # LeaveGroup
 
 
 def leave(
-    table: GroupTable, group: ConsumerGroup, leaving: Sequence[MemberIdentity], decision: Decision
-) -> list[ErrorCode]:
-    """Remove members, classic or not; for each one named, what came of it. All are looked up before any is removed."""
+    table: GroupTable,
+    group: ConsumerGroup,
+    request: LeaveGroupRequest,
+    caller: Caller,
+    token: Token,
+    decision: Decision,
+) -> None:
+    """Remove members of either protocol. All are looked up before any is removed; each gets its own error."""
+    leaving = members_named(request, caller.api_version)
     found = [_leaving(group, identity) for identity in leaving]
-    gone = {member.member_id: member for member in found if isinstance(member, ConsumerMember)}
-    if gone:
-        fence(table, group, list(gone.values()), decision)
-    return [ErrorCode.NONE if isinstance(member, ConsumerMember) else member for member in found]
+    removed = {member.member_id: member for member in found if isinstance(member, ConsumerMember)}
+    if removed:
+        fence(table.consumer, group, list(removed.values()), decision)
+    errors = [ErrorCode.NONE if isinstance(member, ConsumerMember) else member for member in found]
+    decision.reply(token, leave_response(leaving, errors, caller.api_version))
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | ErrorCode:

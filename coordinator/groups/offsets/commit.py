@@ -6,13 +6,10 @@ Whether the topics and partitions exist is the handler's question; it sends on o
 from collections.abc import Sequence
 
 from odradek.coordinator.contract import ShardRecord, Token
-from odradek.coordinator.groups.classic.group import ClassicGroup
-from odradek.coordinator.groups.classic.rebalance import keep_alive
-from odradek.coordinator.groups.classic.states import GroupState
-from odradek.coordinator.groups.consumer.committing import check_commit
 from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.group import Group
 from odradek.coordinator.groups.offsets.prepared import CommitPartition, Prepared, commit_record
-from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.offsets.table import OffsetTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,56 +24,38 @@ GROUP_ID_NOT_FOUND_VERSION = 9
 
 
 def offset_commit(
-    table: GroupTable,
+    table: OffsetTable,
+    group: Group | None,
     request: OffsetCommitRequest,
     caller: Caller,
     token: Token,
     decision: Decision,
     prepared: Prepared | None = None,
 ) -> None:
-    """Write what may be committed; each partition gets its own error. `prepared` are the request's records, if made."""
-    group = table.groups.get(request.group_id)
-    consumer_group = table.consumer.groups.get(request.group_id)
-    if consumer_group is None:
-        error = _check(group, request, caller.api_version)
-    else:
-        error = check_commit(consumer_group, request, request.topics, caller.api_version)
+    """Write the commits that are allowed; the reply has an error for each partition.
+
+    `group` is the group of the request's id. `prepared` are the request's records, if `prepare` has made them.
+    """
+    error = _check(group, request, caller.api_version)
     if group is not None and not error:
-        _keep_session(table, group, request.member_id, decision.now_ms)
+        group.on_offset_commit(request.member_id, table.timers, decision.now_ms)
     listed = zip(request.topics, prepared.topics if prepared else [()] * len(request.topics), strict=True)
     topics = tuple([_commit_topic(table, request, topic, made, error, decision) for topic, made in listed])
     decision.batch = batch_of_all(decision, prepared)
     decision.reply(token, OffsetCommitResponse(topics=topics))
 
 
-def _check(group: ClassicGroup | None, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-    generation = request.generation_id_or_member_epoch
-    if group is None:
-        if generation < 0:
-            return ErrorCode.NONE  # a simple consumer: replay of its first commit makes the group
-        by_name = api_version >= GROUP_ID_NOT_FOUND_VERSION
-        return ErrorCode.GROUP_ID_NOT_FOUND if by_name else ErrorCode.ILLEGAL_GENERATION
-    if generation < 0 and group.state is GroupState.EMPTY:
-        return ErrorCode.NONE  # an administrator, or a simple consumer
-    error = group.check_member(request.member_id, request.group_instance_id)
-    if error:
-        return error
-    if generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member knows the new generation but not yet its partitions, so it cannot know what it commits.
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
-
-
-def _keep_session(table: GroupTable, group: ClassicGroup, member_id: str, now_ms: int) -> None:
-    member = group.members.get(member_id)
-    if member is not None:
-        keep_alive(table, member, now_ms)
+def _check(group: Group | None, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+    if group is not None:
+        return group.check_offset_commit(request, api_version)
+    if request.generation_id_or_member_epoch < 0:
+        return ErrorCode.NONE  # a consumer that assigns its partitions itself; replay of the commit makes its group
+    by_name = api_version >= GROUP_ID_NOT_FOUND_VERSION
+    return ErrorCode.GROUP_ID_NOT_FOUND if by_name else ErrorCode.ILLEGAL_GENERATION
 
 
 def _commit_topic(
-    table: GroupTable,
+    table: OffsetTable,
     request: OffsetCommitRequest,
     topic: OffsetCommitRequestTopic,
     prepared: Sequence[ShardRecord],

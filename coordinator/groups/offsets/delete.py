@@ -1,17 +1,15 @@
-"""OffsetDelete, version 0, and what happens to offsets when their topics are deleted."""
+"""OffsetDelete, version 0, and the removal of offsets with their group or their topic."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from uuid import UUID
 
 from odradek.coordinator.contract import Token
-from odradek.coordinator.groups import records
-from odradek.coordinator.groups.classic.group import ClassicGroup
-from odradek.coordinator.groups.classic.states import GroupState
-from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.decision import Decision
-from odradek.coordinator.groups.offsets.store import PartitionOffsets, Place, TopicOffsets
-from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.group import Group
+from odradek.coordinator.groups.offsets.records import offset_tombstone
+from odradek.coordinator.groups.offsets.store import GroupTopicPartition, PartitionOffsets, TopicOffsets
+from odradek.coordinator.groups.offsets.table import OffsetTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -22,9 +20,10 @@ from odradek.wire.messages.offset_delete import (
 )
 
 
-def offset_delete(table: GroupTable, request: OffsetDeleteRequest, token: Token, decision: Decision) -> None:
-    """Delete offsets of topics that no member of the group reads."""
-    group = table.groups.get(request.group_id) or table.consumer.groups.get(request.group_id)
+def offset_delete(
+    table: OffsetTable, group: Group | None, request: OffsetDeleteRequest, token: Token, decision: Decision
+) -> None:
+    """Delete offsets of topics that no member of the group reads. `group` is the group of the request's id."""
     error = _check(group, request.group_id)
     if error or group is None:
         decision.reply(token, OffsetDeleteResponse(error_code=error))
@@ -33,27 +32,21 @@ def offset_delete(table: GroupTable, request: OffsetDeleteRequest, token: Token,
     decision.reply(token, OffsetDeleteResponse(topics=topics))
 
 
-def _check(group: ClassicGroup | ConsumerGroup | None, group_id: str) -> ErrorCode:
+def _check(group: Group | None, group_id: str) -> ErrorCode:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if isinstance(group, ConsumerGroup):
-        return ErrorCode.NONE
-    # Of a consumer group the subscriptions are known, so unread topics can be told apart even while it is busy.
-    deletable = group.state is GroupState.EMPTY or group.is_consumer_group()
-    return ErrorCode.NONE if deletable else ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_offset_delete()
 
 
 def _delete_topic(
-    table: GroupTable, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic, decision: Decision
+    table: OffsetTable, group: Group, topic: OffsetDeleteRequestTopic, decision: Decision
 ) -> OffsetDeleteResponseTopic:
     in_use = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE
     for partition in topic.partitions:
         known = _has_offset(table, group.group_id, topic.name, partition.partition_index)
         if known and not in_use:
-            decision.record(records.offset_tombstone(group.group_id, topic.name, partition.partition_index))
+            decision.record(offset_tombstone(group.group_id, topic.name, partition.partition_index))
     partitions = tuple(
         OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=error)
         for partition in topic.partitions
@@ -61,32 +54,38 @@ def _delete_topic(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
 
-def _has_offset(table: GroupTable, group_id: str, topic: str, partition: int) -> bool:
-    committed = table.offsets.get(group_id, topic, partition) is not None
-    return committed or table.offsets.is_pending(group_id, topic, partition)
+def _has_offset(table: OffsetTable, group_id: str, topic: str, partition: int) -> bool:
+    committed = table.store.get(group_id, topic, partition) is not None
+    return committed or table.store.is_pending(group_id, topic, partition)
 
 
-def delete_offsets_of_topics(table: GroupTable, decision: Decision, limit: int) -> None:
-    """Forget offsets of every group in `table.deleted_topics`, no more than `limit` at once.
+def delete_all_offsets(table: OffsetTable, group_id: str, decision: Decision) -> None:
+    """Delete every offset of a group, pending ones included."""
+    committed = [(topic, index) for topic, indexes in table.store.topics(group_id).items() for index in indexes]
+    for topic, partition in dict.fromkeys([*committed, *table.store.pending_partitions(group_id)]):
+        decision.record(offset_tombstone(group_id, topic, partition))
 
-    While there may be more of them, the deletion timer is set. Offsets in a topic that was created under the same name
-    since stay.
+
+def delete_offsets_of_topics(table: OffsetTable, decision: Decision, limit: int) -> None:
+    """Delete offsets of every group in `table.deleted_topics`, at most `limit` at once, pending ones included.
+
+    While more may remain, the deletion timer is set. Offsets in a topic that has been created anew stay.
     """
-    places = list(islice(_places(table, table.deleted_topics), limit))
-    for place in places:
-        decision.record(records.offset_tombstone(*place))
-    if len(places) < limit:
+    found = list(islice(_deleted_offsets(table), limit))
+    for group_id, topic, partition in found:
+        decision.record(offset_tombstone(group_id, topic, partition))
+    if len(found) < limit:
         table.deleted_topics.clear()
     else:
         table.timers.set(table.deletion_timer, decision.now_ms)
 
 
-def offsets_left(table: GroupTable, group_id: str) -> TopicOffsets:
-    """All commits of a group but those that are about to be deleted with their topics. Not to be changed."""
-    topics = table.offsets.topics(group_id)
+def offsets_left(table: OffsetTable, group_id: str) -> TopicOffsets:
+    """All commits of a group except those that are about to be deleted with their topics. Not to be changed."""
+    topics = table.store.topics(group_id)
     if table.deleted_topics.isdisjoint(topics):
         return topics
-    ids = _ids(table, table.deleted_topics)
+    ids = _current_ids(table)
     return {
         topic: partitions
         for topic, committed in topics.items()
@@ -98,24 +97,24 @@ def _of_topic(committed: PartitionOffsets, topic_id: UUID | None) -> PartitionOf
     return {index: value for index, value in committed.items() if value.topic_id == topic_id}
 
 
-def _ids(table: GroupTable, names: Collection[str]) -> dict[str, UUID | None]:
-    """The id of the topic that has each name now, None where there is none."""
-    image = table.consumer.image()
-    return {name: None if (topic := image.topic(name)) is None else topic.topic_id for name in names}
+def _current_ids(table: OffsetTable) -> dict[str, UUID | None]:
+    """The id of the topic that has the name of each deleted topic now, None where there is none."""
+    image = table.image()
+    return {name: None if (topic := image.topic(name)) is None else topic.topic_id for name in table.deleted_topics}
 
 
-def _places(table: GroupTable, deleted: Collection[str]) -> Iterator[Place]:
-    """Where there are offsets in the topics of these names that are deleted; each place once."""
-    ids = _ids(table, deleted)
-    for group_id, topics in table.offsets.groups():
+def _deleted_offsets(table: OffsetTable) -> Iterator[GroupTopicPartition]:
+    """Every offset in a deleted topic, committed or pending, once."""
+    ids = _current_ids(table)
+    for group_id, topics in table.store.groups():
         for topic, partitions in topics.items():
             if topic in ids:
                 yield from (
                     (group_id, topic, index) for index, value in partitions.items() if value.topic_id != ids[topic]
                 )
-    seen: set[Place] = set()
-    for _, group_id, topic, partition, value in table.offsets.each_pending():
-        place = (group_id, topic, partition)
-        if topic in ids and value.topic_id != ids[topic] and place not in seen and table.offsets.get(*place) is None:
-            seen.add(place)
-            yield place
+    seen: set[GroupTopicPartition] = set()
+    for _, group_id, topic, partition, value in table.store.each_pending():
+        key = (group_id, topic, partition)
+        if topic in ids and value.topic_id != ids[topic] and key not in seen and table.store.get(*key) is None:
+            seen.add(key)
+            yield key

@@ -1,15 +1,15 @@
-"""OffsetFetch, versions 1 to 10: where a group is. From version 8 for several groups, whose pieces a handler joins.
+"""OffsetFetch, versions 1 to 10: the committed offsets of a group; from version 8 of several, joined by the handler.
 
 With `require_stable` (from version 7, KIP-447) an offset that an open transaction would change is answered with
-UNSTABLE_OFFSET_COMMIT: whoever goes on from there would read again what that transaction is about to have read.
+UNSTABLE_OFFSET_COMMIT: a consumer that starts from the old offset would process again what that transaction covers.
 """
 
 from uuid import UUID
 
-from odradek.coordinator.groups.consumer.committing import check_fetch
+from odradek.coordinator.groups.group import Group, GroupLookup
 from odradek.coordinator.groups.offsets.delete import offsets_left
 from odradek.coordinator.groups.offsets.store import TopicOffsets
-from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.offsets.table import OffsetTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -26,16 +26,20 @@ from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.stored.group_records import OffsetCommitValue
 
 NO_OFFSET = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
-"""What an answer says where nothing is committed."""
+"""The answer for a partition without a committed offset."""
 
 BATCH_VERSION = 8
 
 
-def offset_fetch(table: GroupTable, request: OffsetFetchRequest, api_version: int) -> OffsetFetchResponse:
-    """Answer a whole request all of whose groups are in this shard."""
+def offset_fetch(
+    table: OffsetTable, find: GroupLookup, request: OffsetFetchRequest, api_version: int
+) -> OffsetFetchResponse:
+    """Answer a whole request, all of whose groups are in this shard."""
     if api_version >= BATCH_VERSION:
         stable = request.require_stable
-        return OffsetFetchResponse(groups=tuple(offset_fetch_group(table, group, stable) for group in request.groups))
+        return OffsetFetchResponse(
+            groups=tuple(offset_fetch_group(table, find(each.group_id), each, stable) for each in request.groups)
+        )
     topics = None
     if request.topics is not None:
         topics = tuple(
@@ -43,16 +47,15 @@ def offset_fetch(table: GroupTable, request: OffsetFetchRequest, api_version: in
             for topic in request.topics
         )
     asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    group = offset_fetch_group(table, asked, request.require_stable)
+    group = offset_fetch_group(table, find(request.group_id), asked, request.require_stable)
     return OffsetFetchResponse(error_code=group.error_code, topics=tuple(map(_old_topic, group.topics)))
 
 
 def offset_fetch_group(
-    table: GroupTable, request: OffsetFetchRequestGroup, require_stable: bool
+    table: OffsetTable, group: Group | None, request: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """Answer for one group. An unknown group has no offsets, which is no error."""
-    group = table.consumer.groups.get(request.group_id)
-    error = ErrorCode.NONE if group is None else check_fetch(group, request.member_id, request.member_epoch)
+    """Answer for one group, None when it is unknown: it then has no offsets, which is no error."""
+    error = ErrorCode.NONE if group is None else group.check_offset_fetch(request.member_id, request.member_epoch)
     if error:
         return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     group_id, committed = request.group_id, offsets_left(table, request.group_id)
@@ -66,12 +69,12 @@ def offset_fetch_group(
 
 
 def _topic(
-    table: GroupTable, group_id: str, topic: OffsetFetchRequestTopics, committed: TopicOffsets, require_stable: bool
+    table: OffsetTable, group_id: str, topic: OffsetFetchRequestTopics, committed: TopicOffsets, require_stable: bool
 ) -> OffsetFetchResponseTopics:
     offsets = committed.get(topic.name, {})
     partitions = tuple(
         _unstable(index)
-        if require_stable and table.offsets.is_pending(group_id, topic.name, index)
+        if require_stable and table.store.is_pending(group_id, topic.name, index)
         else _partition(index, _of_topic(offsets.get(index, NO_OFFSET), topic.topic_id))
         for index in topic.partition_indexes
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from odradek.coordinator.contract import Producer, ShardRecord, encode_batch
-from odradek.coordinator.groups import records
+from odradek.coordinator.groups.offsets.records import offset_record
 from odradek.wire.errors import EncodeError
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -62,9 +62,9 @@ def prepare(request: Commit, now_ms: int) -> Prepared | None:
 def commit_record(request: Commit, topic: CommitTopic, partition: CommitPartition, now_ms: int) -> ShardRecord:
     """The record of one partition; a transaction's belongs to its producer."""
     if isinstance(request, TxnOffsetCommitRequest):
-        return records.offset_record(request.group_id, topic, partition, now_ms, producer_id=request.producer_id)
+        return offset_record(request.group_id, topic, partition, now_ms, producer_id=request.producer_id)
     expire_ms = _expire_ms(request.retention_time_ms, now_ms)
-    return records.offset_record(request.group_id, topic, partition, now_ms, expire_ms)
+    return offset_record(request.group_id, topic, partition, now_ms, expire_ms)
 
 
 def _expire_ms(retention_ms: int, now_ms: int) -> int | None:

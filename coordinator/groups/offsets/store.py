@@ -11,8 +11,8 @@ from odradek.wire.stored.group_records import OffsetCommitValue
 
 PartitionOffsets = dict[int, OffsetCommitValue]
 TopicOffsets = dict[str, PartitionOffsets]
-Place = tuple[str, str, int]
-"""Group, topic and partition."""
+GroupTopicPartition = tuple[str, str, int]
+"""Group id, topic name and partition index."""
 
 _NOTHING: TopicOffsets = {}
 
@@ -22,12 +22,12 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self._groups: dict[str, TopicOffsets] = {}
-        self._pending: dict[int, dict[Place, tuple[int, OffsetCommitValue]]] = {}
-        """Producer id to place to (position in the log, value)."""
-        self._open: dict[Place, set[int]] = {}
-        """Place to the producer ids that have a pending offset there."""
-        self._positions: dict[Place, int] = {}
-        """Where in the log the commit stands that counts, of places where one came after a pending one."""
+        self._pending: dict[int, dict[GroupTopicPartition, tuple[int, OffsetCommitValue]]] = {}
+        """Producer id to key to (position in the log, value)."""
+        self._open: dict[GroupTopicPartition, set[int]] = {}
+        """Key to the producer ids that have a pending offset there."""
+        self._positions: dict[GroupTopicPartition, int] = {}
+        """Where in the log the commit stands that counts, for keys with a commit after a pending one."""
         self._position = 0
 
     def put(self, group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> None:
@@ -35,11 +35,11 @@ class OffsetStore:
         self._position += 1
         self._put((group_id, topic, partition), self._position, value)
 
-    def _put(self, place: Place, position: int, value: OffsetCommitValue) -> None:
-        group_id, topic, partition = place
+    def _put(self, key: GroupTopicPartition, position: int, value: OffsetCommitValue) -> None:
+        group_id, topic, partition = key
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = value
-        if place in self._open:
-            self._positions[place] = position
+        if key in self._open:
+            self._positions[key] = position
 
     # Transactions
 
@@ -48,44 +48,44 @@ class OffsetStore:
     ) -> None:
         """Remember a commit that counts if the producer's transaction does."""
         self._position += 1
-        place = (group_id, topic, partition)
-        self._pending.setdefault(producer_id, {})[place] = (self._position, value)
-        self._open.setdefault(place, set()).add(producer_id)
+        key = (group_id, topic, partition)
+        self._pending.setdefault(producer_id, {})[key] = (self._position, value)
+        self._open.setdefault(key, set()).add(producer_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Let the producer's pending offsets count, unless a later commit stands; or forget them."""
-        for place, (position, value) in self._pending.pop(producer_id, {}).items():
-            if committed and position > self._positions.get(place, 0):
-                self._put(place, position, value)
-            self._close(place, producer_id)
+        for key, (position, value) in self._pending.pop(producer_id, {}).items():
+            if committed and position > self._positions.get(key, 0):
+                self._put(key, position, value)
+            self._close(key, producer_id)
 
-    def _close(self, place: Place, producer_id: int) -> None:
-        producers = self._open[place]
+    def _close(self, key: GroupTopicPartition, producer_id: int) -> None:
+        producers = self._open[key]
         producers.discard(producer_id)
         if not producers:
-            del self._open[place]
-            self._positions.pop(place, None)
+            del self._open[key]
+            self._positions.pop(key, None)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction would change the offset."""
         return (group_id, topic, partition) in self._open
 
-    def pending_places(self, group_id: str) -> list[tuple[str, int]]:
+    def pending_partitions(self, group_id: str) -> list[tuple[str, int]]:
         """The (topic, partition) pairs of a group that open transactions would change."""
         return [(topic, partition) for group, topic, partition in self._open if group == group_id]
 
     def each_pending(self) -> Iterator[tuple[int, str, str, int, OffsetCommitValue]]:
         """Every pending commit as (producer id, group, topic, partition, value)."""
-        for producer_id, places in self._pending.items():
-            for place, (_, value) in places.items():
-                yield producer_id, *place, value
+        for producer_id, pending in self._pending.items():
+            for key, (_, value) in pending.items():
+                yield producer_id, *key, value
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Forget a commit, pending ones too, if there are any, and whatever is then empty."""
-        place = (group_id, topic, partition)
-        for producer_id in self._open.pop(place, ()):
-            del self._pending[producer_id][place]
-        self._positions.pop(place, None)
+        key = (group_id, topic, partition)
+        for producer_id in self._open.pop(key, ()):
+            del self._pending[producer_id][key]
+        self._positions.pop(key, None)
         topics = self._groups.get(group_id, {})
         partitions = topics.get(topic, {})
         partitions.pop(partition, None)

@@ -7,13 +7,11 @@ held back by their epoch alone. Unlike OffsetCommit it is allowed while members 
 from collections.abc import Sequence
 
 from odradek.coordinator.contract import Producer, ShardRecord, Token
-from odradek.coordinator.groups.classic.group import ClassicGroup
-from odradek.coordinator.groups.classic.states import GroupState
-from odradek.coordinator.groups.consumer.committing import check_transactional_commit
 from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.group import Group
 from odradek.coordinator.groups.offsets.commit import batch_of_all, check_metadata
 from odradek.coordinator.groups.offsets.prepared import Prepared, commit_record
-from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.groups.offsets.table import OffsetTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -25,21 +23,18 @@ from odradek.wire.messages.txn_offset_commit import (
 
 
 def txn_offset_commit(
-    table: GroupTable,
+    table: OffsetTable,
+    group: Group | None,
     request: TxnOffsetCommitRequest,
     token: Token,
     decision: Decision,
     prepared: Prepared | None = None,
 ) -> None:
-    """Write what may be committed, in the producer's transaction; each partition gets its own error.
+    """Write the commits that are allowed, in the producer's transaction; the reply has an error for each partition.
 
-    `prepared` are the request's records, if they are made already.
+    `group` is the group of the request's id. `prepared` are the request's records, if `prepare` has made them.
     """
-    consumer_group = table.consumer.groups.get(request.group_id)
-    if consumer_group is None:
-        error = _check(table.groups.get(request.group_id), request)
-    else:
-        error = check_transactional_commit(consumer_group, request, request.topics)
+    error = _check(group, request)
     listed = zip(request.topics, prepared.topics if prepared else [()] * len(request.topics), strict=True)
     topics = tuple([_commit_topic(table, request, topic, made, error, decision) for topic, made in listed])
     decision.batch = batch_of_all(decision, prepared)
@@ -47,26 +42,17 @@ def txn_offset_commit(
     decision.reply(token, TxnOffsetCommitResponse(topics=topics))
 
 
-def _check(group: ClassicGroup | None, request: TxnOffsetCommitRequest) -> ErrorCode:
-    generation = request.generation_id_or_member_epoch
+def _check(group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    if group is None:
-        # A simple consumer: replay of its first commit makes the group.
-        return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
-    if generation < 0 and group.state is GroupState.EMPTY:
-        return ErrorCode.NONE
-    names_itself = generation >= 0 or request.member_id or request.group_instance_id is not None
-    if not names_itself:
-        return ErrorCode.NONE
-    error = group.check_member(request.member_id, request.group_instance_id)
-    if not error and generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
+    if group is not None:
+        return group.check_txn_offset_commit(request)
+    # A consumer that assigns its partitions itself: replay of its first commit makes the group.
+    return ErrorCode.NONE if request.generation_id_or_member_epoch < 0 else ErrorCode.ILLEGAL_GENERATION
 
 
 def _commit_topic(
-    table: GroupTable,
+    table: OffsetTable,
     request: TxnOffsetCommitRequest,
     topic: TxnOffsetCommitRequestTopic,
     prepared: Sequence[ShardRecord],

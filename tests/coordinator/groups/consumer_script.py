@@ -11,7 +11,7 @@ from group_script import Script, show, show_record
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.groups.classic.leave import BATCH_VERSION
-from odradek.coordinator.groups.consumer.config import ConsumerGroupConfig
+from odradek.coordinator.groups.config import ConsumerGroupConfig
 from odradek.coordinator.groups.consumer.member_state import MemberState
 from odradek.coordinator.groups.consumer.replay import decode_consumer_key
 from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage

@@ -10,8 +10,9 @@ from uuid import UUID
 from group_world import World
 
 from odradek.coordinator.groups.classic.consumer_protocol import subscribed_topics
+from odradek.coordinator.groups.classic.records import decode_classic_key, decode_group
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.records import decode_group, decode_key, decode_offset
+from odradek.coordinator.groups.offsets.records import decode_offset, decode_offset_key
 from odradek.wire.consumer_metadata import decode_assignment
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat import HeartbeatRequest
@@ -36,7 +37,6 @@ from odradek.wire.messages.offset_fetch import (
 )
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.wire.schema.schema import Struct
-from odradek.wire.stored.group_records import OffsetCommitKey
 
 
 def subscription(topics):
@@ -286,11 +286,13 @@ def split_options(words):
 
 
 def show_record(record):
-    key = decode_key(record.key)
-    if isinstance(key, OffsetCommitKey):
-        what = f"offset {key.group} {key.topic}:{key.partition}"
+    key = decode_offset_key(record.key)
+    if key is not None:
+        group_id, topic, partition = key
+        what = f"offset {group_id} {topic}:{partition}"
         return f"write {what} {show(decode_offset(record.value)) if record.value else 'tombstone'}"
-    return f"write group {key.group} {show(decode_group(record.value)) if record.value else 'tombstone'}"
+    group_id = decode_classic_key(record.key)
+    return f"write group {group_id} {show(decode_group(record.value)) if record.value else 'tombstone'}"
 
 
 def show(value):

@@ -12,11 +12,13 @@ def durable_view(shard):
     """All that records describe, in a form that can be compared."""
     table = shard._table
     groups = {
-        group_id: _value_view(group.stored) for group_id, group in table.groups.items() if group.stored is not None
+        group_id: _value_view(group.stored)
+        for group_id, group in table.classic.groups.items()
+        if group.stored is not None
     }
     offsets = sorted(
         (group_id, topic, index, str(value))
-        for group_id, topics in table.offsets.groups()
+        for group_id, topics in table.offsets.store.groups()
         for topic, partitions in topics.items()
         for index, value in partitions.items()
     )
@@ -71,10 +73,10 @@ class World(ShardWorld):
         for log in (self.log, compacted(self.log)):
             rebuilt = self.rebuild(log)
             assert durable_view(rebuilt) == durable_view(self.shard)
-            for group_id, group in self.shard._table.groups.items():
+            for group_id, group in self.shard._table.classic.groups.items():
                 settled = group.state in {GroupState.STABLE, GroupState.EMPTY}
                 if settled and group.stored is not None:
-                    assert settled_view(rebuilt._table.groups[group_id]) == settled_view(group)
+                    assert settled_view(rebuilt._table.classic.groups[group_id]) == settled_view(group)
 
     def caller(self, api_version, client_id="client", new_member_id="uuid"):
         return Caller(api_version, client_id, "/127.0.0.1", new_member_id)

@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from odradek.coordinator.groups.classic.records import decode_classic_key, decode_group
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.records import decode_group, decode_key
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -25,7 +25,6 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from odradek.wire.stored.group_records import GroupMetadataKey
 
 GROUP = "g"
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
@@ -205,7 +204,7 @@ class GroupMachine(RuleBasedStateMachine):
         )
         value = self.send(consumer, self.world.shard.offset_commit, request)
         error = value.topics[0].partitions[0].error_code
-        stored = self.world.shard._table.offsets.get(GROUP, "t", partition)
+        stored = self.world.shard._table.offsets.store.get(GROUP, "t", partition)
         if error == ErrorCode.NONE:
             assert current or consumer.generation - behind < 0, "a stale generation has committed"
             assert group is None or member or not group.members, "a stranger has committed"
@@ -278,7 +277,7 @@ class GroupMachine(RuleBasedStateMachine):
     # What must hold
 
     def group(self):
-        return self.world.shard._table.groups.get(GROUP)
+        return self.world.shard._table.classic.groups.get(GROUP)
 
     @invariant()
     def generations_only_grow(self):
@@ -294,7 +293,7 @@ class GroupMachine(RuleBasedStateMachine):
         """Of the log since the group was last deleted."""
         found = []
         for record in self.world.log:
-            if isinstance(decode_key(record.key), GroupMetadataKey):
+            if decode_classic_key(record.key) is not None:
                 found = [] if record.value is None else [*found, record]
         return found
 

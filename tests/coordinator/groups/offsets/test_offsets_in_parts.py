@@ -6,7 +6,7 @@ import pytest
 from group_world import World
 
 from odradek.coordinator.groups.config import MS_PER_MINUTE, GroupConfig
-from odradek.coordinator.groups.expiry import AT_ONCE
+from odradek.coordinator.groups.offsets.expiry import DELETED_AT_ONCE
 from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -15,7 +15,7 @@ from odradek.wire.messages.offset_commit import (
 )
 from odradek.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
-COUNT = 2 * AT_ONCE + 200
+COUNT = 2 * DELETED_AT_ONCE + 200
 OLD, NEW = UUID(int=1), UUID(int=2)
 
 
@@ -39,10 +39,10 @@ def fetched(world):
 
 
 def offsets(world):
-    return world.shard._table.offsets.groups()
+    return world.shard._table.offsets.store.groups()
 
 
-@pytest.mark.parametrize("limit", [0, 10, AT_ONCE])
+@pytest.mark.parametrize("limit", [0, 10, DELETED_AT_ONCE])
 def test_the_offsets_of_a_deleted_topic_go_in_parts(limit):
     world = World()
     commit(world, COUNT)
@@ -52,7 +52,7 @@ def test_the_offsets_of_a_deleted_topic_go_in_parts(limit):
     assert fetched(world) == {"kept": 2}
     later = [len(records) for records, _ in world.advance(0)]
     assert len(first) == limit
-    assert max(later) == AT_ONCE
+    assert max(later) == DELETED_AT_ONCE
     assert len(first) + sum(later) == COUNT + 3
     assert left(world) == {"g": {"kept": 2}}
     assert list(world.advance(1000)) == []
@@ -74,8 +74,8 @@ def test_offsets_past_their_retention_go_in_parts():
     commit(world, COUNT)
     commit(world, 7, group="h")
     parts = [len(records) for records, _ in world.advance(2 * MS_PER_MINUTE)]
-    assert max(parts) == AT_ONCE
+    assert max(parts) == DELETED_AT_ONCE
     assert sum(parts) == COUNT + 7 + 2  # and a tombstone for each group
     assert left(world) == {}
-    assert not world.shard._table.groups
+    assert not world.shard._table.classic.groups
     assert [len(records) for records, _ in world.advance(2 * MS_PER_MINUTE)] == [0]

@@ -1,30 +1,22 @@
-"""The small parts of the group coordinator, each against Kafka's own answers where there are any."""
+"""The records of groups and offsets against Kafka's bytes, and replay of old and unknown ones."""
 
 from uuid import UUID
 
 import pytest
 from group_script import subscription
 from group_world import World, durable_view
-from hypothesis import given
-from hypothesis import strategies as st
 
 from odradek.coordinator.contract import ShardRecord
-from odradek.coordinator.groups.classic.consumer_protocol import MalformedSubscription, subscribed_topics
+from odradek.coordinator.groups.classic.generation import group_record, new_group_record
 from odradek.coordinator.groups.classic.group import ClassicGroup, Member
-from odradek.coordinator.groups.classic.states import TRANSITIONS, GroupState
+from odradek.coordinator.groups.classic.records import decode_classic_key, decode_group, group_tombstone
+from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.classic.timer_kinds import ClassicTimer
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.records import (
-    decode_group,
-    decode_key,
-    group_record,
-    group_tombstone,
-    new_group_record,
-    offset_record,
-    offset_tombstone,
-)
+from odradek.coordinator.groups.consumer.replay import decode_consumer_key
+from odradek.coordinator.groups.offsets.records import decode_offset_key, offset_record, offset_tombstone
 from odradek.coordinator.groups.shard import GroupShard
-from odradek.coordinator.partitioner import java_string_hash, partition_for
-from odradek.coordinator.timers import Timer, TimerKind, Timers
+from odradek.coordinator.timers import Timer
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from odradek.wire.schema.codec import encode
@@ -32,31 +24,6 @@ from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.stored.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 
 NOW_MS = 1_700_000_000_000
-
-
-# The partitioner, by Java's String.hashCode and Kafka's Utils.abs
-
-
-@pytest.mark.parametrize(
-    ("group_id", "hashed", "partition"),
-    [
-        ("", 0, 0),
-        ("g", 103, 3),
-        ("my-group", -1906497762, 12),
-        ("group-with-é", -1518693200, 0),
-        ("😀 emoji", -1572615351, 1),
-        ("polygenelubricants", -2147483648, 0),
-        ("console-consumer-12345", 158455506, 6),
-    ],
-)
-def test_groups_lie_where_kafka_puts_them(group_id, hashed, partition):
-    assert java_string_hash(group_id) == hashed
-    assert partition_for(group_id, 50) == partition
-
-
-@given(st.text(), st.integers(1, 100))
-def test_every_group_has_a_partition(group_id, count):
-    assert 0 <= partition_for(group_id, count) < count
 
 
 # Records: the bytes on the right were written by Kafka 4.3.1's GroupCoordinatorRecordSerde
@@ -72,7 +39,7 @@ def commit(*, metadata, epoch, topic_id=ZERO_UUID, expire_ms=None):
 def a_group():
     group = ClassicGroup("g", NOW_MS)
     metadata = subscription(["t"])
-    member = Member("c-1", "i", "c", "/127.0.0.1", 60000, 10000, (("range", metadata),), Timer(TimerKind.SESSION))
+    member = Member("c-1", "i", "c", "/127.0.0.1", 60000, 10000, (("range", metadata),), Timer(ClassicTimer.SESSION))
     group.add(member)
     group.protocol_type, group.protocol, group.generation = "consumer", "range", 5
     return group
@@ -132,7 +99,7 @@ def test_group_records_of_every_version_are_read(version):
     assert decode_group(data).generation == 4
     shard = GroupShard(GroupConfig())
     shard.replay(ShardRecord(bytes.fromhex(GROUP_KEY), data), 0)
-    group = shard._table.groups["g"]
+    group = shard._table.classic.groups["g"]
     assert group.state is GroupState.STABLE
     assert group.members["m"].rebalance_timeout_ms == 10  # none is stored, so the session's
 
@@ -144,7 +111,7 @@ def test_offset_records_of_every_version_are_read(version, record_type):
     value = version.to_bytes(2, "big") + encode(OffsetCommitValue(offset=9, metadata="m"), version)
     shard = GroupShard(GroupConfig())
     shard.replay(ShardRecord(key, value), 0)
-    stored = shard._table.offsets.get("g", "t", 3)
+    stored = shard._table.offsets.store.get("g", "t", 3)
     assert stored is not None
     assert stored.offset == 9
 
@@ -152,7 +119,7 @@ def test_offset_records_of_every_version_are_read(version, record_type):
 def test_records_of_other_kinds_are_left_alone():
     shard = GroupShard(GroupConfig())
     for key in (b"", b"\0", b"\0\x0b\0\x01g", b"\x7f\xff"):
-        assert decode_key(key) is None
+        assert decode_offset_key(key) is decode_classic_key(key) is decode_consumer_key(key) is None
         shard.replay(ShardRecord(key, b"whatever"), 0)
         shard.replay(ShardRecord(key, None), 0)
     assert durable_view(shard) == ({}, [], {})
@@ -163,87 +130,6 @@ def test_tombstones_of_what_is_not_there_are_harmless():
     shard.replay(group_tombstone("g"), 0)
     shard.replay(offset_tombstone("g", "t", 3), 0)
     assert durable_view(shard) == ({}, [], {})
-
-
-# Subscriptions
-
-
-def test_topics_are_read_from_the_prefix_that_all_versions_share():
-    assert subscribed_topics(subscription(["t", "ü"]) + b"whatever later versions add") == ["t", "ü"]
-
-
-@given(st.binary(max_size=40))
-def test_other_metadata_is_malformed_and_nothing_worse(data):
-    try:
-        assert len(subscribed_topics(data)) <= len(data)
-    except MalformedSubscription:
-        assert data[:6] != b"\0\0\0\0\0\0"
-
-
-# Timers
-
-
-def drain(timers, now_ms):
-    fired = []
-    while (timer := timers.pop_due(now_ms)) is not None:
-        fired.append(timer.member_id)
-    return fired
-
-
-def test_a_timer_fires_when_it_was_last_set_to():
-    timers, timer = Timers(), Timer(TimerKind.SESSION, member_id="m")
-    timers.set(timer, 10)
-    timers.set(timer, 30)
-    assert timers.next_deadline_ms() == 10, "too early is allowed"
-    assert drain(timers, 10) == []
-    assert timers.next_deadline_ms() == 30
-    timers.set(timer, 20)
-    assert timers.next_deadline_ms() == 20
-    assert drain(timers, 19) == []
-    assert drain(timers, 20) == ["m"]
-    assert drain(timers, 99) == []
-    assert timers.next_deadline_ms() is None
-
-
-def test_a_cancelled_timer_does_not_fire_but_may_be_set_again():
-    timers, timer = Timers(), Timer(TimerKind.SESSION, member_id="m")
-    timers.set(timer, 10)
-    timers.cancel(timer)
-    assert drain(timers, 10) == []
-    assert timers.next_deadline_ms() is None
-    timers.set(timer, 12)
-    assert drain(timers, 12) == ["m"]
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 20))), max_size=40))
-def test_timers_fire_once_each_in_order(settings_made):
-    timers = Timers()
-    owned = [Timer(TimerKind.SESSION, member_id=str(n)) for n in range(4)]
-    expected = {}
-    for number, deadline_ms in settings_made:
-        if deadline_ms is None:
-            timers.cancel(owned[number])
-            expected.pop(number, None)
-        else:
-            timers.set(owned[number], deadline_ms)
-            expected[number] = deadline_ms
-    first_ms = min(expected.values(), default=99)
-    early_ms = timers.next_deadline_ms()
-    assert not expected if early_ms is None else early_ms <= first_ms or not expected
-    assert drain(timers, first_ms - 1) == []
-    assert timers.next_deadline_ms() == min(expected.values(), default=None)
-    fired = drain(timers, 20)
-    assert sorted(fired) == sorted(map(str, expected))
-    assert [expected[int(name)] for name in fired] == sorted(expected.values())
-
-
-# States
-
-
-def test_every_live_state_can_end_and_none_begins_again():
-    assert TRANSITIONS.keys() == set(GroupState)
-    assert all(GroupState.DEAD in TRANSITIONS[state] for state in GroupState if state is not GroupState.DEAD)
-    assert not TRANSITIONS[GroupState.DEAD]
 
 
 # Cost

@@ -1,0 +1,16 @@
+"""The timers of classic groups."""
+
+from enum import auto
+
+from odradek.coordinator.timers import TimerKind
+
+
+class ClassicTimer(TimerKind):
+    """What a timer of a classic group, or of one of its members, is for."""
+
+    SESSION = auto()
+    """A member, or a member id that was given out, has sent nothing within its session timeout."""
+    JOIN = auto()
+    """The join phase ends, with the members that have joined."""
+    SYNC = auto()
+    """The sync phase ends; the members that have not synced are removed."""

@@ -1,0 +1,41 @@
+"""The timers of consumer groups: sessions and rebalance time-outs end, regular expressions are resolved."""
+
+from odradek.coordinator.groups.consumer.departure import fence
+from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.member import ConsumerMember
+from odradek.coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.regexes import resolve_regexes
+from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.timers import Timer, TimerKind
+
+
+def fire(table: ConsumerTable, timer: Timer, decision: Decision) -> None:
+    """Handle one timer that is due: remove its member, or resolve the group's regular expressions."""
+    table.disarm(timer.kind, timer.group_id, timer.member_id)
+    group = table.groups.get(timer.group_id)
+    if group is None:
+        return
+    if timer.kind is ConsumerTimer.REGEX:
+        resolve_regexes(table, Draft(group, decision))
+        return
+    member = group.members.get(timer.member_id)
+    if member is not None and _is_overdue(member, timer.kind):
+        fence(table, group, [member], decision)
+
+
+def _is_overdue(member: ConsumerMember, kind: TimerKind) -> bool:
+    return kind is not ConsumerTimer.REBALANCE or member.state is MemberState.UNREVOKED_PARTITIONS
+
+
+def start_timers(table: ConsumerTable, now_ms: int) -> None:
+    """Called once after loading: every session begins anew, and so does the time to give partitions up."""
+    for group in table.groups.values():
+        session_ms = table.session_timeout_ms(group.group_id)
+        for member in group.members.values():
+            own_ms = session_ms if member.classic is None else member.classic.session_timeout_ms
+            table.arm(ConsumerTimer.SESSION, group.group_id, member.member_id, now_ms + own_ms)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                deadline_ms = now_ms + member.rebalance_timeout_ms
+                table.arm(ConsumerTimer.REBALANCE, group.group_id, member.member_id, deadline_ms)

@@ -1,0 +1,25 @@
+"""The timers of consumer groups."""
+
+from enum import auto
+from typing import Final
+
+from odradek.coordinator.timers import TimerKind
+
+
+class ConsumerTimer(TimerKind):
+    """What a timer of a consumer group, or of one of its members, is for."""
+
+    SESSION = auto()
+    """A member has sent nothing within its session timeout."""
+    REBALANCE = auto()
+    """A member has not given up its partitions within its rebalance timeout."""
+    JOIN = auto()
+    """A member of the classic protocol was told to join again and has not."""
+    SYNC = auto()
+    """A member of the classic protocol has joined and not synced."""
+    REGEX = auto()
+    """The regular expressions of a group are to be resolved."""
+
+
+MEMBER_TIMERS: Final = (ConsumerTimer.SESSION, ConsumerTimer.REBALANCE, ConsumerTimer.JOIN, ConsumerTimer.SYNC)
+"""The timers that a single member has."""

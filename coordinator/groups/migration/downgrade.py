@@ -1,0 +1,79 @@
+"""A consumer group that only classic members are left in becomes a classic group (KIP-848, "Migration")."""
+
+from collections.abc import Collection, Iterator
+
+from odradek.coordinator.groups.classic.generation import assignments_of, group_record
+from odradek.coordinator.groups.classic.group import ClassicGroup, Member
+from odradek.coordinator.groups.classic.rebalance import keep_alive, prepare_rebalance
+from odradek.coordinator.groups.classic.states import GroupState
+from odradek.coordinator.groups.classic.timer_kinds import ClassicTimer
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.timers import Timer
+from odradek.wire.consumer_metadata import PROTOCOL_TYPE, encode_assignment
+from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolAssignmentTopicPartition
+from odradek.wire.schema.versioned import peek_int16
+
+
+def can_downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str]) -> bool:
+    """Whether without those that go only classic members are left, and the group may become a classic one."""
+    left = [member for member_id, member in group.members.items() if member_id not in removed]
+    all_classic = bool(left) and all(member.classic is not None for member in left)
+    return all_classic and table.config.consumer.downgrades and len(left) <= table.config.group_max_size
+
+
+def downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> None:
+    """Make a classic group of the classic members that are left, and have them rebalance."""
+    classic = to_classic(table, group, removed, decision)
+    prepare_rebalance(table.classic, classic, decision)
+
+
+def to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> ClassicGroup:
+    """The classic group that `group` becomes without those that go: Stable, with what its members were to have."""
+    classic = ClassicGroup(group.group_id, decision.now_ms)
+    classic.state, classic.generation = GroupState.STABLE, group.epoch
+    classic.protocol_type = PROTOCOL_TYPE
+    for member_id, member in group.members.items():
+        if member_id not in removed:
+            assert member.classic is not None, f"{member_id} speaks no classic protocol"
+            classic.add(_as_classic_member(group.group_id, member, member.classic))
+    classic.protocol = classic.select_protocol()
+    classic.learn_subscriptions()
+    for member in classic.members.values():
+        target = group.target.get(member.member_id, {})
+        member.assignment = write_assignment(target, member.metadata(classic.protocol), table.consumer.image())
+    decision.write(group.tombstones())
+    decision.record(group_record(classic, assignments_of(classic), decision.now_ms))
+    table.classic.groups[group.group_id] = classic
+    for member in classic.members.values():
+        keep_alive(table.classic, member, decision.now_ms)
+    return classic
+
+
+def _as_classic_member(group_id: str, member: ConsumerMember, side: ClassicSide) -> Member:
+    return Member(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=side.session_timeout_ms,
+        protocols=side.protocols,
+        session=Timer(ClassicTimer.SESSION, group_id, member.member_id),
+    )
+
+
+def write_assignment(partitions: Partitions | Held, metadata: bytes, image: MetadataImage) -> bytes:
+    """What a classic member is assigned, in the version in which it subscribed."""
+    version = min(max(peek_int16(memoryview(metadata), "a subscription"), 0), 3)
+    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=tuple(_named(partitions, image))), version)
+
+
+def _named(partitions: Partitions | Held, image: MetadataImage) -> Iterator[ConsumerProtocolAssignmentTopicPartition]:
+    for topic_id, indexes in partitions.items():
+        topic = image.topic_by_id(topic_id)
+        if topic is not None:
+            yield ConsumerProtocolAssignmentTopicPartition(topic=topic.name, partitions=tuple(sorted(indexes)))

@@ -1,0 +1,124 @@
+"""A classic group with members becomes a consumer group (KIP-848, "Migration").
+
+Its members keep their ids and what they are assigned, and are served by `classic_members` from then on. The records
+decided are the classic group's tombstone, and all records of the consumer group.
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.contract import ShardRecord
+from odradek.coordinator.groups.classic.group import ClassicGroup, Member
+from odradek.coordinator.groups.classic.records import group_tombstone
+from odradek.coordinator.groups.classic.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.consumer import records
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held
+from odradek.coordinator.groups.consumer.metadata import metadata_hash
+from odradek.coordinator.groups.consumer.replay import apply
+from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
+from odradek.coordinator.groups.decision import Decision
+from odradek.coordinator.groups.table import GroupTable
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.wire.consumer_metadata import decode_assignment, decode_subscription
+from odradek.wire.errors import ErrorCode, ProtocolError
+
+
+def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> ConsumerGroup:
+    """Make a consumer group of a classic group with members; held JoinGroup and SyncGroup requests are refused.
+
+    Raises:
+        RefusedError: GROUP_ID_NOT_FOUND, when the group may not or cannot be converted; the message has the reason.
+    """
+    config = table.config.consumer
+    if not config.upgrades:
+        raise not_found(table, classic.group_id, ", and group.consumer.migration.policy does not let it become one")
+    if not classic.is_consumer_group():
+        raise not_found(table, classic.group_id, ", and its members do not speak the consumer's protocol")
+    if len(classic.members) > config.group_consumer_max_size:
+        raise not_found(table, classic.group_id, ", and has too many members to become one")
+    try:
+        if any(_has_user_data(member) for member in classic.members.values()):
+            raise not_found(table, classic.group_id, ", and its assignor writes user data, which would be lost")
+        group = _as_consumer_group(classic, table.consumer.image())
+    except ProtocolError as error:
+        raise not_found(table, classic.group_id, ", and its members' protocol is malformed") from error
+    for waiter in classic.joining.values():
+        refuse_join(decision, waiter, ErrorCode.REBALANCE_IN_PROGRESS, "")
+    for token in classic.syncing.values():
+        refuse_sync(decision, token, ErrorCode.REBALANCE_IN_PROGRESS)
+    decision.record(group_tombstone(classic.group_id))
+    upgraded = ConsumerGroup(classic.group_id)
+    for record in _group_records(group):
+        decision.record(record)
+        apply(upgraded, record)
+    for member in classic.members.values():
+        deadline_ms = decision.now_ms + member.session_timeout_ms
+        table.consumer.arm(ConsumerTimer.SESSION, classic.group_id, member.member_id, deadline_ms)
+    return upgraded
+
+
+def not_found(table: GroupTable, group_id: str, why: str = "") -> RefusedError:
+    """The error for an id that no consumer group has; `why` says why a group of another protocol is not converted."""
+    if table.find(group_id) is not None:
+        return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group{why}.")
+    return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerGroup:
+    """Every member is Stable in the classic generation, with what it was assigned then."""
+    group = ConsumerGroup(classic.group_id)
+    group.epoch = group.target_epoch = classic.generation
+    for member in classic.members.values():
+        upgraded = _as_consumer_member(member, classic, image)
+        group.put(upgraded)
+        group.target[upgraded.member_id] = {t: frozenset(held) for t, held in upgraded.assigned.items()}
+    group.metadata_hash = metadata_hash(group.subscribed_topics(), image)
+    return group
+
+
+def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataImage) -> ConsumerMember:
+    spoken = member.metadata(classic.protocol) or member.protocols[0][1]
+    subscription = decode_subscription(spoken)
+    return ConsumerMember(
+        member_id=member.member_id,
+        epoch=classic.generation,
+        previous_epoch=classic.generation,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topics=frozenset(subscription.topics),
+        classic=ClassicSide(member.session_timeout_ms, member.protocols),
+        assigned=_read_assignment(member.assignment, classic.generation, image),
+    )
+
+
+def _has_user_data(member: Member) -> bool:
+    """Whether the member's assignment carries more than partitions: no assignor of the coordinator's writes that."""
+    return bool(member.assignment) and bool(decode_assignment(member.assignment).user_data)
+
+
+def _read_assignment(data: bytes, epoch: int, image: MetadataImage) -> Held:
+    if not data:
+        return {}
+    held: dict[UUID, Mapping[int, int]] = {}
+    for named in decode_assignment(data).assigned_partitions:
+        topic = image.topic(named.topic)
+        if topic is not None and named.partitions:
+            held[topic.topic_id] = dict.fromkeys(named.partitions, epoch)
+    return held
+
+
+def _group_records(group: ConsumerGroup) -> list[ShardRecord]:
+    """The records of a whole group that begins at once."""
+    group_id, listed = group.group_id, tuple(group.members.values())
+    return [
+        *(records.member_record(group_id, member) for member in listed),
+        records.epoch_record(group_id, group.epoch, group.metadata_hash),
+        *(records.target_record(group_id, member.member_id, group.target[member.member_id]) for member in listed),
+        records.target_epoch_record(group_id, group.target_epoch, group.target_timestamp_ms),
+        *(records.current_record(group_id, member) for member in listed),
+    ]
