@@ -10,18 +10,19 @@ threads hold the interpreter, is no defect of the broker. Two kinds of time are 
   thread waits for the interpreter. Where the system has no `/proc`, blocked time is not seen.
 
 The loop pays one short call and one reading of its processor clock for each turn, and nothing for a step of a task. The
-sampler wakes four times in the time that is too long. It notes the stack, keeps the record, and logs: the first long
-turn at once with its stack, those after it once a minute with their number.
+sampler wakes four times in the time that is too long, and not at all while the loop has nothing to do. It notes the
+stack, keeps the record, and logs: the first long turn at once with its stack, those after it once a minute with their
+number.
 """
 
 import logging
+import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
+from contextlib import contextmanager, suppress
+from types import CodeType, FrameType
 from typing import Final
 
 import trio
@@ -36,9 +37,9 @@ LOG_EVERY_MS: Final = 60_000
 """How many milliseconds lie between two warnings; those of the time between are counted in the next."""
 STACK_FRAMES: Final = 12
 """How many of the innermost frames a warning shows."""
-AWAKE: Final = frozenset({"", "0"})
+AWAKE: Final = frozenset({b"", b"0"})
 """What `/proc` says of a thread that does not sleep."""
-INTERPRETER_WAIT: Final = "futex"
+INTERPRETER_WAIT: Final = b"futex"
 WAITS_IN: Final = "get_events"
 """Trio's function that waits for I/O, where the loop is between two turns."""
 
@@ -62,7 +63,7 @@ class _Turn:
 
     number: int
     blocked_ns: int = 0
-    places: Sequence[str] = ()
+    places: Sequence[tuple[CodeType, int | None]] = ()
     seen_ns: int = 0
     counted: bool = False
 
@@ -88,7 +89,9 @@ class LoopWatch(trio.abc.Instrument):
         self._limit_ms = limit_ms
         self._clocks = clocks
         self._cpu_ns = clocks.cpu_ns
-        self._stop = threading.Event()
+        self._wake = threading.Event()  # ends a wait of the sampler's: set to stop, and when it rests
+        self._is_stopping = False
+        self.is_resting = False  # the sampler waits for the next turn, whose beginning clears this and wakes it
         # Written by the loop, read by the sampler:
         self._number = 0
         self._began_cpu_ns = clocks.cpu_ns()
@@ -96,8 +99,10 @@ class LoopWatch(trio.abc.Instrument):
         # The sampler's own:
         self._ident = threading.get_ident()
         self._cpu_of_loop = clocks.cpu_of(self._ident)
-        self._asleep_path = Path(f"/proc/self/task/{threading.get_native_id()}/wchan")
+        self._asleep_fd: int | None = None
         self._turn = self._before = _Turn(-1)
+        self._waiting_number = -1  # the turn in which the last look found the loop waiting for I/O
+        self._is_idle = False
         self._untold = 0
         self._told_ns: int | None = None
 
@@ -111,44 +116,67 @@ class LoopWatch(trio.abc.Instrument):
             self._ended.append((self._number, cpu_ns - self._began_cpu_ns))
         self._began_cpu_ns = cpu_ns
         self._number += 1
+        if self.is_resting:  # read after the number is raised, and set before it is read: no wake is lost
+            self.is_resting = False
+            self._wake.set()
 
     @contextmanager
     def watching(self) -> Generator[LoopRecord]:
         """Watch until the end of the block. To be entered and left in the loop's thread."""
         sampler = threading.Thread(target=self._sample, name="odradek-loop-watch", daemon=True)
+        with suppress(OSError):
+            self._asleep_fd = os.open(f"/proc/self/task/{threading.get_native_id()}/wchan", os.O_RDONLY | os.O_CLOEXEC)
         trio.lowlevel.add_instrument(self)
         sampler.start()
         try:
             yield self.record
         finally:
             trio.lowlevel.remove_instrument(self)
-            self._stop.set()
+            self._is_stopping = True
+            self._wake.set()
             sampler.join()
+            if self._asleep_fd is not None:
+                os.close(self._asleep_fd)
 
     # In the sampler's thread
 
     def _sample(self) -> None:
-        while not self._stop.wait(self._limit_ms / 1000 / TICKS):
+        while not self._is_stopping:
+            if self._wake.wait(self._limit_ms / 1000 / TICKS):
+                self._wake.clear()
             self._look()
             self._count_ended()
             self._tell()
+            if self._is_idle and not self._untold:
+                self._rest()
         self._count_ended()
         self._tell()
+
+    def _rest(self) -> None:
+        """Wait until the loop begins another turn, or the watch is to stop."""
+        self.is_resting = True
+        if self._number == self._waiting_number and not self._is_stopping:
+            self._wake.wait()
+        self.is_resting = False
 
     def _look(self) -> None:
         """Look at the turn that runs, and count it as soon as it is long."""
         number = self._number
         # There is no public way to another thread's stack.
         frame = sys._current_frames().get(self._ident)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        if frame is None or frame.f_code.co_name == WAITS_IN:
+        is_waiting = frame is None or frame.f_code.co_name == WAITS_IN
+        self._is_idle = is_waiting and number == self._waiting_number
+        self._waiting_number = number if is_waiting else -1
+        if frame is None or is_waiting:
             return
-        asleep, places = self._is_asleep(), _places(frame)
+        is_asleep = self._turn.number == number and self._is_asleep()
+        places = _places(frame)
         cpu_ns, now_ns = self._cpu_of_loop() - self._began_cpu_ns, self._clocks.steady_ns()
         if self._number != number:
             return  # it has ended meanwhile, and what was seen may be the next one
         if self._turn.number != number:
             self._before, self._turn = self._turn, _Turn(number)
-        elif asleep:
+        elif is_asleep:
             self._turn.blocked_ns += now_ns - self._turn.seen_ns
         turn = self._turn
         turn.seen_ns, turn.places = now_ns, places
@@ -157,8 +185,10 @@ class LoopWatch(trio.abc.Instrument):
 
     def _is_asleep(self) -> bool:
         """Whether the loop's thread sleeps in a system call, and not for want of the interpreter."""
+        if self._asleep_fd is None:
+            return False
         try:
-            where = self._asleep_path.read_text()
+            where = os.pread(self._asleep_fd, 64, 0)
         except OSError:
             return False
         return where not in AWAKE and INTERPRETER_WAIT not in where
@@ -176,13 +206,13 @@ class LoopWatch(trio.abc.Instrument):
             turn.counted = True
             record.long_turns += 1
             self._untold += 1
-        record.last_stack = "\n".join(turn.places)
+        record.last_stack = "\n".join([_written(*place) for place in turn.places])
         record.longest_ms = max(record.longest_ms, (turn.blocked_ns + cpu_ns) / 1_000_000)
 
     def _tell(self) -> None:
-        now_ns = self._clocks.steady_ns()
         if not self._untold:
             return
+        now_ns = self._clocks.steady_ns()
         if self._told_ns is not None and now_ns - self._told_ns < LOG_EVERY_MS * 1_000_000:
             return
         log.warning(
@@ -195,11 +225,15 @@ class LoopWatch(trio.abc.Instrument):
         self._untold, self._told_ns = 0, now_ns
 
 
-def _places(frame: FrameType) -> list[str]:
+def _places(frame: FrameType) -> list[tuple[CodeType, int | None]]:
     """Where the innermost frames are, the innermost last."""
-    places: list[str] = []
+    places: list[tuple[CodeType, int | None]] = []
     each: FrameType | None = frame
     while each is not None and len(places) < STACK_FRAMES:
-        places.append(f"  {each.f_code.co_filename}:{each.f_lineno} in {each.f_code.co_qualname}")
+        places.append((each.f_code, each.f_lineno))
         each = each.f_back
     return places[::-1]
+
+
+def _written(code: CodeType, line: int | None) -> str:
+    return f"  {code.co_filename}:{line} in {code.co_qualname}"

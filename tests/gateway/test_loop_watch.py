@@ -113,6 +113,29 @@ def test_a_blocking_call_is_counted_though_it_uses_no_processor(when_told):
     assert "<lambda>" in record.last_stack
 
 
+def test_the_sampler_rests_while_the_loop_is_idle_and_sees_the_turn_after(when_told):
+    reading, writing = os.pipe()
+    when_told(lambda: os.write(writing, b"x"))  # only the warning ends the call
+
+    def until_it_rests(watch):
+        while not watch.is_resting:
+            threading.Event().wait(0.001)
+
+    async def main():
+        watch = LoopWatch(LIMIT_MS, LoopClocks(time.monotonic_ns, time.thread_time_ns, lambda _: lambda: 0))
+        with watch.watching() as record:
+            await trio.to_thread.run_sync(until_it_rests, watch)
+            os.read(reading, 1)
+            assert not watch.is_resting
+            return record
+
+    try:
+        assert trio.run(main).long_turns == 1
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 def test_a_thread_that_gets_no_processor_is_not_held_to_blame():
     """The wall clock goes on, and the thread's own does not: so it is when others have the processor."""
     looks = threading.Semaphore(0)
