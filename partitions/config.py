@@ -24,6 +24,7 @@ class CleanupPolicy(StrEnum):
     COMPACT = "compact"
 
 
+_COMPACT: Final = CleanupPolicy.COMPACT  # looking up the member takes as long as a call, and is done for each batch
 _DELETE_ONLY: Final = frozenset({CleanupPolicy.DELETE})
 
 
@@ -61,7 +62,7 @@ class LogConfig:
     @property
     def is_compacted(self) -> bool:
         """Whether compaction keeps the latest record of each key, so that every record needs one."""
-        return CleanupPolicy.COMPACT in self.cleanup_policy
+        return _COMPACT in self.cleanup_policy
 
     @property
     def is_deleted(self) -> bool:

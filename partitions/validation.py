@@ -45,6 +45,10 @@ FEW_RECORDS: Final = 200
 """So many uncompressed records are looked into in about a millisecond."""
 MAX_NAMED_FAULTS: Final = 1000
 """So many bad records of a batch are named in the answer; a batch may hold millions."""
+# Members of enumerations that are needed for each batch: looking one up takes as long as a call.
+_ZSTD: Final = Codec.ZSTD
+_LOG_APPEND_TIME: Final = MessageTimestampType.LOG_APPEND_TIME
+
 _NO_BATCH: Final = "no_batch"
 _DAMAGED: Final = "damaged"
 _BATCH: Final = "batch"
@@ -133,7 +137,7 @@ def _probe(records: memoryview, position: int) -> str:
 def _check_envelope(records: memoryview, header: BatchHeader, config: LogConfig, api_version: int) -> Rejected | None:
     """Codec against version, offset, size, checksum, codec."""
     codec = header.codec
-    if codec == Codec.ZSTD and api_version < _ZSTD_PRODUCE_VERSION:
+    if codec == _ZSTD and api_version < _ZSTD_PRODUCE_VERSION:
         message = f"Produce version {api_version} may not carry zstd, {_ZSTD_PRODUCE_VERSION} is the first that may"
         return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
     if header.base_offset != 0:
@@ -144,7 +148,7 @@ def _check_envelope(records: memoryview, header: BatchHeader, config: LogConfig,
         check_crc(records, header)
     except CrcMismatch as mismatch:
         return Rejected(ErrorCode.CORRUPT_MESSAGE, str(mismatch))
-    if codec > Codec.ZSTD:
+    if codec > _ZSTD:
         return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {codec}")
     return None
 
@@ -195,7 +199,7 @@ def _max_timestamp(records: memoryview) -> int:
 
 def _in_time(newest: int, config: LogConfig, now_ms: int) -> bool:
     """Judge the timestamps by the header's maximum; False where the records have to be looked at."""
-    if config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME:
+    if config.message_timestamp_type is _LOG_APPEND_TIME:
         return True
     if newest != NO_TIMESTAMP and newest - now_ms > config.message_timestamp_after_max_ms:
         return False
@@ -244,7 +248,7 @@ def _refuse_for(faults: list[tuple[ErrorCode, int, str | None]]) -> Rejected:
 
 
 def _stamps_append_time(config: LogConfig) -> bool:
-    return config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME
+    return config.message_timestamp_type is _LOG_APPEND_TIME
 
 
 def read_replicated_batches(

@@ -14,7 +14,7 @@ from odradek.wire.api_keys import ApiKey, api_key_of, is_flexible
 from odradek.wire.errors import DecodeError, UnsupportedVersionError
 from odradek.wire.messages import request_class, response_class
 from odradek.wire.schema.codec import as_view, decoder, encode_parts
-from odradek.wire.schema.runtime import append_tagged_fields, read_long_text, read_tagged_fields
+from odradek.wire.schema.runtime import SURELY_SHORT_BYTES, append_tagged_fields, read_long_text, read_tagged_fields
 from odradek.wire.schema.schema import Message
 from odradek.wire.schema.types import Buffer, TaggedFields
 
@@ -109,9 +109,12 @@ def _read_client_id(view: memoryview, size: int) -> tuple[str | None, int]:
     start = _REQUEST_START.size
     if size < 0:
         return None, start
-    if start + size > len(view):
+    end = start + size
+    if end > len(view):
         raise DecodeError(f"client id claims {size} bytes at byte {start} of {len(view)}")
-    return read_long_text(view, start, size, "client id"), start + size
+    if size > SURELY_SHORT_BYTES:
+        return read_long_text(view, start, size, "client id"), end
+    return str(view[start:end], "utf-8", "replace"), end
 
 
 def _read_tags(view: memoryview, pos: int) -> tuple[TaggedFields, int]:
