@@ -42,15 +42,15 @@ class RequestRefusedError(PeerError):
     """A request that Kafka refuses by closing the connection, since it has no response to carry the error."""
 
 
-class CoordinatorError(Exception):
-    """The shard cannot answer now; `error` is what Kafka says then."""
+class CoordinatorUnavailable(Exception):  # noqa: N818 - errors are named by condition
+    """The coordinator's shard does not answer now; `error` is the code that Kafka answers with."""
 
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(error.name)
         self.error = error
 
 
-class TooLargeError(CoordinatorError):
+class TooLargeError(CoordinatorUnavailable):
     """What the operation would write is more than the partition takes in one batch; nothing of it has happened."""
 
     def __init__(self) -> None:
@@ -69,10 +69,3 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
-
-
-def fencing_error(error: int, api_version: int, fenced_since: int) -> ErrorCode:
-    """An error of the transaction coordinator, in the words of clients that do not know PRODUCER_FENCED yet."""
-    if error == ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return ErrorCode(error)

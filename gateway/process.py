@@ -33,7 +33,7 @@ from odradek.gateway.env.loop_watch import LoopRecord
 from odradek.gateway.env.repeats import TELL_EVERY_S, Repeats
 from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
-from odradek.gateway.errors import CoordinatorError, PartitionUnavailable, first_error
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, first_error
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
 from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
@@ -289,7 +289,7 @@ class Running:
         request = CreateTopicsRequest(topics=(wanted,))
         try:
             response = await self._broker.services.metadata.create_topics(request)
-        except CoordinatorError as error:
+        except CoordinatorUnavailable as error:
             raise RuntimeError(f"cannot create topic {name}: the metadata log does not serve") from error
         result = response.topics[0]
         if result.error_code:

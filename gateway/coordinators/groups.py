@@ -78,7 +78,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
 
         `verify(partition)` asks the transaction coordinator whether that partition of the offsets topic takes part, or,
         where it `enrolls`, lets it (KIP-890); it is asked only before the transaction's first write there. The answer
-        is an error when it does not, or when the transaction has ended meanwhile. Raises CoordinatorError.
+        is an error when it does not, or when the transaction has ended meanwhile. Raises CoordinatorUnavailable.
         """
         partition = self.partition(group_id)
         runtime = self._shard(partition)
@@ -109,7 +109,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     async def end_transaction(self, partition: int, marker: Marker) -> ErrorCode:
         """Write a transaction's marker, and let its offsets count or not; both done when this returns (KAFKA-17507).
 
-        Raises CoordinatorError.
+        Raises CoordinatorUnavailable.
         """
         return await self._shard(partition).end_transaction(marker)
 

@@ -15,10 +15,10 @@ import trio
 from odradek.coordinator.contract import Outcome, Shard, Token
 from odradek.coordinator.partitioner import partition_for
 from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState, SteadyClock
-from odradek.gateway.env.completion import Completion, completed
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.errors import CoordinatorUnavailable
 from odradek.gateway.metadata.service import MetadataService
 from odradek.gateway.replication.replicas import Replicas
 from odradek.storage_backends.interface import StoreError
@@ -63,17 +63,17 @@ class Coordinator(Generic[S]):
         self._wake_at_ms: float = 0
 
     async def ensure_topic(self) -> None:
-        """Create the internal topic unless it is there. Raises CoordinatorError."""
+        """Create the internal topic unless it is there. Raises CoordinatorUnavailable."""
         if self._metadata.image.topic(self.topic) is None:
             refused = (await self._metadata.auto_create([self.topic]))[self.topic]
             if refused is not None:
                 log.error("cannot create topic=%s cause=%s", self.topic, refused)
-                raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def call(
         self, key: str, operation: Callable[[S, Token, int], Outcome], reply_type: type[R], *, reads: bool = False
     ) -> R:
-        """Run `operation` on the shard of `key`, and wait for its reply. Raises CoordinatorError.
+        """Run `operation` on the shard of `key`, and wait for its reply. Raises CoordinatorUnavailable.
 
         One that only `reads` is also run while the log of the shard takes no writes.
         """
@@ -82,36 +82,23 @@ class Coordinator(Generic[S]):
         return reply
 
     async def begin(
-        self,
-        key: str,
-        operation: Callable[[S, Token, int], Outcome],
-        reply_type: type[R],
-        refusal: Callable[[ErrorCode], R],
-    ) -> tuple[Completion[R], Callable[[], None]]:
-        """Run `operation` on the shard of `key` and do not wait for its reply; an error becomes what `refusal` gives.
+        self, key: str, operation: Callable[[S, Token, int], Outcome]
+    ) -> tuple[Completion[object], Callable[[], None]]:
+        """Run `operation` on the shard of `key` and do not wait for its reply. Raises CoordinatorUnavailable.
 
         Returns the completion of the reply, and what the caller must call in the end, whether it has come or not.
         """
-        try:
-            runtime = self._shard(self.partition(key))
-            token, reply = await runtime.begin(operation)
-        except CoordinatorError as error:
-            return completed(refusal(error.error)), lambda: None
-
-        def converted(done: Completion[object]) -> R:
-            try:
-                value = done.result()
-            except CoordinatorError as error:
-                return refusal(error.error)
-            assert isinstance(value, reply_type)
-            return value
-
-        return reply.then(converted), partial(runtime.abandon, token)
+        runtime = self._shard(self.partition(key))
+        token, reply = await runtime.begin(operation)
+        return reply, partial(runtime.abandon, token)
 
     async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
-        """Run `operation` on every shard that holds anything. Raises CoordinatorError, also while any of them loads."""
+        """Run `operation` on every shard that holds anything.
+
+        Raises CoordinatorUnavailable, also while any of them loads.
+        """
         if not self._all_known:
-            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise CoordinatorUnavailable(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         replies: list[R] = []
         for runtime in list(self._shards.values()):
             reply = await runtime.call(operation, reads=True)
@@ -121,10 +108,10 @@ class Coordinator(Generic[S]):
         return replies
 
     def partition(self, key: str) -> int:
-        """Which partition of the internal topic owns the key. Raises CoordinatorError while there is no topic."""
+        """Which partition of the internal topic owns the key. Raises CoordinatorUnavailable while there is no topic."""
         topic = self._metadata.image.topic(self.topic)
         if topic is None:
-            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+            raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         return partition_for(key, len(topic.partitions))
 
     def _shard(self, partition: int) -> ShardRuntime[S]:
@@ -132,7 +119,7 @@ class Coordinator(Generic[S]):
         if runtime is None:
             replica = self._replicas.get(self.topic, partition)
             if replica is None:
-                raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+                raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
             runtime = ShardRuntime(
                 replica,
                 self._clock,
@@ -189,7 +176,7 @@ class Coordinator(Generic[S]):
             return
         try:
             await runtime.load()
-        except CoordinatorError:
+        except CoordinatorUnavailable:
             return  # said in the log; the next request tries again
 
     async def _sleep_until_due(self) -> None:

@@ -15,7 +15,7 @@ class ProducerIds:
         self._lock = trio.Lock()
 
     async def allocate(self) -> int:
-        """A producer id that nobody was given before, whatever was restarted since. Raises CoordinatorError."""
+        """A producer id that nobody was given before, whatever was restarted since. Raises CoordinatorUnavailable."""
         async with self._lock:
             if self._next >= self._end:
                 self._next, length = await self._metadata.allocate_producer_ids()

@@ -19,7 +19,7 @@ from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.markers import Marker, append_marker
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorError, PartitionUnavailable, TooLargeError
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, TooLargeError
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.markers import read_end_txn_marker
@@ -109,7 +109,7 @@ class ShardRuntime(Generic[S]):
         change(self._shard)
 
     async def load(self) -> None:
-        """Replay the log into a new shard. Raises CoordinatorError when the partition cannot be read."""
+        """Replay the log into a new shard. Raises CoordinatorUnavailable when the partition cannot be read."""
         self.state = ShardState.LOADING
         shard = self._make()
         try:
@@ -120,7 +120,7 @@ class ShardRuntime(Generic[S]):
         except (ProtocolError, InvalidRecordBatch) as error:
             self.state = ShardState.NEW
             self._undecodable.failed(self.replica.key, "coordinator shard not loaded", error)
-            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+            raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         except BaseException:  # cancelled, most likely: the next call begins anew
             self.state = ShardState.NEW
             raise
@@ -128,7 +128,7 @@ class ShardRuntime(Generic[S]):
 
     def _activate(self, shard: S) -> None:
         if self.state is ShardState.STOPPED:
-            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+            raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         self._undecodable.succeeded(self.replica.key, "coordinator shard loaded")
         self._shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
         self._apply(shard.on_loaded)
@@ -156,7 +156,7 @@ class ShardRuntime(Generic[S]):
     async def call(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False) -> object:
         """Run `operation(shard, token, now_ms)` and wait for its reply.
 
-        Raises CoordinatorError. A caller that is cancelled has not undone its operation. `reads`: see `begin`.
+        Raises CoordinatorUnavailable. A caller that is cancelled has not undone its operation. `reads`: see `begin`.
         """
         token, reply = await self.begin(operation, reads=reads)
         try:
@@ -169,12 +169,12 @@ class ShardRuntime(Generic[S]):
     ) -> tuple[Token, Completion[object]]:
         """Run `operation(shard, token, now_ms)` and give what its reply comes to; the caller must `abandon` the token.
 
-        Raises CoordinatorError, also while the log takes no writes after one has failed, unless the operation only
-        `reads`. The shard then knows nothing of the operation.
+        Raises CoordinatorUnavailable, also while the log takes no writes after one has failed, unless the operation
+        only `reads`. The shard then knows nothing of the operation.
         """
         await self._ensure_active()
         if not reads and not self.replica.takes_writes():
-            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         token = Token(next(self._tokens))
         reply = self._replies[token] = Completion[object]()
         shard = self._shard
@@ -197,7 +197,9 @@ class ShardRuntime(Generic[S]):
             await self._open() if self._empty else await self.load()
         if self.state is not ShardState.ACTIVE:
             loading = self.state is ShardState.LOADING
-            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
+            raise CoordinatorUnavailable(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
+            )
 
     async def _open(self) -> None:
         self._opened = trio.Event()
@@ -266,7 +268,7 @@ class ShardRuntime(Generic[S]):
         """Write the marker that ends a producer's transaction in this shard's log; durable when this returns.
 
         The marker is the transaction coordinator's decision and not the shard's, so that it passes no operation. The
-        answer is an error where the log refuses it (an epoch that has passed). Raises CoordinatorError.
+        answer is an error where the log refuses it (an epoch that has passed). Raises CoordinatorUnavailable.
         """
         await self._ensure_active()
         now_ms = self._clock.now_ms()
@@ -317,7 +319,7 @@ class ShardRuntime(Generic[S]):
             if completion is not None:
                 completion.settle(reply.value)
 
-    def _fail(self, token: Token, error: CoordinatorError) -> None:
+    def _fail(self, token: Token, error: CoordinatorUnavailable) -> None:
         completion = self._replies.pop(token, None)
         if completion is not None:
             completion.fail(error)
@@ -338,7 +340,7 @@ class ShardRuntime(Generic[S]):
 
     def _fail_all(self, error: ErrorCode) -> None:
         for token in list(self._replies):
-            self._fail(token, CoordinatorError(error))
+            self._fail(token, CoordinatorUnavailable(error))
 
 
 def _batches_of(outcome: Outcome, now_ms: int, max_bytes: int) -> list[bytes] | None:

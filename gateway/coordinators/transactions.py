@@ -26,7 +26,7 @@ from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import Marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorError, PartitionUnavailable
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
 from odradek.gateway.metadata.service import MetadataService
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica
@@ -85,7 +85,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     # Producers
 
     async def init_producer_id(self, request: "InitProducerIdRequest") -> "InitProducerIdResponse":
-        """Give a transactional id's producer its producer id and epoch. Raises CoordinatorError."""
+        """Give a transactional id's producer its producer id and epoch. Raises CoordinatorUnavailable."""
         assert request.transactional_id is not None
         ask = partial(self._init_producer_id, request.transactional_id, request)
         return await self._patiently(request.transactional_id, ask, lambda response: response.error_code)
@@ -108,7 +108,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return reply
 
     async def add_partitions(self, claim: "Claim", partitions: "Partitions", version: int) -> ErrorCode:
-        """Let partitions take part in the producer's transaction, all or none. Raises CoordinatorError.
+        """Let partitions take part in the producer's transaction, all or none. Raises CoordinatorUnavailable.
 
         `version` is the `transaction.version` that the producer follows.
         """
@@ -123,12 +123,12 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return await self._patiently(claim.transactional_id, ask, _itself)
 
     async def add_offsets(self, claim: "Claim", group_id: str) -> ErrorCode:
-        """Let a group's offsets take part in the producer's transaction. Raises CoordinatorError."""
+        """Let a group's offsets take part in the producer's transaction. Raises CoordinatorUnavailable."""
         partition = self._groups.partition(group_id)
         return await self.add_partitions(claim, {CONSUMER_OFFSETS: frozenset({partition})}, PLAIN)
 
     async def end_transaction(self, claim: "Claim", *, committed: bool, version: int) -> "Ended":
-        """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorError.
+        """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorUnavailable.
 
         `version` is the `transaction.version` that the producer follows.
         """
@@ -151,7 +151,10 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return reply
 
     async def look_up(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
-        """Whether the producer may write in its transaction, for each (topic, partition). Raises CoordinatorError."""
+        """Whether the producer may write in its transaction, for each (topic, partition).
+
+        Raises CoordinatorUnavailable.
+        """
         from odradek.coordinator.transactions.add import Verdicts
 
         verdicts = await self.call(
@@ -226,7 +229,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 type(None),
                 reads=True,
             )
-        except (CoordinatorError, PartitionUnavailable) as error:
+        except (CoordinatorUnavailable, PartitionUnavailable) as error:
             # The shard will be loaded again, and with it the decision; or the broker stops.
             log.info("transaction not completed yet transactional_id=%s cause=%s", transactional_id, error)
         finally:
@@ -239,7 +242,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         while (replica := self._replicas.get(topic, index)) is not None:
             try:
                 error = await self.write_marker(replica, marker)
-            except (CoordinatorError, PartitionUnavailable, StoreError) as cause:
+            except (CoordinatorUnavailable, PartitionUnavailable, StoreError) as cause:
                 self._unmarked.failed(replica.key, "marker not written, tried again", cause)
                 await trio.sleep(MARKER_RETRY_MS / 1000)
                 continue
@@ -254,7 +257,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def write_marker(self, replica: Replica, marker: Marker) -> ErrorCode:
         """Write a marker into one partition; in a partition of offsets that makes them count, or not (KAFKA-17507).
 
-        The answer is an error where the log refuses it. Raises CoordinatorError, PartitionUnavailable,
+        The answer is an error where the log refuses it. Raises CoordinatorUnavailable, PartitionUnavailable,
         StoreError.
         """
         if replica.key.topic == CONSUMER_OFFSETS:

@@ -3,8 +3,9 @@
 from typing import Final
 
 from odradek.coordinator.transactions.add import Claim
-from odradek.gateway.errors import CoordinatorError, fencing_error
+from odradek.gateway.handling.coordinators import answer_of_coordinator, fencing_error
 from odradek.gateway.server.context import RequestContext
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 REQUEST: Final = AddOffsetsToTxnRequest
@@ -13,10 +14,11 @@ FENCED_SINCE: Final = 2
 
 async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """Let the partition of the offsets topic that holds the group take part."""
-    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
-    try:
-        await ctx.services.groups.ensure_topic()
-        error = await ctx.services.transactions.add_offsets(claim, request.group_id)
-    except CoordinatorError as unavailable:
-        return AddOffsetsToTxnResponse(error_code=unavailable.error)
+    error = await answer_of_coordinator(_added(ctx, request), lambda error: error)
     return AddOffsetsToTxnResponse(error_code=fencing_error(error, ctx.api_version, FENCED_SINCE))
+
+
+async def _added(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> ErrorCode:
+    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
+    await ctx.services.groups.ensure_topic()
+    return await ctx.services.transactions.add_offsets(claim, request.group_id)

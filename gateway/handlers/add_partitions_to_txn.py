@@ -9,7 +9,7 @@ from typing import Final
 
 from odradek.coordinator.transactions.add import Claim
 from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
-from odradek.gateway.errors import CoordinatorError, fencing_error
+from odradek.gateway.handling.coordinators import answer_of_coordinator, fencing_error
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn import (
@@ -55,10 +55,7 @@ async def _codes(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, vers
     codes: _Codes = {place: await _existence(ctx, *place) for place in places}
     if any(codes.values()):
         return {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
-    try:
-        return await _answers(ctx, asked, version)
-    except CoordinatorError as unavailable:
-        return dict.fromkeys(places, unavailable.error)
+    return await answer_of_coordinator(_answers(ctx, asked, version), lambda error: dict.fromkeys(places, error))
 
 
 async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:

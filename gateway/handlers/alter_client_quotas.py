@@ -4,8 +4,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
-from odradek.gateway.metadata.service import decided
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_client_quotas import (
@@ -23,7 +23,7 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
     entities = [frozenset((each.entity_type, each.entity_name) for each in entry.entity) for entry in request.entries]
     for entries in in_parts(request.entries, entities):
         part = replace(request, entries=tuple(entries))
-        answer = await decided(ctx.services.metadata.alter_client_quotas(part), partial(_refused, part))
+        answer = await answer_of_controller(ctx.services.metadata.alter_client_quotas(part), partial(_refused, part))
         results += answer.entries
     ctx.will_answer(len(results))
     return AlterClientQuotasResponse(entries=tuple(results))

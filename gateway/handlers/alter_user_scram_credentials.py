@@ -4,8 +4,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
-from odradek.gateway.metadata.service import decided
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_user_scram_credentials import (
@@ -29,7 +29,9 @@ async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest)
             deletions=tuple(each for each in some if isinstance(each, ScramCredentialDeletion)),
             upsertions=tuple(each for each in some if isinstance(each, ScramCredentialUpsertion)),
         )
-        answer = await decided(ctx.services.metadata.alter_user_scram_credentials(part), partial(_refused, part))
+        answer = await answer_of_controller(
+            ctx.services.metadata.alter_user_scram_credentials(part), partial(_refused, part)
+        )
         results += answer.results
     ctx.will_answer(len(results))
     return AlterUserScramCredentialsResponse(results=tuple(results))

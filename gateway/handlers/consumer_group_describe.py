@@ -6,8 +6,8 @@ Refused with UNSUPPORTED_VERSION in the same cases as ConsumerGroupHeartbeat.
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.handling.authorized_operations import GROUP_OPERATIONS
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe import (
@@ -34,12 +34,10 @@ async def _describe(ctx: RequestContext, group_id: str) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    try:
-        return await ctx.services.groups.call(
-            group_id,
-            lambda shard, token, now_ms: shard.describe_consumer_group(group_id, token, now_ms),
-            DescribedGroup,
-            reads=True,
-        )
-    except CoordinatorError as error:
-        return DescribedGroup(group_id=group_id, error_code=error.error)
+    described = ctx.services.groups.call(
+        group_id,
+        lambda shard, token, now_ms: shard.describe_consumer_group(group_id, token, now_ms),
+        DescribedGroup,
+        reads=True,
+    )
+    return await answer_of_coordinator(described, lambda error: DescribedGroup(group_id=group_id, error_code=error))

@@ -6,7 +6,7 @@ Refused with UNSUPPORTED_VERSION while `group.coordinator.rebalance.protocols` l
 
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -20,11 +20,9 @@ async def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) ->
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if request.subscribed_topic_regex:
         await ctx.services.groups.regexes.prepare(request.subscribed_topic_regex)
-    try:
-        return await ctx.services.groups.call(
-            request.group_id,
-            lambda shard, token, now_ms: shard.consumer_group_heartbeat(request, ctx.caller(joins=True), token, now_ms),
-            ConsumerGroupHeartbeatResponse,
-        )
-    except CoordinatorError as error:
-        return ConsumerGroupHeartbeatResponse(error_code=error.error)
+    decided = ctx.services.groups.call(
+        request.group_id,
+        lambda shard, token, now_ms: shard.consumer_group_heartbeat(request, ctx.caller(joins=True), token, now_ms),
+        ConsumerGroupHeartbeatResponse,
+    )
+    return await answer_of_coordinator(decided, lambda error: ConsumerGroupHeartbeatResponse(error_code=error))

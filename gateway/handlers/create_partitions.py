@@ -6,9 +6,8 @@ from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.request_size import added_partitions, check_create_partitions
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
-from odradek.gateway.metadata.service import error_of_unavailable
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_partitions import (
@@ -31,13 +30,14 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
     results: list[CreatePartitionsTopicResult] = []
     for topics in in_parts(request.topics, names, partial(added_partitions, image)):
         part = replace(request, topics=tuple(topics))
-        try:
-            results += (await ctx.services.metadata.create_partitions(part)).results
-        except CoordinatorError as error:
-            code = error_of_unavailable(error)
-            results += _refused(part, code, code.message).results
+        answer = ctx.services.metadata.create_partitions(part)
+        results += (await answer_of_controller(answer, partial(_unavailable, part))).results
     ctx.will_answer(len(results))
     return CreatePartitionsResponse(results=tuple(results))
+
+
+def _unavailable(request: CreatePartitionsRequest, error: ErrorCode) -> CreatePartitionsResponse:
+    return _refused(request, error, error.message)
 
 
 def _refused(request: CreatePartitionsRequest, error: ErrorCode, message: str | None) -> CreatePartitionsResponse:

@@ -1,13 +1,13 @@
 """CreateTopics (API 19), versions 2 to 7: make topics."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.request_size import check_create_topics, partitions_of
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
-from odradek.gateway.metadata.service import error_of_unavailable
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -26,13 +26,14 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     results: list[CreatableTopicResult] = []
     for topics in in_parts(request.topics, names, lambda topic: partitions_of(topic, default)):
         part = replace(request, topics=tuple(topics))
-        try:
-            results += (await ctx.services.metadata.create_topics(part)).topics
-        except CoordinatorError as error:
-            code = error_of_unavailable(error)
-            results += _refused(part, code, code.message).topics
+        answer = ctx.services.metadata.create_topics(part)
+        results += (await answer_of_controller(answer, partial(_unavailable, part))).topics
     ctx.will_answer(len(results))
     return CreateTopicsResponse(topics=tuple(results))
+
+
+def _unavailable(request: CreateTopicsRequest, error: ErrorCode) -> CreateTopicsResponse:
+    return _refused(request, error, error.message)
 
 
 def _refused(request: CreateTopicsRequest, error: ErrorCode, message: str | None) -> CreateTopicsResponse:

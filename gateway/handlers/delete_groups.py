@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -16,11 +16,9 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
 
 async def _delete(ctx: RequestContext, group_id: str) -> DeletableGroupResult:
     await ctx.take_turns()
-    try:
-        return await ctx.services.groups.call(
-            group_id,
-            lambda shard, token, now_ms: shard.delete_group(group_id, ctx.caller(), token, now_ms),
-            DeletableGroupResult,
-        )
-    except CoordinatorError as error:
-        return DeletableGroupResult(group_id=group_id, error_code=error.error)
+    deleted = ctx.services.groups.call(
+        group_id,
+        lambda shard, token, now_ms: shard.delete_group(group_id, ctx.caller(), token, now_ms),
+        DeletableGroupResult,
+    )
+    return await answer_of_coordinator(deleted, lambda error: DeletableGroupResult(group_id=group_id, error_code=error))

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
-from odradek.gateway.metadata.service import error_of_unavailable
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_topics import (
@@ -23,10 +23,8 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
     """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
     results: list[DeletableTopicResult] = []
     for part in _parts(request):
-        try:
-            results += (await ctx.services.metadata.delete_topics(part, ctx.api_version)).responses
-        except CoordinatorError as error:
-            results += _refused(part, error_of_unavailable(error)).responses
+        answer = ctx.services.metadata.delete_topics(part, ctx.api_version)
+        results += (await answer_of_controller(answer, partial(_refused, part))).responses
     ctx.will_answer(len(results))
     return DeleteTopicsResponse(responses=tuple(results))
 

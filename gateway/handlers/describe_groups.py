@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.handling.authorized_operations import GROUP_OPERATIONS
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -23,12 +23,10 @@ async def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> Describ
 
 async def _describe(ctx: RequestContext, group_id: str) -> DescribedGroup:
     await ctx.take_turns()
-    try:
-        return await ctx.services.groups.call(
-            group_id,
-            lambda shard, token, now_ms: shard.describe_group(group_id, ctx.caller(), token, now_ms),
-            DescribedGroup,
-            reads=True,
-        )
-    except CoordinatorError as error:
-        return DescribedGroup(group_id=group_id, error_code=error.error)
+    described = ctx.services.groups.call(
+        group_id,
+        lambda shard, token, now_ms: shard.describe_group(group_id, ctx.caller(), token, now_ms),
+        DescribedGroup,
+        reads=True,
+    )
+    return await answer_of_coordinator(described, lambda error: DescribedGroup(group_id=group_id, error_code=error))

@@ -5,7 +5,7 @@ One broker keeps it, and answers for it on the listener that the client already 
 
 from typing import Final
 
-from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
@@ -28,11 +28,17 @@ async def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> Describ
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(METADATA_KEY.topic, METADATA_KEY.index)]:
         return _unknown(request)
-    try:
-        topic = DescribeQuorumResponseTopicData(topic_name=METADATA_KEY.topic, partitions=(_described(ctx),))
-    except PartitionUnavailable:  # its disk failed; it is loaded again before long, and clients ask again
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return DescribeQuorumResponse(error_code=error, error_message=error.message)
+    return await answer_of_partition(_quorum(ctx), _unavailable)
+
+
+def _unavailable(_: ErrorCode) -> DescribeQuorumResponse:
+    """While the disk of the metadata log fails; the log is loaded again before long, and clients repeat the request."""
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return DescribeQuorumResponse(error_code=error, error_message=error.message)
+
+
+async def _quorum(ctx: RequestContext) -> DescribeQuorumResponse:
+    topic = DescribeQuorumResponseTopicData(topic_name=METADATA_KEY.topic, partitions=(_described(ctx),))
     host, port = ctx.services.advertised[ctx.listener]
     node = Node(node_id=ctx.services.config.node_id, listeners=(Listener(name=ctx.listener, host=host, port=port),))
     return DescribeQuorumResponse(topics=(topic,), nodes=(node,) if ctx.api_version >= NODES_SINCE else ())

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -21,12 +21,12 @@ async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> D
 
 async def _describe(ctx: RequestContext, transactional_id: str) -> TransactionState:
     await ctx.take_turns()
-    try:
-        return await ctx.services.transactions.call(
-            transactional_id,
-            lambda shard, token, now_ms: shard.describe_transaction(transactional_id, token, now_ms),
-            TransactionState,
-            reads=True,
-        )
-    except CoordinatorError as error:
-        return TransactionState(transactional_id=transactional_id, error_code=error.error)
+    described = ctx.services.transactions.call(
+        transactional_id,
+        lambda shard, token, now_ms: shard.describe_transaction(transactional_id, token, now_ms),
+        TransactionState,
+        reads=True,
+    )
+    return await answer_of_coordinator(
+        described, lambda error: TransactionState(transactional_id=transactional_id, error_code=error)
+    )

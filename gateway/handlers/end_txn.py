@@ -3,13 +3,17 @@
 From version 5 on every end raises the epoch, and the answer says with which one to go on (KIP-890).
 """
 
-from typing import Final
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.transactions.add import Claim
 from odradek.coordinator.transactions.version import version_of_end_txn
-from odradek.gateway.errors import CoordinatorError, fencing_error
+from odradek.gateway.handling.coordinators import answer_of_coordinator, fencing_error
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from odradek.coordinator.transactions.end import Ended
 
 REQUEST: Final = EndTxnRequest
 FENCED_SINCE: Final = 2
@@ -18,11 +22,13 @@ FENCED_SINCE: Final = 2
 async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Decide."""
     claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
-    try:
-        ended = await ctx.services.transactions.end_transaction(
-            claim, committed=request.committed, version=version_of_end_txn(ctx.api_version)
-        )
-    except CoordinatorError as unavailable:
-        return EndTxnResponse(error_code=unavailable.error)
+    ending = ctx.services.transactions.end_transaction(
+        claim, committed=request.committed, version=version_of_end_txn(ctx.api_version)
+    )
+    return await answer_of_coordinator(_answer(ctx, ending), lambda error: EndTxnResponse(error_code=error))
+
+
+async def _answer(ctx: RequestContext, ending: "Awaitable[Ended]") -> EndTxnResponse:
+    ended = await ending
     error = fencing_error(ended.error, ctx.api_version, FENCED_SINCE)
     return EndTxnResponse(error_code=error, producer_id=ended.producer_id, producer_epoch=ended.producer_epoch)

@@ -4,9 +4,10 @@ them from 4 (KIP-699).
 Gaps: share groups are told that there is no coordinator yet.
 """
 
+from collections.abc import Awaitable
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -42,10 +43,12 @@ async def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type == SHARE:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     coordinator = ctx.services.groups if key_type == GROUP else ctx.services.transactions
-    try:
-        await coordinator.ensure_topic()
-    except CoordinatorError:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    found = _own(ctx, coordinator.ensure_topic(), key)
+    return await answer_of_coordinator(found, lambda _: _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+
+async def _own(ctx: RequestContext, topic_made: Awaitable[None], key: str) -> Coordinator:
+    await topic_made
     host, port = ctx.services.advertised[ctx.listener]
     return Coordinator(key=key, node_id=ctx.services.config.node_id, host=host, port=port)
 

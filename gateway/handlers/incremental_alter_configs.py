@@ -7,8 +7,8 @@ from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.controller.alter_configs import results_of
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
-from odradek.gateway.metadata.service import decided
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.incremental_alter_configs import (
@@ -26,7 +26,9 @@ async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -
     names = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     for resources in in_parts(request.resources, names):
         part = replace(request, resources=tuple(resources))
-        answer = await decided(ctx.services.metadata.incremental_alter_configs(part), partial(_refused, part))
+        answer = await answer_of_controller(
+            ctx.services.metadata.incremental_alter_configs(part), partial(_refused, part)
+        )
         results += answer.responses
     ctx.will_answer(len(results))
     return IncrementalAlterConfigsResponse(responses=tuple(results))

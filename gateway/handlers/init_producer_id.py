@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError, fencing_error
+from odradek.gateway.handling.coordinators import answer_of_coordinator, fencing_error
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -20,20 +21,20 @@ async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitPro
         return await _idempotent(ctx)
     if not request.transactional_id:
         return _refused(ErrorCode.INVALID_REQUEST)
-    try:
-        response = await ctx.services.transactions.init_producer_id(request)
-    except CoordinatorError as error:
-        return _refused(error.error)
+    response = await answer_of_coordinator(ctx.services.transactions.init_producer_id(request), _refused)
     error = fencing_error(response.error_code, ctx.api_version, FENCED_SINCE)
     return _refused(error) if error else response
 
 
 async def _idempotent(ctx: RequestContext) -> InitProducerIdResponse:
-    try:
-        producer_id = await ctx.services.producer_ids.allocate()
-    except CoordinatorError:
+    def unavailable(_: ErrorCode) -> InitProducerIdResponse:
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+    return await answer_of_controller(_fresh(ctx), unavailable)
+
+
+async def _fresh(ctx: RequestContext) -> InitProducerIdResponse:
+    return InitProducerIdResponse(producer_id=await ctx.services.producer_ids.allocate(), producer_epoch=0)
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from odradek.gateway.env.completion import Completion
+from odradek.gateway.handling.coordinators import deferred_answer
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -11,11 +12,8 @@ REQUEST: Final = JoinGroupRequest
 
 async def handle(ctx: RequestContext, request: JoinGroupRequest) -> Completion[JoinGroupResponse]:
     """Ask the group's coordinator; it answers when the join phase ends."""
-    reply, abandon = await ctx.services.groups.begin(
+    begun = ctx.services.groups.begin(
         request.group_id,
         lambda shard, token, now_ms: shard.join_group(request, ctx.caller(joins=True), token, now_ms),
-        JoinGroupResponse,
-        lambda error: JoinGroupResponse(error_code=error),
     )
-    ctx.on_sent.append(abandon)
-    return reply
+    return await deferred_answer(ctx, begun, JoinGroupResponse, lambda error: JoinGroupResponse(error_code=error))

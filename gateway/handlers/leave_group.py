@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
@@ -11,11 +11,9 @@ REQUEST: Final = LeaveGroupRequest
 
 async def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Ask the group's coordinator."""
-    try:
-        return await ctx.services.groups.call(
-            request.group_id,
-            lambda shard, token, now_ms: shard.leave_group(request, ctx.caller(), token, now_ms),
-            LeaveGroupResponse,
-        )
-    except CoordinatorError as error:
-        return LeaveGroupResponse(error_code=error.error)
+    decided = ctx.services.groups.call(
+        request.group_id,
+        lambda shard, token, now_ms: shard.leave_group(request, ctx.caller(), token, now_ms),
+        LeaveGroupResponse,
+    )
+    return await answer_of_coordinator(decided, lambda error: LeaveGroupResponse(error_code=error))

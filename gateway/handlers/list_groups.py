@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -11,12 +11,13 @@ REQUEST: Final = ListGroupsRequest
 
 async def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """Collect the groups of every shard."""
-    try:
-        parts = await ctx.services.groups.call_all(
-            lambda shard, token, now_ms: shard.list_groups(request, ctx.caller(), token, now_ms), ListGroupsResponse
-        )
-    except CoordinatorError as error:
-        return ListGroupsResponse(error_code=error.error)
+    return await answer_of_coordinator(_collected(ctx, request), lambda error: ListGroupsResponse(error_code=error))
+
+
+async def _collected(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    parts = await ctx.services.groups.call_all(
+        lambda shard, token, now_ms: shard.list_groups(request, ctx.caller(), token, now_ms), ListGroupsResponse
+    )
     groups = tuple([group for part in parts for group in part.groups])
     ctx.will_answer(len(groups))
     return ListGroupsResponse(groups=groups)

@@ -10,7 +10,7 @@ from typing import Final
 from odradek.coordinator.regex import InvalidRegex, Matcher
 from odradek.coordinator.transactions.describe import matching
 from odradek.coordinator.transactions.state import STATE_BY_LABEL
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
@@ -20,17 +20,20 @@ REQUEST: Final = ListTransactionsRequest
 
 async def handle(ctx: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     """Collect the ids of every shard."""
-    try:
-        parts = await ctx.services.transactions.call_all(
-            lambda shard, token, now_ms: shard.list_transactions(request, token, now_ms), ListTransactionsResponse
-        )
-        states = [state for part in parts for state in part.transaction_states]
-        if request.transactional_id_pattern:
+    collected = _collected(ctx, request)
+    return await answer_of_coordinator(collected, lambda error: ListTransactionsResponse(error_code=error))
+
+
+async def _collected(ctx: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    parts = await ctx.services.transactions.call_all(
+        lambda shard, token, now_ms: shard.list_transactions(request, token, now_ms), ListTransactionsResponse
+    )
+    states = [state for part in parts for state in part.transaction_states]
+    if request.transactional_id_pattern:
+        try:
             states = await _matching(ctx, request.transactional_id_pattern, states)
-    except CoordinatorError as error:
-        return ListTransactionsResponse(error_code=error.error)
-    except InvalidRegex:
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        except InvalidRegex:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     return ListTransactionsResponse(
         unknown_state_filters=tuple([name for name in request.state_filters if name not in STATE_BY_LABEL]),
         transaction_states=tuple(states),

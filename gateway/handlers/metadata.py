@@ -13,8 +13,8 @@ from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
-from odradek.gateway.errors import CoordinatorError
 from odradek.gateway.handling.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.metadata import (
@@ -98,10 +98,10 @@ async def _named(
 
 
 async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, RefusedError | None]:
-    try:
-        return await ctx.services.metadata.auto_create(names)
-    except CoordinatorError:
+    def unavailable(_: ErrorCode) -> Mapping[str, RefusedError | None]:
         return dict.fromkeys(names, RefusedError(ErrorCode.LEADER_NOT_AVAILABLE, None))
+
+    return await answer_of_controller(ctx.services.metadata.auto_create(names), unavailable)
 
 
 async def _one(

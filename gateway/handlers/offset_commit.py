@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.contract import Outcome, Token
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.gateway.errors import CoordinatorError, TooLargeError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit import (
@@ -51,14 +51,9 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
         asked = _again(ctx, accepted, image)
         return shard.offset_commit(asked, ctx.caller(), token, now_ms, prepared if asked is accepted else None)
 
-    try:
-        response = await ctx.services.groups.call(request.group_id, commit, OffsetCommitResponse)
-    except TooLargeError:
-        return await ctx.built(lambda: _answer(request, _all(accepted, ErrorCode.INVALID_COMMIT_OFFSET_SIZE), by_id))
-    except CoordinatorError as error:
-        codes = _all(accepted, error.error)
-        return await ctx.built(lambda: _answer(request, codes, by_id))
-    return await ctx.built(lambda: _answer(request, _codes(response), by_id))
+    decided = ctx.services.groups.call(request.group_id, commit, OffsetCommitResponse)
+    reply = await answer_of_coordinator(decided, lambda error: error, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+    return await ctx.built(lambda: _answer(request, _codes(reply, accepted), by_id))
 
 
 _Codes = dict[tuple[str, int], int]
@@ -98,14 +93,11 @@ def _known(metadata: MetadataImage, topic: OffsetCommitRequestTopic) -> OffsetCo
     return replace(topic, topic_id=image.topic_id, partitions=existing)
 
 
-def _all(request: OffsetCommitRequest, error: ErrorCode) -> _Codes:
-    return {(topic.name, part.partition_index): error for topic in request.topics for part in topic.partitions}
-
-
-def _codes(response: OffsetCommitResponse) -> _Codes:
-    return {
-        (topic.name, part.partition_index): part.error_code for topic in response.topics for part in topic.partitions
-    }
+def _codes(reply: OffsetCommitResponse | ErrorCode, accepted: OffsetCommitRequest) -> _Codes:
+    """The code of each partition that the coordinator saw."""
+    if isinstance(reply, ErrorCode):
+        return {(topic.name, part.partition_index): reply for topic in accepted.topics for part in topic.partitions}
+    return {(topic.name, part.partition_index): part.error_code for topic in reply.topics for part in topic.partitions}
 
 
 def _answer(request: OffsetCommitRequest, codes: _Codes, by_id: bool) -> OffsetCommitResponse:

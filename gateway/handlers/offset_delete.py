@@ -7,7 +7,7 @@ even where nothing is left: whether it is the coordinator, and has such a group,
 from dataclasses import replace
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_delete import (
@@ -26,14 +26,12 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDel
     known = [_known(ctx, topic) for topic in request.topics]
     ctx.will_answer(sum([len(topic.partitions) for topic in known]))
     asked = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
-    try:
-        response = await ctx.services.groups.call(
-            request.group_id,
-            lambda shard, token, now_ms: shard.offset_delete(asked, ctx.caller(), token, now_ms),
-            OffsetDeleteResponse,
-        )
-    except CoordinatorError as error:
-        return OffsetDeleteResponse(error_code=error.error)
+    decided = ctx.services.groups.call(
+        request.group_id,
+        lambda shard, token, now_ms: shard.offset_delete(asked, ctx.caller(), token, now_ms),
+        OffsetDeleteResponse,
+    )
+    response = await answer_of_coordinator(decided, lambda error: OffsetDeleteResponse(error_code=error))
     return response if response.error_code else _answer(request, response)
 
 

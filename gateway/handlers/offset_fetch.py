@@ -5,9 +5,10 @@ of one that was created under its name; before version 10 the name stands for th
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_fetch import (
@@ -35,18 +36,13 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
         return OffsetFetchResponse(
             groups=tuple([await _group(ctx, group, request.require_stable) for group in request.groups])
         )
-    try:
-        return await ctx.services.groups.call(
-            request.group_id,
-            lambda shard, token, now_ms: shard.offset_fetch(request, ctx.caller(), token, now_ms),
-            OffsetFetchResponse,
-            reads=True,
-        )
-    except CoordinatorError as error:
-        told = _as_told(error.error)
-        if ctx.api_version >= GROUP_ERROR_SINCE:
-            return OffsetFetchResponse(error_code=told)
-        return _in_every_partition(request, told)
+    found = ctx.services.groups.call(
+        request.group_id,
+        lambda shard, token, now_ms: shard.offset_fetch(request, ctx.caller(), token, now_ms),
+        OffsetFetchResponse,
+        reads=True,
+    )
+    return await answer_of_coordinator(found, partial(_refused, request, ctx.api_version))
 
 
 async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
@@ -56,17 +52,18 @@ async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_st
     if group.topics is not None:
         asked = tuple([await _resolved(ctx, topic, by_id) for topic in group.topics])
     known = asked if asked is None else tuple([topic for topic in asked if topic.name or not by_id])
-    try:
-        found = await ctx.services.groups.call(
-            group.group_id,
-            lambda shard, token, now_ms: shard.offset_fetch_group(
-                replace(group, topics=known), require_stable, token, now_ms
-            ),
-            OffsetFetchResponseGroup,
-            reads=True,
-        )
-    except CoordinatorError as error:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_as_told(error.error))
+    finding = ctx.services.groups.call(
+        group.group_id,
+        lambda shard, token, now_ms: shard.offset_fetch_group(
+            replace(group, topics=known), require_stable, token, now_ms
+        ),
+        OffsetFetchResponseGroup,
+        reads=True,
+    )
+    found = await answer_of_coordinator(
+        finding,
+        lambda error: OffsetFetchResponseGroup(group_id=group.group_id, error_code=_for_consumers(error)),
+    )
     ctx.will_answer(sum([len(topic.partitions) for topic in found.topics]))
     if not by_id or found.error_code:
         return found
@@ -102,12 +99,15 @@ def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=tuple(partitions))
 
 
-def _as_told(error: ErrorCode) -> ErrorCode:
-    """As Kafka: consumers before 3.9 take COORDINATOR_NOT_AVAILABLE for fatal here, and look elsewhere at this one."""
+def _for_consumers(error: ErrorCode) -> ErrorCode:
+    """As Kafka: consumers before 3.9 take COORDINATOR_NOT_AVAILABLE for fatal, and NOT_COORDINATOR not."""
     return ErrorCode.NOT_COORDINATOR if error is ErrorCode.COORDINATOR_NOT_AVAILABLE else error
 
 
-def _in_every_partition(request: OffsetFetchRequest, error: ErrorCode) -> OffsetFetchResponse:
+def _refused(request: OffsetFetchRequest, api_version: int, unavailable: ErrorCode) -> OffsetFetchResponse:
+    error = _for_consumers(unavailable)
+    if api_version >= GROUP_ERROR_SINCE:
+        return OffsetFetchResponse(error_code=error)
     topics = [
         OffsetFetchResponseTopic(
             name=topic.name,

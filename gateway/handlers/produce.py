@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.gateway.env.completion import Completion, all_settled, completed
-from odradek.gateway.errors import CoordinatorError, PartitionUnavailable, RequestRefusedError, error_of_store
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, RequestRefusedError, error_of_store
 from odradek.gateway.handling.leader_hints import produce_with_leaders
 from odradek.gateway.handling.opening import open_all
 from odradek.gateway.replication.replica import ReplicaState
@@ -249,7 +249,7 @@ async def _ask(ctx: RequestContext, claim: "Claim", guards: _Guards) -> None:
         return
     try:
         verdicts = await _verdicts(ctx, claim, partitions)
-    except CoordinatorError:
+    except CoordinatorUnavailable:
         unanswered = [(topic, index) for topic, indexes in partitions.items() for index in indexes]
         verdicts = dict.fromkeys(unanswered, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     for place, error in verdicts.items():

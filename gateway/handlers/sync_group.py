@@ -3,6 +3,7 @@
 from typing import Final
 
 from odradek.gateway.env.completion import Completion
+from odradek.gateway.handling.coordinators import deferred_answer
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -11,11 +12,8 @@ REQUEST: Final = SyncGroupRequest
 
 async def handle(ctx: RequestContext, request: SyncGroupRequest) -> Completion[SyncGroupResponse]:
     """Ask the group's coordinator; it answers when the leader has handed in the assignments."""
-    reply, abandon = await ctx.services.groups.begin(
+    begun = ctx.services.groups.begin(
         request.group_id,
         lambda shard, token, now_ms: shard.sync_group(request, ctx.caller(), token, now_ms),
-        SyncGroupResponse,
-        lambda error: SyncGroupResponse(error_code=error),
     )
-    ctx.on_sent.append(abandon)
-    return reply
+    return await deferred_answer(ctx, begun, SyncGroupResponse, lambda error: SyncGroupResponse(error_code=error))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.coordinator.contract import Producer
 from odradek.coordinator.transactions.add import Claim
 from odradek.gateway.coordinators.groups import OFFSETS_TOPIC
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit import (
@@ -64,17 +64,15 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
         return ErrorCode.INVALID_GROUP_ID
     count = sum([len(topic.partitions) for topic in request.topics])
     prepared = await ctx.services.groups.prepared(count, lambda now_ms: _prepared(request, now_ms))
-    try:
-        return await ctx.services.groups.call_in_transaction(
-            request.group_id,
-            Producer(request.producer_id, request.producer_epoch),
-            verify,
-            lambda shard, token, now_ms: shard.txn_offset_commit(request, ctx.caller(), token, now_ms, prepared),
-            TxnOffsetCommitResponse,
-            enrolls=enrolls,
-        )
-    except CoordinatorError as error:
-        return error.error
+    decided = ctx.services.groups.call_in_transaction(
+        request.group_id,
+        Producer(request.producer_id, request.producer_epoch),
+        verify,
+        lambda shard, token, now_ms: shard.txn_offset_commit(request, ctx.caller(), token, now_ms, prepared),
+        TxnOffsetCommitResponse,
+        enrolls=enrolls,
+    )
+    return await answer_of_coordinator(decided, lambda error: error)
 
 
 def _prepared(request: TxnOffsetCommitRequest, now_ms: int) -> "Prepared | None":

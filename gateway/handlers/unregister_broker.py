@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.metadata.service import decided
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -16,4 +16,4 @@ async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> Unreg
     def refused(error: ErrorCode) -> UnregisterBrokerResponse:
         return UnregisterBrokerResponse(error_code=error, error_message=error.message)
 
-    return await decided(ctx.services.metadata.unregister_broker(request), refused)
+    return await answer_of_controller(ctx.services.metadata.unregister_broker(request), refused)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.metadata.service import decided
+from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -16,4 +16,4 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     def refused(error: ErrorCode) -> UpdateFeaturesResponse:
         return UpdateFeaturesResponse(error_code=error, error_message=error.message)
 
-    return await decided(ctx.services.metadata.update_features(request, ctx.api_version), refused)
+    return await answer_of_controller(ctx.services.metadata.update_features(request, ctx.api_version), refused)

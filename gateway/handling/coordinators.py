@@ -3,15 +3,58 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from odradek.gateway.errors import CoordinatorError
+from odradek.gateway.env.completion import Completion, completed
+from odradek.gateway.errors import CoordinatorUnavailable, TooLargeError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 
 R = TypeVar("R")
 
 
-async def answer_of_coordinator(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
-    """The coordinator's answer, or what `refused` makes of the error code while it has none."""
+async def answer_of_coordinator(
+    answer: Awaitable[R], refused: Callable[[ErrorCode], R], *, too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+) -> R:
+    """The coordinator's answer, or what `refused` makes of the error code while it has none.
+
+    `too_large` is the code of an operation whose records do not fit into one batch.
+    """
     try:
         return await answer
-    except CoordinatorError as unavailable:
+    except TooLargeError:
+        return refused(too_large)
+    except CoordinatorUnavailable as unavailable:
         return refused(unavailable.error)
+
+
+async def deferred_answer(
+    ctx: RequestContext,
+    begun: Awaitable[tuple[Completion[object], Callable[[], None]]],
+    reply_type: type[R],
+    refused: Callable[[ErrorCode], R],
+) -> Completion[R]:
+    """The same for an operation that `Coordinator.begin` began and whose reply may take long.
+
+    The operation is abandoned when the response was sent, or is not sent any more.
+    """
+    try:
+        reply, abandon = await begun
+    except CoordinatorUnavailable as unavailable:
+        return completed(refused(unavailable.error))
+    ctx.on_sent.append(abandon)
+
+    def answer(done: Completion[object]) -> R:
+        try:
+            value = done.result()
+        except CoordinatorUnavailable as unavailable:
+            return refused(unavailable.error)
+        assert isinstance(value, reply_type)
+        return value
+
+    return reply.then(answer)
+
+
+def fencing_error(error: int, api_version: int, fenced_since: int) -> ErrorCode:
+    """An error of the transaction coordinator, in the words of clients that do not know PRODUCER_FENCED yet."""
+    if error == ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return ErrorCode(error)

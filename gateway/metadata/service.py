@@ -7,7 +7,7 @@ what could still be lost. Publishing comes before the reply, so whoever created 
 import base64
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
@@ -22,7 +22,7 @@ from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.coordinators.runtime import ShardRuntime, SteadyClock
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorError, StartError, TooLargeError
+from odradek.gateway.errors import CoordinatorUnavailable, StartError
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.config import LogConfig
@@ -67,28 +67,11 @@ def metadata_log_config(config: BrokerConfig) -> LogConfig:
     )
 
 
-def error_of_unavailable(error: CoordinatorError) -> ErrorCode:
-    """What a client is told while the metadata log does not serve: its disk failed, or it is being loaded."""
-    if isinstance(error, TooLargeError):
-        return error.error
-    if error.error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    return ErrorCode.NOT_CONTROLLER  # clients ask again
-
-
-async def decided(change: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
-    """The answer of the metadata shard, or while the metadata log does not serve the one that `refused` makes."""
-    try:
-        return await change
-    except CoordinatorError as error:
-        return refused(error_of_unavailable(error))
-
-
 class MetadataService:
     """The metadata shard's runtime, and its published image.
 
     `on_published(before, after)` is called with every new image, on the Trio thread, before the replies go out.
-    All operations raise CoordinatorError when the metadata log does not serve.
+    All operations raise CoordinatorUnavailable when the metadata log does not serve.
     """
 
     def __init__(self, replica: Replica, env: Environment, config: MetadataConfig) -> None:
@@ -116,7 +99,7 @@ class MetadataService:
         return self._was_removed(topic_id)
 
     async def load(self) -> None:
-        """Replay the metadata log. Raises CoordinatorError."""
+        """Replay the metadata log. Raises CoordinatorUnavailable."""
         await self._runtime.load()
 
     def extent(self) -> tuple[int, int]:
@@ -133,7 +116,7 @@ class MetadataService:
 
         While the metadata log takes no writes (a full disk), a broker of a known cluster serves all the same: the image
         shows it as it is now, and the next change of metadata writes its registration first. Raises StartError, and
-        CoordinatorError where there is no cluster yet.
+        CoordinatorUnavailable where there is no cluster yet.
         """
         self._registration = BrokerRegistration(
             node_id=self._config.node_id,
@@ -143,7 +126,7 @@ class MetadataService:
         )
         try:
             await self._write_registration(self._registration)
-        except CoordinatorError:
+        except CoordinatorUnavailable:
             if not self._image.cluster_id:
                 raise
             log.warning("the metadata log takes no writes: this broker serves, and is registered with the next change")

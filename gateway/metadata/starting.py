@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorError, StartError
+from odradek.gateway.errors import CoordinatorUnavailable, StartError
 from odradek.gateway.metadata.service import METADATA_KEY, MetadataService
 from odradek.gateway.replication.strays import take_back
 from odradek.storage_backends.interface import Store, StoreError
@@ -34,7 +34,7 @@ async def start_metadata(
         await take_back(metadata.image, store, env)
         doing = "written"
         await metadata.register(listeners, rack)
-    except CoordinatorError as error:
+    except CoordinatorUnavailable as error:
         cause = _cause(error, await _location(store, env))
         raise StartError(f"the metadata log cannot be {doing}: {cause}") from error
 
@@ -63,7 +63,7 @@ def recover_advice(location: str) -> str:
     )
 
 
-def _cause(error: CoordinatorError, location: str) -> str:
+def _cause(error: CoordinatorUnavailable, location: str) -> str:
     """What was wrong below; the store's own words say what to do."""
     cause: BaseException = error
     while cause.__cause__ is not None and not isinstance(cause, StoreError):
