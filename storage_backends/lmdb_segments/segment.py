@@ -364,12 +364,15 @@ class Segment:
     def unpin(self) -> None:
         """End a `pin`."""
         with self._lock:
-            self._users -= 1
-            assert self._users >= 0
-            if self._is_growing:
-                self._changed.notify_all()
-            if self._retired:
-                self._close_idle()
+            self._end_use()
+
+    def _end_use(self) -> None:
+        self._users -= 1
+        assert self._users >= 0
+        if self._is_growing:
+            self._changed.notify_all()
+        if self._retired:
+            self._close_idle()
 
     def watch(self) -> None:
         """Notice from now on when the file at `path`, which must be this segment's, is changed."""
@@ -430,7 +433,7 @@ class Segment:
         """End a lease, and its pin."""
         with self._lock:
             self._leases -= 1
-        self.unpin()
+            self._end_use()
         self._files.trim()
 
     def is_short_of_map(self, batch_bytes: int) -> bool:
