@@ -15,7 +15,7 @@ began in this log. A batch of a client is judged in this order; the first line t
                             else                                                   OUT_OF_ORDER_SEQUENCE_NUMBER
     accepted, not transactional, but a transaction is open                         INVALID_TXN_STATE
 
-The broker's own batches (COORDINATOR) are judged by epoch only, replicated ones not at all.
+The broker's own batches (COORDINATOR) are judged by epoch only. A follower does not judge what its leader took.
 
 A transaction's life in this log:
 
@@ -49,7 +49,7 @@ rows alone rebuild this state. Invariant: state == Producers.restore(rows writte
 producers that `expect_again` waits for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from struct import Struct
 from types import MappingProxyType
@@ -185,20 +185,28 @@ class Producers:
         self._guards: dict[int, VerificationGuard] = {}
 
     @classmethod
-    def restore(cls, rows: Mapping[int, bytes]) -> "Producers":
-        """Rebuild from stored rows. All of them are durable, so every marker is below the high watermark.
+    def restore(cls, rows: Mapping[int, bytes], undecided: Iterable[tuple[int, int]] = ()) -> "Producers":
+        """Rebuild from stored rows. Raises ProducerRowError.
 
-        Raises ProducerRowError.
+        `undecided` are the (first offset, marker's offset) of transactions that have ended above the high watermark.
         """
         producers = cls()
         producers._entries = {producer_id: ProducerEntry.decode(row) for producer_id, row in rows.items()}
-        open_transactions = [
-            (entry.txn_first_offset, producer_id)
-            for producer_id, entry in producers._entries.items()
-            if entry.txn_first_offset != UNKNOWN_OFFSET
-        ]
-        producers._ongoing = {producer_id: first_offset for first_offset, producer_id in sorted(open_transactions)}
+        producers._ongoing = _open_transactions(producers._entries)
+        producers._unreplicated = list(undecided)
         return producers
+
+    def truncated(self, rows: Mapping[int, bytes], end_offset: int) -> "Producers":
+        """The states after a truncation that leaves the log end at `end_offset` and `rows`. Raises ProducerRowError.
+
+        Transactions that ended below stay undecided for readers until the high watermark passes their markers.
+        """
+        return Producers.restore(rows, [ended for ended in self._unreplicated if ended[1] < end_offset])
+
+    def adopt(self, rebuilt: Mapping[int, ProducerEntry]) -> None:
+        """Take states that were rebuilt from the log, of producers that have none here."""
+        self._entries |= rebuilt
+        self._ongoing = _open_transactions(self._entries)
 
     def expect_again(self, lost: Mapping[int, ProducerEntry]) -> None:
         """Make producers whose very first batches were lost (a failed commit) or refused begin with those batches.
@@ -234,8 +242,6 @@ class Producers:
     def check_batch(self, header: BatchHeader, origin: AppendOrigin) -> Rejected | None:
         """Judge a data batch with a producer id; None when it may be added. One refused may still be a duplicate."""
         entry = self._entries.get(header.producer_id)
-        if origin is AppendOrigin.REPLICATION:
-            return None
         guard = self._guards.get(header.producer_id)
         if guard is not None and origin is AppendOrigin.CLIENT and self._is_too_early(header, entry, guard):
             return _out_of_order(header, entry or _ABSENT)
@@ -373,6 +379,12 @@ class Producers:
         for producer_id in expired:
             del self._entries[producer_id]
         return expired
+
+
+def _open_transactions(entries: Mapping[int, ProducerEntry]) -> dict[int, int]:
+    """The first offset of each open transaction by producer id, in the order of the offsets."""
+    opened = [(entry.txn_first_offset, producer_id) for producer_id, entry in entries.items()]
+    return {producer_id: offset for offset, producer_id in sorted(opened) if offset != UNKNOWN_OFFSET}
 
 
 def _in_sequence(header: BatchHeader, entry: ProducerEntry) -> bool:

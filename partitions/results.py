@@ -24,9 +24,6 @@ class AppendOrigin(Enum):
     COORDINATOR = "coordinator"
     """The broker's own records, transaction markers among them: epochs are checked, contents are trusted."""
 
-    REPLICATION = "replication"
-    """Batches fetched from the leader, with their offsets: taken as they are."""
-
 
 class Isolation(IntEnum):
     """How far a reader may see; the first two are the protocol's isolation levels (KIP-98)."""
@@ -82,7 +79,7 @@ class FetchPlan(NamedTuple):
     """What a fetch may read: whole batches from the one that holds `start`, all below `end` (exclusive).
 
     Nothing is readable when `start >= end`. `aborted` is None under read_uncommitted; under read_committed it covers
-    [start, end), and `PartitionLog.aborted_in` narrows it to what was really read. With `diverging` set nothing may be
+    [start, end), and `Reads.aborted_in` narrows it to what was really read. With `diverging` set nothing may be
     read: the reader has to truncate first (KIP-595).
     """
 

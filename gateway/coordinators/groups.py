@@ -85,17 +85,17 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         replica = runtime.replica
         try:
             await replica.ensure_open()
-            guard = replica.log.verification(*producer, enrolls=enrolls)
+            guard = replica.leader.verification(*producer, enrolls=enrolls)
             while guard is not None:
                 if error := await verify(partition):
-                    replica.log.end_verification(producer.producer_id)
+                    replica.leader.end_verification(producer.producer_id)
                     return error
-                if not replica.log.is_overtaken(producer.producer_id, guard):
+                if not replica.leader.is_overtaken(producer.producer_id, guard):
                     break  # else a marker of the transaction before came in between
-                guard = replica.log.verification(*producer, enrolls=enrolls)
+                guard = replica.leader.verification(*producer, enrolls=enrolls)
 
             def guarded(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
-                refusal = replica.log.check_transactional(*producer, guard)
+                refusal = replica.leader.check_transactional(*producer, guard)
                 if refusal is not None:
                     return Outcome((), (Reply(token, refusal.error),))
                 return operation(shard, token, now_ms)

@@ -74,7 +74,9 @@ async def _find(
     if part.timestamp < 0 and ctx.api_version < SPECIAL_SINCE.get(part.timestamp, ctx.api_version + 1):
         return _error(part, ErrorCode.UNSUPPORTED_VERSION)
     replica = await ctx.services.replicas.leader(topic, part.partition_index)
-    found = replica.log.list_offset(part.timestamp, isolation=isolation, current_leader_epoch=part.current_leader_epoch)
+    found = replica.leader.list_offset(
+        part.timestamp, isolation=isolation, current_leader_epoch=part.current_leader_epoch
+    )
     if isinstance(found, NeedsScan):
         found = await _scan(ctx, replica, found)
     if isinstance(found, Rejected):

@@ -206,7 +206,7 @@ def _is_overtaken(
     replica = ctx.services.replicas.get(*place)
     if isinstance(guard, ErrorCode) or replica is None or replica.state is not ReplicaState.OPEN:
         return False
-    return replica.log.is_overtaken(producer[0], guard)
+    return replica.leader.is_overtaken(producer[0], guard)
 
 
 def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], _Asking]:
@@ -231,11 +231,11 @@ async def _guard(
         return None
     try:
         await replica.ensure_open()
-        log = replica.log
+        leader = replica.leader
     except PartitionUnavailable:
         return None
-    guard = log.verification(*producer, enrolls=ctx.api_version >= ENROLLING_SINCE)
-    refusal = None if guard is None else log.check_transactional(*producer[:2], guard)
+    guard = leader.verification(*producer, enrolls=ctx.api_version >= ENROLLING_SINCE)
+    refusal = None if guard is None else leader.check_transactional(*producer[:2], guard)
     return guard if refusal is None else refusal.error
 
 

@@ -33,9 +33,10 @@ from odradek.coordinator.metadata.settings import Basis, CurrentLayers, Metadata
 from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
 from odradek.gateway.replication.replica import policy_of
 from odradek.partitions.config import LogConfig
-from odradek.partitions.log import PartitionLog
-from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
+from odradek.partitions.leader import lead
+from odradek.partitions.model import LogSnapshot, PartitionKey
 from odradek.partitions.results import Appended, AppendOrigin
+from odradek.partitions.state import PartitionState
 from odradek.storage_backends.interface import PartitionStore, Store, StoreError, StrayLog
 from odradek.wire.errors import ProtocolError
 from odradek.wire.records.batch import check_crc, iter_headers
@@ -300,15 +301,12 @@ def _append(store: Store, messages: Sequence[Message], now_ms: int) -> None:
     """Write records to the end of the metadata log, all or none of them."""
     part = store.open(METADATA_KEY, policy_of(_LOG_CONFIG))
     try:
-        log = PartitionLog.restore(part.load(), _LOG_CONFIG)
-        writes: list[LogWrite] = []
-        led = log.become_leader(METADATA_LEADER_EPOCH)
-        if led is not None:
-            writes.append(led)
+        leader, epoch_write = lead(PartitionState.restore(part.load(), _LOG_CONFIG), METADATA_LEADER_EPOCH)
+        writes = [] if epoch_write is None else [epoch_write]
         records = [SimpleRecord(None, record.value, now_ms) for record in to_shard_records(messages)]
         for start in range(0, len(records), _RECORDS_PER_BATCH):
             batch = build_batch(records[start : start + _RECORDS_PER_BATCH])
-            result = log.append(memoryview(batch), origin=AppendOrigin.COORDINATOR, now_ms=now_ms)
+            result = leader.append(memoryview(batch), origin=AppendOrigin.COORDINATOR, now_ms=now_ms)
             assert isinstance(result, Appended), f"our own batch was refused: {result}"
             writes.append(result.write)
         part.commit(writes, sync=True)

@@ -27,10 +27,11 @@ from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted
 from odradek.partitions.config import NO_LIMIT, LogConfig
-from odradek.partitions.log import PartitionLog
+from odradek.partitions.leader import Leader, lead
 from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
 from odradek.partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.partitions.state import PartitionState
 from odradek.partitions.validation import check_client_batch, takes_long
 from odradek.storage_backends.interface import (
     LogPolicy,
@@ -91,7 +92,7 @@ class LogView:
     clean_offset: int
 
     @classmethod
-    def of(cls, part: PartitionStore, log: PartitionLog) -> "LogView":
+    def of(cls, part: PartitionStore, log: PartitionState) -> "LogView":
         """Put together what both know. Raises StoreError."""
         return cls(
             part.segments(),
@@ -123,7 +124,8 @@ class Replica(Watchable):
         self._opening = trio.Lock()
         self._leases = 0
         self._no_leases = trio.Event()
-        self._log: PartitionLog | None = None
+        self._log: PartitionState | None = None
+        self._leader: Leader | None = None
         self._part: PartitionStore | None = None
         self._queue: CommitQueue | None = None
         self._refused: dict[int, ProducerEntry] = {}
@@ -142,12 +144,17 @@ class Replica(Watchable):
         return self._config
 
     @property
-    def log(self) -> PartitionLog:
-        """The pure log. Raises PartitionUnavailable when the partition does not serve."""
+    def log(self) -> PartitionState:
+        """The log's offsets, epochs and producers. Raises as `leader` does."""
+        return self.leader.state
+
+    @property
+    def leader(self) -> Leader:
+        """The leading role. Raises PartitionUnavailable when the partition does not serve."""
         if self.state is not ReplicaState.OPEN:
             self._refuse()
-        assert self._log is not None
-        return self._log
+        assert self._leader is not None
+        return self._leader
 
     @property
     def max_batch_bytes(self) -> int:
@@ -223,13 +230,13 @@ class Replica(Watchable):
         key = (doing, exhausted(error) or self.key)
         self._shared.repeats.note(key, log, logging.ERROR, message, *args)
 
-    def _load(self, config: LogConfig) -> PartitionLog:
+    def _load(self, config: LogConfig) -> PartitionState:
         """In a thread: a log may have tens of thousands of producers."""
         if self._part is None:
             self._part = self._shared.store.open(self.key, policy_of(config))
-        return PartitionLog.restore(self._part.load(), config)
+        return PartitionState.restore(self._part.load(), config)
 
-    def _lead(self, restored: PartitionLog) -> None:
+    def _lead(self, restored: PartitionState) -> None:
         assert self._part is not None
         if self._queue is None:
             self._queue = CommitQueue(
@@ -248,7 +255,7 @@ class Replica(Watchable):
         restored.configure(self._config)
         self._log = restored
         self.state, self._idle_view = ReplicaState.OPEN, None
-        self._epoch_write = self._log.become_leader(self._leader_epoch)
+        self._leader, self._epoch_write = lead(restored, self._leader_epoch)
 
     async def view(self) -> LogView:
         """The log's extent, without keeping it open if nobody uses it; the log must exist in the store.
@@ -269,7 +276,9 @@ class Replica(Watchable):
     def _look(self) -> LogView:
         part = self._shared.store.open(self.key, policy_of(self._config))
         try:
-            return LogView.of(part, PartitionLog.restore(part.load(), self._config))
+            restored = PartitionState.restore(part.load(), self._config)
+            lead(restored, self._leader_epoch)  # which says how much is committed
+            return LogView.of(part, restored)
         except ProducerRowError as error:
             raise self._offline() from error
         finally:
@@ -306,7 +315,7 @@ class Replica(Watchable):
         changed or reused before it settles. Raises PartitionUnavailable.
         """
         self._check_writable()
-        result = self.log.append(
+        result = self.leader.append(
             records,
             origin=origin,
             now_ms=self._env.wall_ms(),
@@ -493,10 +502,10 @@ class Replica(Watchable):
                     log.warning("closing failed partition=%s cause=%s", self.key, error)
 
     def _durable(self, end_offset: int) -> None:
-        assert self._log is not None
+        assert self._leader is not None
         if self._recovery.writing.is_failing:
             self._recovery.succeeded(self._recovery.writing, end_offset)
-        if self._log.committed(end_offset):
+        if self._leader.durable(end_offset):
             self.notify()
 
     def _failed(self, error: StoreError) -> None:

@@ -7,19 +7,19 @@ from gateway_client import RawClient, batch_of
 
 from odradek.coordinator.contract import ShardRecord
 from odradek.gateway.coordinators.runtime import REPLAYED_AT_ONCE, _replayed
-from odradek.partitions.log import PartitionLog
+from odradek.partitions.state import PartitionState
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
 
 def test_a_partition_s_state_is_restored_beside_the_loop(monkeypatch):
     """A log with 60,000 producers took a quarter of a second."""
-    threads, real = [], PartitionLog.restore
+    threads, real = [], PartitionState.restore
 
     def restore(snapshot, config):
         threads.append(threading.current_thread())
         return real(snapshot, config)
 
-    monkeypatch.setattr(PartitionLog, "restore", restore)
+    monkeypatch.setattr(PartitionState, "restore", restore)
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         client.create_topic("t", flush_messages="1")
         client.produce("t", batch_of(b"opens it"))

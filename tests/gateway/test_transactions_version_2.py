@@ -50,7 +50,7 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_costs_another_questi
         if len(asked) % 2:
             for name, indexes in partitions.items():
                 for index in indexes:
-                    services.replicas.get(name, index).log.end_verification(claim.producer_id)
+                    services.replicas.get(name, index).leader.end_verification(claim.producer_id)
         return answer
 
     monkeypatch.setattr(services.transactions, "enroll", overtaken)

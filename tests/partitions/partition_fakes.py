@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from odradek.partitions.config import LogConfig
-from odradek.partitions.log import PartitionLog
+from odradek.partitions.leader import Leader, lead
 from odradek.partitions.model import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.partitions.state import PartitionState
 from odradek.wire.records.batch import crc32c
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 
@@ -88,12 +89,18 @@ class StoredLog:
 
 
 class Partition:
-    """A log and its store, committing at once unless told otherwise."""
+    """A leader and its store, committing at once unless told otherwise."""
+
+    leader: Leader
 
     def __init__(self, config: LogConfig | None = None, *, epoch: int = 0) -> None:
         self.store = StoredLog()
-        self.log = PartitionLog.restore(LogSnapshot(), config or LogConfig())
-        self.keep(self.log.become_leader(epoch))
+        self.log = PartitionState.restore(LogSnapshot(), config or LogConfig())
+        self.lead(epoch)
+
+    def lead(self, epoch: int) -> None:
+        self.leader, write = lead(self.log, epoch)
+        self.keep(write)
 
     def keep(self, write: LogWrite | None) -> None:
         if write is not None:
@@ -102,15 +109,17 @@ class Partition:
     def append(
         self, records: memoryview, origin: AppendOrigin = AppendOrigin.CLIENT, *, commit: bool = True, **more
     ) -> Appended | Duplicate | Rejected:
-        result = self.log.append(records, origin=origin, **{"now_ms": NOW_MS, **more})
+        result = self.leader.append(records, origin=origin, **{"now_ms": NOW_MS, **more})
         if isinstance(result, Appended):
             self.keep(result.write)
             if commit:
-                self.log.committed(result.last_offset + 1)
+                self.leader.durable(result.last_offset + 1)
         return result
 
     def mark(self, records: memoryview, **more) -> Appended | Duplicate | Rejected:
         return self.append(records, AppendOrigin.COORDINATOR, **more)
 
-    def restored(self) -> PartitionLog:
-        return PartitionLog.restore(self.store.load(), self.log.config)
+    def restored(self) -> Leader:
+        """The leader after a restart, in the same epoch."""
+        state = PartitionState.restore(self.store.load(), self.log.config)
+        return lead(state, max(state.leader_epoch, 0))[0]

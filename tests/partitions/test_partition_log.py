@@ -1,11 +1,12 @@
-"""Offsets, marks, fetches, ListOffsets, epochs, the log start and replication of one log."""
+"""Offsets, marks, fetches, ListOffsets, epochs, the log start of one log."""
 
 import pytest
-from partition_fakes import NOW_MS, Partition, StoredLog, data_batch, end_marker, of_producer, patched
+from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer
 
 from odradek.partitions import offsets
-from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
-from odradek.partitions.log import PartitionLog
+from odradek.partitions.config import LogConfig, MessageTimestampType
+from odradek.partitions.follower import follow
+from odradek.partitions.leader import lead
 from odradek.partitions.model import EpochStart, LogSnapshot, LogWrite
 from odradek.partitions.results import (
     OFFSET_NOT_FOUND,
@@ -18,6 +19,7 @@ from odradek.partitions.results import (
     OffsetFound,
     Rejected,
 )
+from odradek.partitions.state import PartitionState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import Codec
 
@@ -26,13 +28,13 @@ STABLE = Isolation.READ_COMMITTED
 
 
 def plan(partition: Partition, offset: int, isolation: Isolation = ALL, **more) -> FetchPlan:
-    result = partition.log.fetch(offset, max_bytes=1000, isolation=isolation, **more)
+    result = partition.leader.fetch(offset, max_bytes=1000, isolation=isolation, **more)
     assert isinstance(result, FetchPlan), result
     return result
 
 
 def refusal(partition: Partition, offset: int, **more) -> ErrorCode:
-    result = partition.log.fetch(offset, max_bytes=1000, isolation=ALL, **more)
+    result = partition.leader.fetch(offset, max_bytes=1000, isolation=ALL, **more)
     assert isinstance(result, Rejected), result
     return result.error
 
@@ -53,64 +55,77 @@ def test_nothing_is_visible_before_it_is_durable() -> None:
     partition = Partition()
     partition.append(data_batch(3), commit=False)
     partition.append(data_batch(2), commit=False)
-    log = partition.log
+    log, leader = partition.log, partition.leader
     assert (log.high_watermark, log.last_stable_offset, log.durable_end_offset, log.log_end_offset) == (0, 0, 0, 5)
     assert plan(partition, 0).is_empty
-    assert log.committed(3)
+    assert leader.durable(3)
     assert (log.high_watermark, plan(partition, 0).end) == (3, 3)
-    assert not log.committed(3)
-    assert not log.committed(1)
+    assert not leader.durable(3)
+    assert not leader.durable(1)
     assert log.high_watermark == 3
-    assert log.committed(5)
+    assert leader.durable(5)
 
 
 def test_committing_what_was_never_assigned_is_our_bug() -> None:
     with pytest.raises(AssertionError):
-        Partition().log.committed(1)
+        Partition().leader.durable(1)
 
 
-def test_a_log_that_does_not_lead_takes_no_client_batches() -> None:
-    log = PartitionLog.restore(LogSnapshot(epochs=[EpochStart(1, 0)]), LogConfig())
-    log.become_follower(2)
-    with pytest.raises(AssertionError):
-        log.append(data_batch(), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+def test_what_is_durable_is_committed_when_every_in_sync_replica_has_it() -> None:
+    log = PartitionState.restore(LogSnapshot(log_end_offset=9), LogConfig())
+    leader, _ = lead(log, 1, followers=[2, 3])
+    assert (log.durable_end_offset, log.high_watermark) == (9, 0)
+    moved = [leader.follower_has(2, 7), leader.follower_has(3, 5), leader.follower_has(4, 9), leader.follower_has(3, 8)]
+    assert (moved, log.high_watermark) == ([False, True, False, True], 7)
+    assert leader.follower_has(2, 12)
+    assert leader.follower_has(3, 12)
+    assert log.high_watermark == 9, "this replica has no more"
+    assert not leader.follower_has(3, 4)
+    assert log.high_watermark == 9, "it never moves back"
+
+
+def test_a_restored_log_is_committed_only_where_a_role_says_so() -> None:
+    log = PartitionState.restore(LogSnapshot(log_start_offset=2, log_end_offset=9), LogConfig())
+    assert (log.durable_end_offset, log.high_watermark) == (9, 2)
+    lead(log, 0)
+    assert log.high_watermark == 9
 
 
 def test_after_a_failed_commit_the_log_is_restored_without_it() -> None:
     partition = Partition()
     partition.append(of_producer(1, 0))
-    lost = partition.log.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    lost = partition.leader.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
     assert isinstance(lost, Appended)
-    log = partition.restored()
-    again = log.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    leader = partition.restored()
+    again = leader.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
     assert isinstance(again, Appended)
     assert again.base_offset == 1
 
 
 def test_a_batch_behind_a_producer_s_lost_first_one_is_not_taken_until_that_comes_again() -> None:
     partition = Partition()
-    assert isinstance(partition.log.append(of_producer(1, 0), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
-    log = partition.restored()
-    log.expect_again(partition.log.producers)
-    behind = log.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    assert isinstance(partition.leader.append(of_producer(1, 0), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
+    leader = partition.restored()
+    leader.state.expect_again(partition.log.producers)
+    behind = leader.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
     assert isinstance(behind, Rejected)
     assert behind.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     for sequence in (0, 1):
-        again = log.append(of_producer(1, sequence), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+        again = leader.append(of_producer(1, sequence), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
         assert isinstance(again, Appended)
         assert again.base_offset == sequence
 
 
 def test_a_producer_that_was_unknown_before_its_lost_batch_may_send_it_again() -> None:
     partition = Partition()
-    assert isinstance(partition.log.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
-    log = partition.restored()
-    log.expect_again(partition.log.producers)
-    assert isinstance(log.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
+    assert isinstance(partition.leader.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
+    leader = partition.restored()
+    leader.state.expect_again(partition.log.producers)
+    assert isinstance(leader.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
 
 
 def test_an_empty_log_restores() -> None:
-    log = PartitionLog.restore(LogSnapshot(), LogConfig())
+    log = PartitionState.restore(LogSnapshot(), LogConfig())
     assert (log.leader_epoch, log.log_start_offset, log.high_watermark) == (-1, 0, 0)
     assert log.snapshot() == LogSnapshot(aborted=(), epochs=[], producers={})
 
@@ -120,40 +135,43 @@ def test_an_empty_log_restores() -> None:
 
 def test_each_epoch_is_noted_once_with_its_first_offset() -> None:
     partition = Partition(epoch=3)
-    assert partition.log.become_leader(3) is None
+    assert lead(partition.log, 3)[1] is None
     partition.append(data_batch(4))
-    assert partition.log.become_leader(5) == LogWrite(epochs=(EpochStart(5, 4),))
+    assert lead(partition.log, 5)[1] == LogWrite(epochs=(EpochStart(5, 4),))
     assert partition.log.leader_epoch == 5
 
 
 def test_an_older_epoch_cannot_lead() -> None:
     partition = Partition(epoch=3)
     with pytest.raises(AssertionError):
-        partition.log.become_leader(2)
+        partition.lead(2)
+    with pytest.raises(AssertionError):
+        follow(partition.log, 2, leader_id=1)
 
 
 @pytest.mark.parametrize(
     ("current", "error"),
     [(-1, None), (3, None), (2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_every_question_is_checked_for_its_epoch(current: int, error: ErrorCode | None) -> None:
-    log = Partition(epoch=3).log
+def test_every_request_is_checked_for_its_epoch(current: int, error: ErrorCode | None) -> None:
+    leader = Partition(epoch=3).leader
     answers = [
-        log.fetch(0, max_bytes=1, isolation=ALL, current_leader_epoch=current),
-        log.list_offset(-1, ALL, current),
-        log.list_offset(12345, STABLE, current),
-        log.epoch_end(3, current),
+        leader.fetch(0, max_bytes=1, isolation=ALL, current_leader_epoch=current),
+        leader.list_offset(-1, ALL, current),
+        leader.list_offset(12345, STABLE, current),
+        leader.epoch_end(3, current),
+        leader.append(data_batch(), origin=AppendOrigin.COORDINATOR, now_ms=NOW_MS, leader_epoch=current),
     ]
-    assert [answer.error if isinstance(answer, Rejected) else None for answer in answers] == [error] * 4
+    assert [answer.error if isinstance(answer, Rejected) else None for answer in answers] == [error] * 5
 
 
 def test_epoch_end_is_what_is_durable() -> None:
     partition = Partition(epoch=1)
     partition.append(data_batch(3))
-    partition.keep(partition.log.become_leader(4))
+    partition.lead(4)
     partition.append(data_batch(2))
     partition.append(data_batch(2), commit=False)
-    ends = {epoch: partition.log.epoch_end(epoch) for epoch in (0, 1, 2, 4, 5)}
+    ends = {epoch: partition.leader.epoch_end(epoch) for epoch in (0, 1, 2, 4, 5)}
     assert ends == {0: EpochEnd(0, 0), 1: EpochEnd(1, 3), 2: EpochEnd(1, 3), 4: EpochEnd(4, 5), 5: EpochEnd(-1, -1)}
 
 
@@ -189,7 +207,7 @@ def test_a_reader_with_another_history_is_told_where_to_truncate(
 ) -> None:
     partition = Partition(epoch=1)
     partition.append(data_batch(3))
-    partition.keep(partition.log.become_leader(4))
+    partition.lead(4)
     partition.append(data_batch(2))
     found = plan(partition, offset, last_fetched_epoch=last_fetched)
     assert found.diverging == (None if diverging is None else EpochEnd(*diverging))
@@ -205,7 +223,7 @@ def test_a_reader_from_an_unknown_epoch_is_out_of_range() -> None:
 
 def lookup(partition: Partition, timestamp_ms: int, isolation: Isolation = ALL) -> OffsetFound | Rejected:
     """As a gateway does it, with a store that reads batch by batch."""
-    answer = partition.log.list_offset(timestamp_ms, isolation)
+    answer = partition.leader.list_offset(timestamp_ms, isolation)
     if not isinstance(answer, NeedsScan):
         return answer
     batches = partition.store.batches
@@ -228,7 +246,7 @@ def test_special_timestamps() -> None:
     assert lookup(partition, offsets.LATEST_TIMESTAMP) == OffsetFound(0, -1, 2)
     assert lookup(partition, offsets.MAX_TIMESTAMP) == OFFSET_NOT_FOUND
     partition.append(data_batch(5))
-    partition.keep(partition.log.become_leader(6))
+    partition.lead(6)
     partition.append(of_producer(1, 0, 2, transactional=True))
     partition.keep(partition.log.move_log_start(3))
     assert lookup(partition, offsets.EARLIEST_TIMESTAMP) == OffsetFound(3, -1, 2)
@@ -292,13 +310,13 @@ def test_a_new_leader_whose_high_watermark_lags_does_not_answer_latest() -> None
     partition = Partition(epoch=0)
     partition.append(data_batch(timestamps=[100]))
     partition.append(data_batch(3, timestamps=[200] * 3), commit=False)
-    partition.keep(partition.log.become_leader(1))
+    partition.lead(1)
     assert lookup(partition, offsets.LATEST_TIMESTAMP).error is ErrorCode.OFFSET_NOT_AVAILABLE
     assert lookup(partition, 150).error is ErrorCode.OFFSET_NOT_AVAILABLE
     assert lookup(partition, 100) == OffsetFound(0, 100, 0)
     assert lookup(partition, offsets.EARLIEST_TIMESTAMP) == OffsetFound(0, -1, 0)
-    assert isinstance(partition.log.list_offset(offsets.LATEST_TIMESTAMP, Isolation.LOG_END), OffsetFound)
-    partition.log.committed(4)
+    assert isinstance(partition.leader.list_offset(offsets.LATEST_TIMESTAMP, Isolation.LOG_END), OffsetFound)
+    partition.leader.durable(4)
     assert lookup(partition, offsets.LATEST_TIMESTAMP) == OffsetFound(4, -1, 1)
 
 
@@ -323,7 +341,7 @@ def test_a_log_emptied_by_delete_records_restores_at_its_start() -> None:
     partition.append(of_producer(1, 0, 5))
     partition.keep(partition.log.move_log_start(-1))
     partition.store.batches.clear()
-    log = partition.restored()
+    log = partition.restored().state
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (5, 5, 5)
     assert log.snapshot() == partition.log.snapshot()
 
@@ -335,69 +353,4 @@ def test_aborted_transactions_below_the_log_start_are_forgotten() -> None:
         partition.mark(end_marker(producer_id, committed=False))
     partition.keep(partition.log.move_log_start(2))
     assert [one.producer_id for one in partition.log.snapshot().aborted] == [2]
-    assert partition.restored().snapshot() == partition.log.snapshot()
-
-
-# Replication
-
-
-def follower_of(leader: Partition, epoch: int) -> tuple[PartitionLog, StoredLog]:
-    log, store = PartitionLog.restore(LogSnapshot(), leader.log.config), StoredLog()
-    log.become_follower(epoch)
-    return log, store
-
-
-def leader_with_history() -> Partition:
-    leader = Partition(LogConfig(cleanup_policy=frozenset({CleanupPolicy.DELETE})))
-    leader.append(data_batch(3))
-    leader.append(of_producer(1, 0, 2, transactional=True))
-    leader.append(of_producer(2, 5, transactional=True))
-    leader.mark(end_marker(1, committed=False, coordinator_epoch=3))
-    leader.keep(leader.log.become_leader(2))
-    leader.append(of_producer(1, 2, transactional=True))
-    leader.mark(end_marker(1, committed=True, coordinator_epoch=4, epoch=1))
-    return leader
-
-
-@pytest.mark.parametrize("at_once", [1, 3, 100])
-def test_a_follower_ends_up_as_its_leader(at_once: int) -> None:
-    leader = leader_with_history()
-    log, store = follower_of(leader, epoch=2)
-    batches = [bytes(batch.data) for batch in leader.store.batches]
-    for start in range(0, len(batches), at_once):
-        sent = memoryview(b"".join(batches[start : start + at_once]))
-        result = log.append(sent, origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
-        assert isinstance(result, Appended)
-        store.commit(result.write)
-        log.committed(log.log_end_offset)
-    assert log.snapshot() == leader.log.snapshot()
-    assert [bytes(batch.data) for batch in store.batches] == batches
-    assert log.last_stable_offset == leader.log.last_stable_offset == 5
-    assert PartitionLog.restore(store.load(), log.config).snapshot() == log.snapshot()
-
-
-def test_a_follower_refuses_damage_and_what_it_has() -> None:
-    leader = leader_with_history()
-    log, _ = follower_of(leader, epoch=2)
-    first, second = (bytes(batch.data) for batch in leader.store.batches[:2])
-    before = log.snapshot()
-    damaged = patched(memoryview(bytearray(second)), 60, 9, 1, fix_crc=False)
-    result = log.append(memoryview(first + bytes(damaged)), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
-    assert result.error is ErrorCode.CORRUPT_MESSAGE
-    result = log.append(memoryview(first + first), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
-    assert result.error is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert log.snapshot() == before
-
-
-def test_a_follower_ignores_a_cut_off_tail_and_a_newer_epoch() -> None:
-    leader = leader_with_history()
-    batches = [bytes(batch.data) for batch in leader.store.batches]
-    log, _ = follower_of(leader, epoch=0)
-    result = log.append(memoryview(b"".join(batches)), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
-    assert isinstance(result, Appended)
-    assert (result.base_offset, result.last_offset) == (0, 6)
-    log, _ = follower_of(leader, epoch=2)
-    result = log.append(memoryview(batches[0] + batches[1][:-1]), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
-    assert result.last_offset == 2
-    result = log.append(memoryview(b""), origin=AppendOrigin.REPLICATION, now_ms=NOW_MS)
-    assert result.write == LogWrite([], [], {}, [], replicated=True)
+    assert partition.restored().state.snapshot() == partition.log.snapshot()

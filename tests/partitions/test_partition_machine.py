@@ -8,9 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from partition_fakes import NOW_MS, StoredLog, data_batch, end_marker, of_producer
 
 from odradek.partitions.config import LogConfig
-from odradek.partitions.log import PartitionLog
+from odradek.partitions.leader import lead
 from odradek.partitions.model import LogSnapshot, LogWrite
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Isolation, Rejected
+from odradek.partitions.state import PartitionState
 from odradek.wire.errors import ErrorCode
 
 EXPIRATION_MS = 1000
@@ -40,8 +41,12 @@ class LogMachine(RuleBasedStateMachine):
         self.model: dict[int, ModelProducer] = {}
         self.decided: list[tuple[int, int]] = []
         self.aborted: list[tuple[int, int, int]] = []
-        self.log = PartitionLog.restore(LogSnapshot(), CONFIG)
-        self._note(self.log.become_leader(0))
+        self.log = PartitionState.restore(LogSnapshot(), CONFIG)
+        self._lead(0)
+
+    def _lead(self, epoch: int) -> None:
+        self.leader, write = lead(self.log, epoch)
+        self._note(write)
 
     def _note(self, write: LogWrite | None) -> None:
         if write is not None:
@@ -96,7 +101,7 @@ class LogMachine(RuleBasedStateMachine):
             producer_id, first, epoch=epoch, transactional=transactional, timestamps=[self.now_ms] * count
         )
         end = self.log.log_end_offset
-        result = self.log.append(records, origin=AppendOrigin.CLIENT, now_ms=self.now_ms)
+        result = self.leader.append(records, origin=AppendOrigin.CLIENT, now_ms=self.now_ms)
         if expected is not Appended:
             assert (result.error if isinstance(result, Rejected) else result) == expected
             return
@@ -125,7 +130,7 @@ class LogMachine(RuleBasedStateMachine):
             producer_id, committed=committed, epoch=epoch, coordinator_epoch=coordinator_epoch, timestamp_ms=self.now_ms
         )
         end = self.log.log_end_offset
-        result = self.log.append(
+        result = self.leader.append(
             records, origin=AppendOrigin.COORDINATOR, now_ms=self.now_ms, transaction_version=version
         )
         if known is not None:
@@ -160,7 +165,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def produce_plain(self, count: int) -> None:
-        result = self.log.append(data_batch(count), origin=AppendOrigin.CLIENT, now_ms=self.now_ms)
+        result = self.leader.append(data_batch(count), origin=AppendOrigin.CLIENT, now_ms=self.now_ms)
         assert isinstance(result, Appended)
         self._note(result.write)
 
@@ -173,7 +178,7 @@ class LogMachine(RuleBasedStateMachine):
             self.store.commit(write)
         if done:
             before = self.log.high_watermark
-            assert self.log.committed(done[-1][1]) is (self.log.high_watermark > before)
+            assert self.leader.durable(done[-1][1]) is (self.log.high_watermark > before)
 
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:
@@ -190,7 +195,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def lead_again(self) -> None:
-        self._note(self.log.become_leader(self.log.leader_epoch + 1))
+        self._lead(self.log.leader_epoch + 1)
         self._forget()
 
     def _forget(self) -> None:
@@ -203,9 +208,9 @@ class LogMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         """What was not durable is lost, also to the model; so the crash comes after all is durable."""
         self.commit(4)
-        self.log = PartitionLog.restore(self.store.load(), CONFIG)
+        self.log = PartitionState.restore(self.store.load(), CONFIG)
         self._forget()
-        self._note(self.log.become_leader(self.log.leader_epoch))
+        self._lead(self.log.leader_epoch)
 
     @invariant()
     def restored_equals_live(self) -> None:
@@ -215,7 +220,7 @@ class LogMachine(RuleBasedStateMachine):
         )
         for write, _ in self.pending:
             replayed.commit(write)
-        assert PartitionLog.restore(replayed.load(), CONFIG).snapshot() == self.log.snapshot()
+        assert PartitionState.restore(replayed.load(), CONFIG).snapshot() == self.log.snapshot()
 
     @invariant()
     def offsets_are_ordered(self) -> None:
@@ -235,7 +240,7 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def aborted_transactions_are_the_models(self) -> None:
         log = self.log
-        plan = log.fetch(
+        plan = self.leader.fetch(
             log.log_start_offset, max_bytes=1, isolation=Isolation.READ_COMMITTED, current_leader_epoch=log.leader_epoch
         )
         assert not isinstance(plan, Rejected)

@@ -135,9 +135,7 @@ def test_a_restart_forgets_no_producer_however_old_its_timestamps() -> None:
     partition = Partition(LogConfig(producer_id_expiration_ms=1000))
     batch = of_producer(P, 0, timestamps=[NOW_MS - 10**9])
     partition.append(batch)
-    log = partition.restored()
-    assert log.become_leader(0) is None
-    again = log.append(batch, origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    again = partition.restored().append(batch, origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
     assert isinstance(again, Duplicate)
     assert again.base_offset == 0
 
@@ -146,7 +144,7 @@ def test_producers_expired_while_the_broker_was_down_leave_the_store_too() -> No
     partition = Partition(LogConfig(producer_id_expiration_ms=1000))
     partition.append(of_producer(P, 0))
     partition.append(of_producer(P + 1, 0))
-    log = partition.restored()
+    log = partition.restored().state
     write = log.expire_producers(NOW_MS + 1000)
     assert write is not None
     assert dict(write.producers) == {P: None, P + 1: None}
@@ -157,10 +155,10 @@ def test_state_survives_a_restart() -> None:
     partition = Partition()
     for sequence in range(7):
         partition.append(of_producer(P, sequence))
-    log = partition.restored()
-    retry = log.append(of_producer(P, 3), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    leader = partition.restored()
+    retry = leader.append(of_producer(P, 3), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
     assert retry == Duplicate(3, 3, NOW_MS)
-    beyond = log.append(of_producer(P, 9), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
+    beyond = leader.append(of_producer(P, 9), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
     assert beyond.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -207,7 +205,7 @@ def test_a_decision_that_is_not_durable_holds_the_last_stable_offset() -> None:
     partition.append(data_batch(3), commit=False)
     stable = []
     for end in (1, 2, 5):
-        log.committed(end)
+        partition.leader.durable(end)
         stable.append(log.last_stable_offset)
     assert stable == [0, 2, 5]
 
@@ -298,10 +296,11 @@ def test_an_open_transaction_survives_a_restart() -> None:
     partition.append(data_batch(2))
     partition.append(of_producer(7, 0, transactional=True))
     partition.append(of_producer(3, 0, transactional=True))
-    log = partition.restored()
+    leader = partition.restored()
+    log = leader.state
     assert log.last_stable_offset == 2
-    assert log.has_ongoing_transaction(7)
-    assert not log.has_ongoing_transaction(8)
-    log.append(end_marker(7, committed=True), origin=AppendOrigin.COORDINATOR, now_ms=NOW_MS)
-    log.committed(log.log_end_offset)
+    assert leader.has_ongoing_transaction(7)
+    assert not leader.has_ongoing_transaction(8)
+    leader.append(end_marker(7, committed=True), origin=AppendOrigin.COORDINATOR, now_ms=NOW_MS)
+    leader.durable(log.log_end_offset)
     assert log.last_stable_offset == 3

@@ -4,7 +4,6 @@ import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer, patched
 
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
-from odradek.partitions.log import PartitionLog
 from odradek.partitions.offsets import LATEST_TIMESTAMP
 from odradek.partitions.results import Appended, AppendOrigin, FetchPlan, Isolation, OffsetFound, Rejected
 from odradek.wire.errors import ErrorCode
@@ -54,11 +53,11 @@ def test_trap_14_markers_and_aborted_transactions() -> None:
     partition.append(of_producer(7, 0, transactional=True))
     marker = end_marker(7, committed=False)
     assert marker[21:23] == bytes([0, TRANSACTIONAL_FLAG | CONTROL_FLAG])
-    latest = [partition.log.list_offset(LATEST_TIMESTAMP, Isolation(isolation)) for isolation in (0, 1)]
+    latest = [partition.leader.list_offset(LATEST_TIMESTAMP, Isolation(isolation)) for isolation in (0, 1)]
     assert latest == [OffsetFound(1, -1, 0), OffsetFound(0, -1, 0)]
     partition.mark(marker)
-    plain = partition.log.fetch(0, max_bytes=1, isolation=Isolation.READ_UNCOMMITTED)
-    stable = partition.log.fetch(0, max_bytes=1, isolation=Isolation.READ_COMMITTED)
+    plain = partition.leader.fetch(0, max_bytes=1, isolation=Isolation.READ_UNCOMMITTED)
+    stable = partition.leader.fetch(0, max_bytes=1, isolation=Isolation.READ_COMMITTED)
     assert isinstance(plain, FetchPlan)
     assert isinstance(stable, FetchPlan)
     assert plain.aborted is None
@@ -66,7 +65,7 @@ def test_trap_14_markers_and_aborted_transactions() -> None:
 
 
 def test_trap_14_without_aborted_transactions_the_list_is_empty_not_null() -> None:
-    plan = Partition().log.fetch(0, max_bytes=1, isolation=Isolation.READ_COMMITTED)
+    plan = Partition().leader.fetch(0, max_bytes=1, isolation=Isolation.READ_COMMITTED)
     assert isinstance(plan, FetchPlan)
     assert plan.aborted == ()
 
@@ -77,8 +76,9 @@ def test_trap_14_without_aborted_transactions_the_list_is_empty_not_null() -> No
 )
 def test_trap_16_epochs_are_checked_unless_minus_one(epoch: int, error: ErrorCode | None) -> None:
     assert (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH) == (74, 75)
-    log: PartitionLog = Partition(epoch=5).log
-    answer = log.fetch(0, max_bytes=1, isolation=Isolation.READ_UNCOMMITTED, current_leader_epoch=epoch)
+    answer = Partition(epoch=5).leader.fetch(
+        0, max_bytes=1, isolation=Isolation.READ_UNCOMMITTED, current_leader_epoch=epoch
+    )
     assert (answer.error if isinstance(answer, Rejected) else None) is error
 
 

@@ -21,45 +21,45 @@ def code(result):
 def test_without_a_question_nothing_opens_a_transaction():
     partition = Partition(VERIFYING)
     assert code(partition.append(batch(0))) is ErrorCode.INVALID_TXN_STATE
-    assert not partition.log.has_ongoing_transaction(P)
+    assert not partition.leader.has_ongoing_transaction(P)
 
 
 def test_an_open_transaction_is_not_asked_about():
     partition = Partition(VERIFYING)
-    guard = partition.log.verification(P, 0, 0)
+    guard = partition.leader.verification(P, 0, 0)
     assert isinstance(partition.append(batch(0), guard=guard), Appended)
-    assert partition.log.verification(P, 0, 1) is None
+    assert partition.leader.verification(P, 0, 1) is None
     assert isinstance(partition.append(batch(1)), Appended)
 
 
 def test_an_open_transaction_of_an_older_epoch_is_asked_about():
     partition = Partition(VERIFYING)
-    partition.append(batch(0), guard=partition.log.verification(P, 0, 0))
-    assert partition.log.verification(P, 1, 0) is not None
+    partition.append(batch(0), guard=partition.leader.verification(P, 0, 0))
+    assert partition.leader.verification(P, 1, 0) is not None
 
 
 def test_a_marker_in_between_takes_the_guard_away():
     partition = Partition(VERIFYING)
-    guard = partition.log.verification(P, 0, 0, enrolls=True)
+    guard = partition.leader.verification(P, 0, 0, enrolls=True)
     partition.mark(end_marker(P, committed=False, epoch=1), transaction_version=2)
     assert code(partition.append(batch(0), guard=guard)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert code(partition.append(batch(0, epoch=1), guard=guard)) is ErrorCode.INVALID_TXN_STATE
-    assert not partition.log.has_ongoing_transaction(P)
+    assert not partition.leader.has_ongoing_transaction(P)
 
 
 def test_the_guard_is_looked_at_also_where_verification_is_off():
     """Producers of version 2 are asked about all the same: their partitions have to take part."""
     partition = Partition(LogConfig(transaction_verification=False))
-    assert partition.log.verification(P, 0, 0) is None
-    guard = partition.log.verification(P, 0, 0, enrolls=True)
+    assert partition.leader.verification(P, 0, 0) is None
+    guard = partition.leader.verification(P, 0, 0, enrolls=True)
     partition.mark(end_marker(P, committed=False))
     assert code(partition.append(batch(0), guard=guard)) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_batches_that_wait_for_the_same_answer_keep_their_order():
     partition = Partition(VERIFYING)
-    guard = partition.log.verification(P, 0, 7)
-    assert partition.log.verification(P, 0, 8) is guard
+    guard = partition.leader.verification(P, 0, 7)
+    assert partition.leader.verification(P, 0, 8) is guard
     assert code(partition.append(batch(8), guard=guard)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert isinstance(partition.append(batch(7), guard=guard), Appended)
     assert isinstance(partition.append(batch(8)), Appended)
@@ -67,29 +67,29 @@ def test_batches_that_wait_for_the_same_answer_keep_their_order():
 
 def test_the_order_begins_anew_with_a_later_epoch():
     partition = Partition(VERIFYING)
-    guard = partition.log.verification(P, 0, 3)
-    assert partition.log.verification(P, 1, 0) is guard
-    assert partition.log.verification(P, 0, 9) is guard
+    guard = partition.leader.verification(P, 0, 3)
+    assert partition.leader.verification(P, 1, 0) is guard
+    assert partition.leader.verification(P, 0, 9) is guard
     assert code(partition.append(batch(1, epoch=1), guard=guard)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert isinstance(partition.append(batch(0, epoch=1), guard=guard), Appended)
 
 
 def test_a_producer_of_version_2_begins_with_sequence_0():
     partition = Partition(VERIFYING)
-    guard = partition.log.verification(P, 0, 4, enrolls=True)
+    guard = partition.leader.verification(P, 0, 4, enrolls=True)
     assert code(partition.append(batch(4), guard=guard)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert partition.log.verification(P, 0, 0, enrolls=True) is guard
+    assert partition.leader.verification(P, 0, 0, enrolls=True) is guard
     assert isinstance(partition.append(batch(0), guard=guard), Appended)
 
 
 def test_version_1_may_begin_anywhere_once_its_state_is_gone():
     partition = Partition(VERIFYING)
-    assert isinstance(partition.append(batch(4), guard=partition.log.verification(P, 0, 4)), Appended)
+    assert isinstance(partition.append(batch(4), guard=partition.leader.verification(P, 0, 4)), Appended)
 
 
 def test_a_retry_is_a_retry_though_others_wait():
     partition = Partition(VERIFYING)
-    partition.append(batch(0), guard=partition.log.verification(P, 0, 0))
+    partition.append(batch(0), guard=partition.leader.verification(P, 0, 0))
     partition.mark(end_marker(P, committed=True))
-    guard = partition.log.verification(P, 0, 0)
+    guard = partition.leader.verification(P, 0, 0)
     assert isinstance(partition.append(batch(0), guard=guard), Duplicate)

@@ -16,8 +16,8 @@ from odradek.gateway.env.completion import Completion, completed
 from odradek.gateway.handlers import produce
 from odradek.gateway.replication.commit import CommitQueue
 from odradek.gateway.replication.replica import Replica
-from odradek.partitions.log import PartitionLog
 from odradek.partitions.producers import Producers
+from odradek.partitions.state import PartitionState
 from odradek.storage_backends.memory import MemoryPartition
 from odradek.storage_backends.memory.medium import MediumLog
 from odradek.wire.errors import ErrorCode
@@ -73,9 +73,9 @@ def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
 
 def producers_forgotten_at_start(patch: pytest.MonkeyPatch) -> None:
     """A restarted broker does not know who wrote what."""
-    restore = PartitionLog.restore.__func__  # type: ignore[attr-defined]
+    restore = PartitionState.restore.__func__  # type: ignore[attr-defined]
     patch.setattr(
-        PartitionLog,
+        PartitionState,
         "restore",
         classmethod(lambda cls, snapshot, *rest: restore(cls, replace(snapshot, producers={}), *rest)),
     )
@@ -110,7 +110,7 @@ def zombies_may_commit(patch: pytest.MonkeyPatch) -> None:
 
 def lost_first_batches_forgotten(patch: pytest.MonkeyPatch) -> None:
     """What was on its way behind a producer's first batch is taken after that one's commit failed."""
-    patch.setattr(PartitionLog, "expect_again", lambda _self, _lost: None)
+    patch.setattr(PartitionState, "expect_again", lambda _self, _lost: None)
 
 
 def images_published_before_commit(patch: pytest.MonkeyPatch) -> None:

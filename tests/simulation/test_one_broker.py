@@ -16,7 +16,7 @@ from sim_mutants import MUTANTS
 from sim_one_broker import Result, simulate
 from sim_oracle import Invariant
 
-from odradek.partitions.log import PartitionLog
+from odradek.partitions.state import PartitionState
 
 SHORT = tuple(range(12))
 MUTANT_SEEDS = 80
@@ -91,7 +91,7 @@ def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name, monkeypatc
 
 
 def test_a_mutant_that_fails_by_itself_finds_nothing(monkeypatch):
-    monkeypatch.setattr(PartitionLog, "become_leader", lambda self, _epoch: self.misspelt)
+    monkeypatch.setattr(PartitionState, "begin_epoch", lambda self, _epoch: self.misspelt)
     with pytest.raises(AssertionError, match="misspelt"):
         list(broken_invariants())
 

@@ -1,0 +1,240 @@
+"""The state of one partition that its leader and its followers have in common: offsets, epochs, producers.
+
+    log start          last stable      high watermark       durable end       log end
+        |-------------------|----------------|--------------------|---------------|
+             read_committed      + read_uncommitted   durable here only    appended
+
+- *log end*: the offset of the next record. It moves when a batch is appended.
+- *durable end*: what the store has made durable. It follows the log end, one commit at a time.
+- *high watermark*: what is committed, that is, durable on every in-sync replica. Only a role raises it: the leader to
+  the smallest log end of the in-sync replicas (`leader.py`), a follower to its leader's (`follower.py`).
+
+Every change takes effect here at once and is returned as a `LogWrite`. The caller commits the writes in the order in
+which they were returned. When a commit fails, the state has run ahead of the store: discard it and `restore` it from
+what the store has, which is the same as after a crash. A restored state has no role and its high watermark stands at
+the log start, because being durable here does not make a record committed.
+
+Invariants: log start <= last stable offset <= high watermark <= durable end <= log end. The high watermark moves back
+only in a truncation.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from odradek.partitions.config import LogConfig, MessageTimestampType
+from odradek.partitions.epochs import EpochHistory
+from odradek.partitions.model import AbortedTransaction, EpochStart, LogSnapshot, LogWrite
+from odradek.partitions.producers import ProducerEntry, Producers
+from odradek.partitions.results import NO_LEADER_EPOCH, UNKNOWN_OFFSET, Rejected
+from odradek.wire.errors import ErrorCode
+
+
+class PartitionState:
+    """One partition's log without its records. Not safe for concurrent use: one task decides, in order.
+
+    `log_end_offset`, `durable_end_offset`, `high_watermark` and `leader_epoch` are moved by the role (`Leader`,
+    `Follower`) and by nothing else.
+    """
+
+    def __init__(self, config: LogConfig) -> None:
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.durable_end_offset = 0
+        self.high_watermark = 0
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.clean_offset = 0
+        self.epochs = EpochHistory()
+        self.producer_states = Producers()
+        self._aborted: list[AbortedTransaction] = []
+        self.config = config
+        self.stamps_append_time = self.verifies = False
+        self.configure(config)
+
+    @classmethod
+    def restore(cls, snapshot: LogSnapshot, config: LogConfig) -> "PartitionState":
+        """Take up a log where its store has it; all of that is durable, and how much is committed is the role's to say.
+
+        No producer expires here, however old its timestamps: a retry of a batch whose acknowledgement was lost with the
+        broker must find the batch, also when a backfill wrote it with yesterday's times.
+
+        Raises ProducerRowError when a producer's row cannot be read.
+        """
+        state = cls(config)
+        state.log_start_offset = state.high_watermark = snapshot.log_start_offset
+        state.log_end_offset = state.durable_end_offset = max(snapshot.log_end_offset, snapshot.log_start_offset)
+        state.epochs = EpochHistory(snapshot.epochs)
+        state.epochs.truncate_start(snapshot.log_start_offset)
+        state.leader_epoch = state.epochs.latest
+        state.producer_states = Producers.restore(snapshot.producers)
+        state._take_aborted(snapshot.aborted)
+        state.clean_offset = snapshot.clean_offset
+        return state
+
+    def _take_aborted(self, aborted: Sequence[AbortedTransaction]) -> None:
+        kept = (each for each in aborted if each.last_offset >= self.log_start_offset)
+        self._aborted = sorted(kept, key=last_offset_of)
+
+    def snapshot(self) -> LogSnapshot:
+        """What a store holds that has made every write durable: `restore` of it gives an equal state.
+
+        The largest timestamp is the store's to know, and -1 here.
+        """
+        return LogSnapshot(
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            epochs=self.epochs.entries,
+            producers=self.producer_states.rows(),
+            aborted=tuple(self._aborted),
+            clean_offset=self.clean_offset,
+        )
+
+    def expect_again(self, lost: Mapping[int, ProducerEntry]) -> None:
+        """Take nothing of a producer whose first batches were lost or refused, until it sends them again.
+
+        `lost` are the states that producers had in a log whose commit failed, or would have had.
+        """
+        self.producer_states.expect_again(lost)
+
+    def configure(self, config: LogConfig) -> None:
+        """Judge by other settings from the next append on."""
+        self.config = config
+        self.stamps_append_time = config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME
+        self.verifies = config.transaction_verification
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which (exclusive) all transactions are decided: read_committed's limit (KIP-98)."""
+        unstable = self.producer_states.first_unstable_offset()
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def aborted(self) -> Sequence[AbortedTransaction]:
+        """The aborted transactions that readers are told of, by last offset."""
+        return tuple(self._aborted)
+
+    @property
+    def producers(self) -> Mapping[int, ProducerEntry]:
+        """The producer states by producer id, for DescribeProducers; a live view."""
+        return self.producer_states.entries
+
+    def begin_epoch(self, epoch: int) -> EpochStart | None:
+        """Go on in `epoch`, which begins at the log end; None when the history has it already.
+
+        An epoch below the present one is our own bug.
+        """
+        self.enter_epoch(epoch)
+        return self.epochs.assign(epoch, self.log_end_offset)
+
+    def enter_epoch(self, epoch: int) -> None:
+        """Go on in `epoch`, in which another replica says where it begins."""
+        assert epoch >= self.leader_epoch, f"epoch {epoch} after {self.leader_epoch}"
+        self.leader_epoch = epoch
+
+    def check_epoch(self, current_leader_epoch: int) -> Rejected | None:
+        """Compare the epoch that a request was made in with the partition's (KIP-320); below 0 there is no check.
+
+        FENCED_LEADER_EPOCH for an older one, UNKNOWN_LEADER_EPOCH for a newer one.
+        """
+        if current_leader_epoch == self.leader_epoch or current_leader_epoch < 0:
+            return None
+        older = current_leader_epoch < self.leader_epoch
+        error = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return Rejected(error, f"the request is for epoch {current_leader_epoch}, this is epoch {self.leader_epoch}")
+
+    def note_aborted(self, aborted: AbortedTransaction | None) -> tuple[AbortedTransaction, ...]:
+        """Tell readers of an aborted transaction from now on; returns what the write has to say of it."""
+        if aborted is None:
+            return ()
+        self._aborted.append(aborted)
+        return (aborted,)
+
+    def mark_durable(self, end_offset: int) -> None:
+        """The store has made everything below `end_offset` durable."""
+        assert end_offset <= self.log_end_offset, f"{end_offset} was never assigned"
+        self.durable_end_offset = max(self.durable_end_offset, end_offset)
+
+    def raise_high_watermark(self, offset: int) -> bool:
+        """Everything below `offset` is committed; of that, what is durable here may be read. Returns whether it moved.
+
+        An offset below the high watermark changes nothing.
+        """
+        offset = min(offset, self.durable_end_offset)
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        self.producer_states.on_high_watermark(offset)
+        return True
+
+    def move_log_start(self, offset: int) -> LogWrite | Rejected:
+        """Drop everything below `offset` (DeleteRecords, retention); -1 stands for the high watermark.
+
+        The write is empty when the log starts there or later already. OFFSET_OUT_OF_RANGE above the high watermark.
+        """
+        offset = self.high_watermark if offset == UNKNOWN_OFFSET else offset
+        if not 0 <= offset <= self.high_watermark:
+            return self.out_of_range(offset)
+        if offset <= self.log_start_offset:
+            return LogWrite()
+        self.log_start_offset = offset
+        self.epochs.truncate_start(offset)
+        del self._aborted[: bisect_left(self._aborted, offset, key=last_offset_of)]
+        return LogWrite(log_start_offset=offset)
+
+    def out_of_range(self, offset: int) -> Rejected:
+        """The refusal of an offset outside the log."""
+        message = f"offset {offset} is not within {self.log_start_offset} to {self.log_end_offset}"
+        return Rejected(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+
+    def compacted(self, clean_offset: int) -> LogWrite:
+        """Compaction has been everywhere below `clean_offset`."""
+        self.clean_offset = clean_offset
+        return LogWrite(clean_offset=clean_offset)
+
+    def keep_aborted(self, base_offset: int, end_offset: int, kept: Sequence[AbortedTransaction]) -> None:
+        """Of the aborted transactions that end in the range tell only of `kept`; the store does so as it compacts.
+
+        To be called before the markers of the others go: told of one whose marker is gone, a consumer would take the
+        producer's next transaction for aborted, too.
+        """
+        others = [each for each in self._aborted if not base_offset <= each.last_offset < end_offset]
+        self._aborted = sorted([*others, *kept], key=last_offset_of)
+
+    def aborted_in(self, fetch_offset: int, upper_offset: int) -> tuple[AbortedTransaction, ...]:
+        """The aborted transactions that touch [fetch_offset, upper_offset), by their markers' offsets."""
+        found: list[AbortedTransaction] = []
+        for aborted in self._aborted[bisect_left(self._aborted, fetch_offset, key=last_offset_of) :]:
+            if aborted.first_offset < upper_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= upper_offset:
+                break
+        return tuple(found)
+
+    def expire_producers(self, now_ms: int) -> LogWrite | None:
+        """Forget producers idle for `producer.id.expiration.ms`; None when there are none."""
+        expired = self.producer_states.expire(now_ms, self.config.producer_id_expiration_ms)
+        return LogWrite(producers=dict.fromkeys(expired)) if expired else None
+
+    def truncated(self, left: LogSnapshot) -> frozenset[int]:
+        """The store has cut the log's end off (`PartitionStore.truncate`) and holds `left`.
+
+        Returns the producers whose rows went with the end although batches of theirs may stay: `truncation.py` rebuilds
+        them. Raises ProducerRowError.
+        """
+        before = self.producer_states
+        end_offset = left.log_end_offset
+        self.log_start_offset = left.log_start_offset
+        self.log_end_offset = end_offset
+        self.durable_end_offset = min(self.durable_end_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self.epochs.truncate_end(end_offset)
+        self.producer_states = before.truncated(left.producers, end_offset)
+        self._take_aborted(left.aborted)
+        self.clean_offset = left.clean_offset
+        return frozenset(before.entries.keys() - left.producers.keys())
+
+
+def last_offset_of(aborted: AbortedTransaction) -> int:
+    """The offset of the transaction's marker."""
+    return aborted.last_offset
