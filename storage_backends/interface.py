@@ -19,6 +19,7 @@ from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, 
 from odradek.wire.values import immutable
 
 __all__ = [
+    "DiskFullError",
     "LogPolicy",
     "OffsetNotInStoreError",
     "PartitionStore",
@@ -46,6 +47,10 @@ class StoreError(Exception):
 
 class StoreFullError(StoreError):
     """No space is left. The message says on what and what to do."""
+
+
+class DiskFullError(StoreFullError):
+    """No space is left for any log: the file system, a quota or a limit of the process is used up."""
 
 
 class StoreExhaustedError(StoreError):

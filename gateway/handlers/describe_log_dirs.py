@@ -10,7 +10,7 @@ from typing import Final
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.handling.partitions import answer_of_store
-from odradek.gateway.replication.recovery import exhausted
+from odradek.gateway.replication.recovery import shared_cause
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.server.context import RequestContext
 from odradek.storage_backends.interface import StoreError, StoreSpace
@@ -80,7 +80,7 @@ async def _described(replica: Replica) -> DescribeLogDirsPartition | None:
     except (PartitionUnavailable, StoreError) as error:
         if isinstance(error, StoreError) or error.is_offline:  # else it was deleted meanwhile
             message = "cannot describe a log partition=%s cause=%s"
-            key = (message, exhausted(error) or replica.key)
+            key = (message, shared_cause(error) or replica.key)
             replica.repeats.note(key, log, logging.WARNING, message, replica.key, error)
         return None
     return DescribeLogDirsPartition(

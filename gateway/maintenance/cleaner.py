@@ -18,7 +18,7 @@ from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.maintenance.retention import RetentionJanitor
-from odradek.gateway.replication.recovery import exhausted
+from odradek.gateway.replication.recovery import shared_cause
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import NO_LIMIT
@@ -118,7 +118,7 @@ class LogCleaner:
         return None if best is None or best[2] in self._busy else best[2:]
 
     def _note(self, what: Hashable, error: Exception, message: str, *args: object) -> None:
-        key = ("cleaner", exhausted(error) or what)
+        key = ("cleaner", shared_cause(error) or what)
         self._replicas.repeats.note(key, log, logging.WARNING, message, *args)
 
     async def _look_at(self, replica: Replica) -> "Cleaning | None":

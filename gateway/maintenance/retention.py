@@ -7,7 +7,7 @@ from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import PartitionUnavailable
-from odradek.gateway.replication.recovery import exhausted
+from odradek.gateway.replication.recovery import shared_cause
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.retention import retention_start
@@ -72,7 +72,7 @@ class RetentionJanitor:
             log.info("deleted old segments partition=%s log_start_offset=%d", replica.key, start_offset)
 
     def _note(self, what: Hashable, error: Exception, message: str, *args: object) -> None:
-        key = ("retention", exhausted(error) or what)
+        key = ("retention", shared_cause(error) or what)
         self._replicas.repeats.note(key, log, logging.WARNING, message, *args)
 
     async def _start(self, replica: Replica) -> int | None:

@@ -5,8 +5,8 @@ second with how many attempts failed and how many were refused. After the first 
 once; each further one waits for `backoff_ms`, doubled each time up to `backoff_max_ms`. Attempts in between are refused
 without asking the disk. A log that fails again within `backoff_max_ms` of its recovery goes on with the longer pauses.
 
-Where the process lacks descriptors or memory, all logs fail for one cause: that is logged for the first of them, and
-then with a count (`Repeats`).
+Where the disk is full, or the process lacks descriptors or memory, all logs fail for one cause: that is logged for the
+first of them, and then with a count (`Repeats`).
 """
 
 import logging
@@ -15,7 +15,7 @@ from typing import Final
 
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
-from odradek.storage_backends.interface import StoreExhaustedError
+from odradek.storage_backends.interface import DiskFullError, StoreError, StoreExhaustedError
 from odradek.wire.values import immutable
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Recovery:
     def failed(self, gate: Gate, message: str, error: Exception, *, trace: bool = False) -> None:
         """Take note of a failed attempt. The first of a failure is logged with its `message`."""
         if not self._failures:
-            self._common = exhausted(error)
+            self._common = shared_cause(error)
         if self._common:
             text = "%s partition=%s error=%s; it is tried again, and further failures of this or other logs are counted"
             self._repeats.note((message, self._common), log, logging.ERROR, text, message, self._name, error)
@@ -133,7 +133,7 @@ class Episodes:
 
     def failed(self, name: Hashable, message: str, error: Exception) -> None:
         """Log the first failure of `name`, and count those that follow."""
-        common = exhausted(error)
+        common = shared_cause(error)
         if common:
             text = "%s partition=%s cause=%s; further failures of this or other partitions are counted"
             self._repeats.note((message, common), self._logger, self._level, text, message, name, error)
@@ -155,11 +155,18 @@ class Episodes:
         self._failures.pop(name, None)
 
 
-def exhausted(error: BaseException) -> str:
-    """A word for errors that are of no single log: the process lacks descriptors or memory; else empty."""
+def shared_cause(error: BaseException) -> str:
+    """A word for errors that are of no single log: the disk is full, or `exhausted`; else empty."""
+    return "full" if _has_cause(error, DiskFullError) else "exhausted" if exhausted(error) else ""
+
+
+def exhausted(error: BaseException) -> bool:
+    """Whether the process lacks descriptors or memory: nothing is wrong with any log then."""
+    return _has_cause(error, StoreExhaustedError)
+
+
+def _has_cause(error: BaseException, kind: type[StoreError]) -> bool:
     cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, StoreExhaustedError):
-            return "exhausted"
+    while cause is not None and not isinstance(cause, kind):
         cause = cause.__cause__
-    return ""
+    return cause is not None

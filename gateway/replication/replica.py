@@ -25,7 +25,7 @@ from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Ticker, Watchable
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
-from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted
+from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, shared_cause
 from odradek.partitions.config import NO_LIMIT, LogConfig
 from odradek.partitions.leader import Leader, lead
 from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
@@ -226,8 +226,8 @@ class Replica(Watchable):
             await self._env.run_blocking(partial(_close_quietly, part))
 
     def _note(self, doing: str, error: Exception, message: str, *args: object) -> None:
-        """Log a failure once for as long as it repeats: for this log, or for all where the process lacks something."""
-        key = (doing, exhausted(error) or self.key)
+        """Log a failure once for as long as it repeats: for this log, or for all where they share the cause."""
+        key = (doing, shared_cause(error) or self.key)
         self._shared.repeats.note(key, log, logging.ERROR, message, *args)
 
     def _load(self, config: LogConfig) -> PartitionState:

@@ -12,7 +12,7 @@ import trio
 
 from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.gateway.errors import PartitionUnavailable
-from odradek.gateway.replication.recovery import exhausted
+from odradek.gateway.replication.recovery import shared_cause
 from odradek.gateway.replication.replica import Replica, ReplicaState, Shared
 from odradek.gateway.replication.strays import few, knows
 from odradek.partitions.config import LogConfig
@@ -149,7 +149,7 @@ class Replicas:
             log.info("deleted log partition=%s topic_id=%s", key, key.topic_id)
 
     def _note(self, error: StoreError, message: str, key: PartitionKey) -> None:
-        self.repeats.note((message, exhausted(error) or key), log, logging.ERROR, message, key, error)
+        self.repeats.note((message, shared_cause(error) or key), log, logging.ERROR, message, key, error)
 
     def opened(self) -> Iterable[Replica]:
         """All replicas that were used so far."""

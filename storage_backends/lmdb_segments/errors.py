@@ -9,6 +9,7 @@ from pathlib import Path
 import lmdb
 
 from odradek.storage_backends.interface import (
+    DiskFullError,
     StoreCorruptError,
     StoreError,
     StoreExhaustedError,
@@ -38,7 +39,7 @@ def mapped(error: Exception, path: Path, doing: str) -> StoreError:
     code = _code_of(error)
     where = f"{doing} {path}: "
     if code in _FULL:
-        return StoreFullError(where + _FULL[code])
+        return DiskFullError(where + _FULL[code])
     if isinstance(error, lmdb.MapFullError):
         return StoreFullError(where + "one write is larger than the segment's map: raise segment.bytes")
     if isinstance(error, _FORMAT):

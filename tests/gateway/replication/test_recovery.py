@@ -7,6 +7,7 @@ import pytest
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.replication.recovery import Backoff, Recovery
+from odradek.storage_backends.interface import DiskFullError, StoreFullError
 
 
 class Clock(ProductionEnvironment):
@@ -49,6 +50,29 @@ def test_one_line_when_it_begins_and_one_when_it_ends(clock, caplog):
     assert (begin.levelname, end.levelname) == ("ERROR", "INFO")
     assert f"failed_attempts={len(tried)} refused_attempts={5000 - len(tried)}" in end.getMessage()
     assert "log_end_offset=7" in end.getMessage()
+
+
+def test_a_full_disk_is_one_line_for_all_logs(clock, caplog):
+    caplog.set_level(logging.INFO)
+    repeats = Repeats()
+    recoveries = [Recovery(f"t-{number}", clock, Backoff(100, 1000), repeats) for number in range(50)]
+    for recovery in recoveries:
+        recovery.failed(recovery.writing, "commit failed", DiskFullError("writing: the file system is full"))
+    (line,) = caplog.records
+    assert "commit failed partition=t-0 error=writing: the file system is full" in line.getMessage()
+    repeats.tell()
+    assert "(times=49 since it was last logged)" in caplog.records[1].getMessage()
+    for recovery in recoveries:
+        recovery.succeeded(recovery.writing, 7)
+    assert [record.levelname for record in caplog.records[2:]] == ["INFO"]
+
+
+def test_a_map_that_is_too_small_is_the_failure_of_one_log(clock, caplog):
+    repeats = Repeats()
+    for number in range(2):
+        recovery = Recovery(f"t-{number}", clock, Backoff(100, 1000), repeats)
+        recovery.failed(recovery.writing, "commit failed", StoreFullError("raise segment.bytes"))
+    assert len(caplog.records) == 2
 
 
 def test_a_log_that_fails_soon_again_goes_on_with_the_longer_pauses(clock):
