@@ -81,8 +81,11 @@ def encode_batch(records: Sequence[ShardRecord], producer: Producer | None, now_
 class Shard(Protocol):
     """The part of a coordinator that the runtime itself calls; operations are further methods of the concrete shard."""
 
-    def replay(self, record: ShardRecord, now_ms: int) -> None:
-        """Apply one record to the state: the only place where durable state changes. Raises nothing for old records."""
+    def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
+        """Apply the record that stands at `offset` of the log, written by the partition's leader of `epoch`.
+
+        The only place where durable state changes. Offsets grow, and may have gaps. Raises nothing for old records.
+        """
         ...
 
     def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:

@@ -6,7 +6,7 @@ import logging
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from odradek.coordinator.metadata.settings import Basis
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.gateway.env.request_memory import RequestMemory
 from odradek.gateway.env.side_work import SideWork
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from odradek.gateway.env.loop_watch import LoopRecord
     from odradek.gateway.maintenance.cleaner import LogCleaner
     from odradek.gateway.maintenance.retention import RetentionJanitor
-    from odradek.gateway.metadata.service import MetadataService
+    from odradek.gateway.metadata.controller import Controller
+    from odradek.gateway.metadata.publisher import MetadataPublisher
     from odradek.gateway.metadata.settings import LiveSettings
     from odradek.gateway.replication.replicas import Replicas
     from odradek.partitions.fetching.sessions import FetchSessions
@@ -39,7 +40,8 @@ class Services:
         self,
         env: Environment,
         settings: LiveSettings,
-        metadata: MetadataService,
+        metadata: MetadataPublisher,
+        controller: Controller,
         replicas: Replicas,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
@@ -52,6 +54,7 @@ class Services:
         self.env = env
         self.settings = settings
         self.metadata = metadata
+        self.controller = controller
         self.replicas = replicas
         self.groups = groups
         self.producer_ids = producer_ids
@@ -83,9 +86,9 @@ class Services:
         """The broker's settings in force now; ask anew each time, for some change at run time."""
         return self.settings.config
 
-    def basis(self) -> Basis:
+    def decision_context(self) -> DecisionContext:
         """What decisions about configs rest on: the published image and the settings in force."""
-        return Basis(self.metadata.image, self.config.layers, self.config.node_id)
+        return DecisionContext(self.metadata.image, self.config.layers, self.config.node_id)
 
     def consumer_groups_enabled(self) -> bool:
         """Whether the consumer protocol is served: configured, and finalised as `group.version` (KIP-848)."""

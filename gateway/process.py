@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 import trio
 
-from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
+from odradek.coordinator.metadata.controller.create_topics import create_topics
+from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.assembly import Services
 from odradek.gateway.config import BrokerConfig
@@ -36,7 +37,9 @@ from odradek.gateway.env.signals import Ticker
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, first_error
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
-from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH, MetadataService, metadata_log_config
+from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.metadata_log import METADATA_KEY, METADATA_LEADER_EPOCH, metadata_log_config
+from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.settings import LiveSettings
 from odradek.gateway.metadata.starting import start_metadata
 from odradek.gateway.net.descriptors import shortcomings
@@ -162,7 +165,7 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
                 yield Broker(services, listeners)
                 with trio.CancelScope(shield=True):
                     await services.replicas.close()
-                    await services.metadata.close()
+                    await services.controller.close()
                 nursery.cancel_scope.cancel()
         finally:
             for bound in listeners.values():
@@ -203,43 +206,52 @@ async def _join(
     backoff = Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms)
     shared = Shared(store, env, Ticker(nursery), backlog, config.commit_max_bytes, repeats, backoff)
 
-    def was_deleted(topic_id: UUID) -> bool:
-        return metadata.was_deleted(topic_id)
-
-    replicas = Replicas(shared, settings.log_config, was_deleted, kept=frozenset({METADATA_KEY.topic}))
+    replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
-    metadata = MetadataService(metadata_log, env, MetadataConfig(config.node_id, config.layers.static))
+    metadata = MetadataPublisher()
+    controller = Controller(metadata_log, env, MetadataConfig(config.node_id, config.layers.static), metadata)
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
-    groups = GroupCoordinator(metadata, replicas, env, config.group, regexes)
-    ids = ProducerIds(metadata)
-    transactions = TransactionCoordinator(metadata, replicas, env, config.transaction, groups, ids, nursery)
+    groups = GroupCoordinator(metadata, controller, replicas, env, config.group, regexes)
+    ids = ProducerIds(controller)
+    transactions = TransactionCoordinator(metadata, controller, replicas, env, config.transaction, groups, ids, nursery)
 
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
 
-    def published(before: MetadataImage, after: MetadataImage) -> None:
-        settings.publish(after)
-        replicas.publish(after)
-        changed = settings.changed_topics(before, after)
-        groups.configure(settings.config.group)
+    def wake_maintenance(delta: MetadataDelta, image: MetadataImage) -> None:
+        changed = settings.changed_topics(delta, image)
         if changed:
             janitor.wake(changed)
-        if before.configs is not after.configs:
+        if delta.configs.changed:
             cleaner.wake()
-        deleted = [topic.name for topic in before.topics_by_name.values() if _is_gone(topic, after)]
-        if deleted:
-            groups.topics_deleted(deleted)
-            transactions.topics_deleted(deleted)
 
-    metadata.on_published = published
-    await start_metadata(metadata, store, env, advertised, config.rack)
-    return Services(env, settings, metadata, replicas, groups, ids, transactions, janitor, cleaner, advertised, loop)
+    def configure_groups(_delta: MetadataDelta, _image: MetadataImage) -> None:
+        groups.configure(settings.config.group)
 
-
-def _is_gone(topic: TopicImage, after: MetadataImage) -> bool:
-    """Whether a topic was deleted, though one of its name may have been created since."""
-    same_name = after.topic(topic.name)
-    return same_name is None or (same_name is not topic and same_name.topic_id != topic.topic_id)
+    # Settings come first: whatever acts on the image after them uses those that are in force with it.
+    metadata.call(
+        settings.on_published,
+        replicas.on_published,
+        configure_groups,
+        wake_maintenance,
+        groups.on_published,
+        transactions.on_published,
+    )
+    await start_metadata(metadata, controller, store, env, advertised, config.rack)
+    return Services(
+        env,
+        settings,
+        metadata,
+        controller,
+        replicas,
+        groups,
+        ids,
+        transactions,
+        janitor,
+        cleaner,
+        advertised,
+        loop,
+    )
 
 
 class Running:
@@ -288,7 +300,7 @@ class Running:
         )
         request = CreateTopicsRequest(topics=(wanted,))
         try:
-            response = await self._broker.services.metadata.create_topics(request)
+            response = await self._broker.services.controller.decide(create_topics, request)
         except CoordinatorUnavailable as error:
             raise RuntimeError(f"cannot create topic {name}: the metadata log does not serve") from error
         result = response.topics[0]

@@ -14,7 +14,7 @@ from odradek.coordinator.configs.describe import (
 )
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.controller.names import check_topic_name
-from odradek.coordinator.metadata.settings import Basis
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -30,23 +30,26 @@ _NO_LOGGERS: Final[Mapping[str, str]] = {}
 
 
 def describe_configs(
-    basis: Basis, request: DescribeConfigsRequest, loggers: Mapping[str, str] = _NO_LOGGERS
+    context: DecisionContext, request: DescribeConfigsRequest, loggers: Mapping[str, str] = _NO_LOGGERS
 ) -> DescribeConfigsResponse:
     """Describe all resources of a request; each stands for itself. `loggers` are this broker's levels by name."""
     return DescribeConfigsResponse(
-        results=tuple(_result(basis, request, resource, loggers) for resource in request.resources)
+        results=tuple(_result(context, request, resource, loggers) for resource in request.resources)
     )
 
 
 def _result(
-    basis: Basis, request: DescribeConfigsRequest, resource: DescribeConfigsResource, loggers: Mapping[str, str]
+    context: DecisionContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    loggers: Mapping[str, str],
 ) -> DescribeConfigsResult:
     options = DescribeOptions(
         resource.configuration_keys, synonyms=request.include_synonyms, documentation=request.include_documentation
     )
     error, message, entries = ErrorCode.NONE, "", ()
     try:
-        entries = _entries(basis, resource, options, loggers)
+        entries = _entries(context, resource, options, loggers)
     except RefusedError as refused:
         error, message = refused.code, refused.message
     return DescribeConfigsResult(
@@ -59,48 +62,48 @@ def _result(
 
 
 def _entries(
-    basis: Basis, resource: DescribeConfigsResource, options: DescribeOptions, loggers: Mapping[str, str]
+    context: DecisionContext, resource: DescribeConfigsResource, options: DescribeOptions, loggers: Mapping[str, str]
 ) -> Entries:
     name = resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
-            return _topic(basis, name, options)
+            return _topic(context, name, options)
         case ResourceType.BROKER:
-            return _broker(basis, name, options)
+            return _broker(context, name, options)
         case ResourceType.BROKER_LOGGER:
-            return _loggers(basis, name, options, loggers)
+            return _loggers(context, name, options, loggers)
         case ResourceType.GROUP:
             if not name:
                 raise _invalid("Group name must not be empty")
-            return describe_group(basis.image.configs_of(ResourceType.GROUP, name), basis.layers, options)
+            return describe_group(context.image.configs_of(ResourceType.GROUP, name), context.layers, options)
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise _invalid("The name of a client metrics subscription must not be empty")
-            return describe_client_metrics(basis.image.configs_of(ResourceType.CLIENT_METRICS, name), options)
+            return describe_client_metrics(context.image.configs_of(ResourceType.CLIENT_METRICS, name), options)
         case _:
             raise _invalid(f"Unsupported resource type {resource.resource_type}")
 
 
-def _topic(basis: Basis, name: str, options: DescribeOptions) -> Entries:
+def _topic(context: DecisionContext, name: str, options: DescribeOptions) -> Entries:
     check_topic_name(name)
-    if basis.image.topic(name) is None:
+    if context.image.topic(name) is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    return describe_topic(basis.image.configs_of(ResourceType.TOPIC, name), basis.layers, options)
+    return describe_topic(context.image.configs_of(ResourceType.TOPIC, name), context.layers, options)
 
 
-def _broker(basis: Basis, name: str, options: DescribeOptions) -> Entries:
+def _broker(context: DecisionContext, name: str, options: DescribeOptions) -> Entries:
     if not name:
-        return describe_broker_default(basis.layers, options)
-    if _broker_id(name) != basis.node_id:
-        raise _invalid(f"Unexpected broker id, expected {basis.node_id} or empty string, but received {name}")
-    return describe_broker(basis.layers, options)
+        return describe_broker_default(context.layers, options)
+    if _broker_id(name) != context.node_id:
+        raise _invalid(f"Unexpected broker id, expected {context.node_id} or empty string, but received {name}")
+    return describe_broker(context.layers, options)
 
 
-def _loggers(basis: Basis, name: str, options: DescribeOptions, loggers: Mapping[str, str]) -> Entries:
+def _loggers(context: DecisionContext, name: str, options: DescribeOptions, loggers: Mapping[str, str]) -> Entries:
     if not name:
         raise _invalid("Broker id must not be empty")
-    if _broker_id(name) != basis.node_id:
-        raise _invalid(f"Unexpected broker id, expected {basis.node_id} but received {name}")
+    if _broker_id(name) != context.node_id:
+        raise _invalid(f"Unexpected broker id, expected {context.node_id} but received {name}")
     return tuple(
         DescribeConfigsResourceResult(
             name=logger, value=level, config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, documentation=None

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.controller.names import reason_invalid
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.coordinator.metadata.settings import Basis
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -27,16 +27,16 @@ def check_partitions(count: int) -> None:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
 
 
-def check_create_topics(basis: Basis, request: CreateTopicsRequest) -> None:
+def check_create_topics(context: DecisionContext, request: CreateTopicsRequest) -> None:
     """Raise RefusedError (POLICY_VIOLATION) when CreateTopics asks for too much: none of its topics is made then.
 
     Topics that the request names twice count for nothing. The partitions of those that exist, or whose names are
     invalid, count as partitions, but they write no record.
     """
-    default = basis.number("num.partitions")
+    default = context.number("num.partitions")
     topics = _once(request.topics)
     check_partitions(sum([partitions_of(topic, default) for topic in topics]))
-    new = [topic for topic in topics if basis.image.topic(topic.name) is None and reason_invalid(topic.name) is None]
+    new = [topic for topic in topics if context.image.topic(topic.name) is None and reason_invalid(topic.name) is None]
     if sum([1 + len(topic.configs) + partitions_of(topic, default) for topic in new]) > MAX_RECORDS:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_RECORDS)
 

@@ -1,6 +1,8 @@
 """What the shard is started with, and a broker's configs as they stand under an image."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from uuid import UUID
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.configs.layers import BrokerLayers
@@ -34,12 +36,18 @@ class CurrentLayers:
 
 
 @immutable
-class Basis:
-    """What a decision rests on: the metadata, and the configs of the broker that decides."""
+class DecisionContext:
+    """What a decision rests on: the metadata, and the configs of the broker that decides.
+
+    `next_offset` is where the first record that it writes goes in the metadata log, `topic_ids` are ids for new topics;
+    what only describes needs neither.
+    """
 
     image: MetadataImage
     layers: BrokerLayers
     node_id: int
+    next_offset: int = -1
+    topic_ids: Iterator[UUID] = field(default_factory=lambda: iter(()))
 
     def number(self, name: str) -> int:
         """The value of a numeric broker config."""

@@ -30,7 +30,7 @@ class TransactionShard:
 
     # What the runtime calls
 
-    def replay(self, record: ShardRecord, now_ms: int) -> None:
+    def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
         """Apply one record of the log."""
         replaying.replay(self._table, record)
 

@@ -146,8 +146,8 @@ class _Recovery:
             note("Adopt a topic with --adopt TOPIC, or delete all with --delete-strays.")
 
     def _rebuild(self, store: "Store", found: "Found") -> None:
+        from odradek.gateway.metadata.controller import CLUSTER_ID, text_of
         from odradek.gateway.metadata.recovery import plan, rebuild
-        from odradek.gateway.metadata.service import CLUSTER_ID, text_of
 
         planned = plan(found, self._metadata_config, self._counts)
         click.echo(f"The metadata log in {self._data} cannot be used: {found.damage}")

@@ -12,7 +12,8 @@ from odradek.gateway.coordinators.markers import Marker
 from odradek.gateway.coordinators.regexes import TopicRegexes
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import PartitionUnavailable
-from odradek.gateway.metadata.service import MetadataService
+from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.replicas import Replicas
 from odradek.wire.errors import ErrorCode
 
@@ -36,7 +37,8 @@ class GroupCoordinator(Coordinator["GroupShard"]):
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataPublisher,
+        controller: Controller,
         replicas: Replicas,
         env: Environment,
         config: GroupConfig,
@@ -45,7 +47,9 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         self.regexes = regexes
         self._config = config
         self._env = env
-        super().__init__(OFFSETS_TOPIC, metadata, replicas, env, lambda: _group_shard(self._config, metadata, regexes))
+        super().__init__(
+            OFFSETS_TOPIC, metadata, controller, replicas, env, lambda: _group_shard(self._config, metadata, regexes)
+        )
 
     def configure(self, config: GroupConfig) -> None:
         """Let all groups act on these settings from now on."""
@@ -131,7 +135,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
             runtime.run(forget)
 
 
-def _group_shard(config: GroupConfig, metadata: MetadataService, regexes: TopicRegexes) -> "GroupShard":
+def _group_shard(config: GroupConfig, metadata: MetadataPublisher, regexes: TopicRegexes) -> "GroupShard":
     """A new shard. All that decides about groups is imported here, for a broker without groups starts faster."""
     from odradek.coordinator.groups.shard import GroupShard
 

@@ -13,13 +13,16 @@ from typing import Final, Generic, TypeVar
 import trio
 
 from odradek.coordinator.contract import Outcome, Shard, Token
+from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.partitioner import partition_for
 from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState, SteadyClock
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import CoordinatorUnavailable
-from odradek.gateway.metadata.service import MetadataService
+from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.replicas import Replicas
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
@@ -45,7 +48,8 @@ class Coordinator(Generic[S]):
     def __init__(
         self,
         topic: str,
-        metadata: MetadataService,
+        metadata: MetadataPublisher,
+        controller: Controller,
         replicas: Replicas,
         env: Environment,
         make: Callable[[], S],
@@ -53,6 +57,7 @@ class Coordinator(Generic[S]):
     ) -> None:
         self.topic = topic
         self._metadata = metadata
+        self._controller = controller
         self._replicas = replicas
         self._clock = SteadyClock(env)
         self._make = make
@@ -65,7 +70,7 @@ class Coordinator(Generic[S]):
     async def ensure_topic(self) -> None:
         """Create the internal topic unless it is there. Raises CoordinatorUnavailable."""
         if self._metadata.image.topic(self.topic) is None:
-            refused = (await self._metadata.auto_create([self.topic]))[self.topic]
+            refused = (await self._controller.auto_create([self.topic]))[self.topic]
             if refused is not None:
                 log.error("cannot create topic=%s cause=%s", self.topic, refused)
                 raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -130,6 +135,13 @@ class Coordinator(Generic[S]):
             )
             self._shards[partition] = runtime
         return runtime
+
+    def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Act on the deletion of topics."""
+        del image
+        deleted = [topic.name for topic in delta.topics.deleted_topics()]
+        if deleted:
+            self.topics_deleted(deleted)
 
     def topics_deleted(self, names: list[str]) -> None:
         """With the internal topic everything goes that it describes."""

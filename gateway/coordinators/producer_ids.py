@@ -2,14 +2,15 @@
 
 import trio
 
-from odradek.gateway.metadata.service import MetadataService
+from odradek.coordinator.metadata.controller.producer_ids import PRODUCER_ID_BLOCK, allocate_producer_ids
+from odradek.gateway.metadata.controller import Controller
 
 
 class ProducerIds:
     """The broker's current block of producer ids."""
 
-    def __init__(self, metadata: MetadataService) -> None:
-        self._metadata = metadata
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._next = 0
         self._end = 0
         self._lock = trio.Lock()
@@ -18,7 +19,7 @@ class ProducerIds:
         """A producer id that nobody was given before, whatever was restarted since. Raises CoordinatorUnavailable."""
         async with self._lock:
             if self._next >= self._end:
-                self._next, length = await self._metadata.allocate_producer_ids()
-                self._end = self._next + length
+                block = await self._controller.decide(allocate_producer_ids, PRODUCER_ID_BLOCK)
+                self._next, self._end = block.first, block.first + block.size
             self._next += 1
             return self._next - 1

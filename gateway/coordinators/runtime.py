@@ -104,6 +104,11 @@ class ShardRuntime(Generic[S]):
         wait_ms = self.replica.write_wait_ms
         return due_ms if due_ms is None or not wait_ms else max(due_ms, self._clock.now_ms() + wait_ms)
 
+    @property
+    def next_offset(self) -> int:
+        """Where the next record goes in the log. Raises PartitionUnavailable."""
+        return self.replica.log.log_end_offset
+
     def change(self, change: Callable[[S], None]) -> None:
         """Give the shard something that is no record, such as other settings."""
         change(self._shard)
@@ -231,8 +236,12 @@ class ShardRuntime(Generic[S]):
     def _apply(self, decide: Callable[[int], Outcome]) -> None:
         now_ms = self._clock.now_ms()
         shard = self._shard
-        outcome = decide(now_ms)
-        if outcome.records and not self._write(shard, outcome, now_ms):
+        try:
+            outcome = decide(now_ms)
+            if outcome.records and not self._write(shard, outcome, now_ms):
+                return
+        except PartitionUnavailable:
+            self._discard(shard)
             return
         if outcome.replies:
             if self.replica.last_write() is None:  # most of all: a heartbeat waits for nothing
@@ -242,15 +251,20 @@ class ShardRuntime(Generic[S]):
         self._on_deadline(shard.next_deadline_ms())
 
     def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
-        """Replay and append what was decided; False when that cannot be, and its callers are answered so."""
+        """Replay and append what was decided; False when it is too large, and its callers are answered so.
+
+        Raises PartitionUnavailable.
+        """
         batches = _batches_of(outcome, now_ms, self.replica.max_batch_bytes)
         if batches is None:
             self._refuse(outcome)
             return False
-        for record in outcome.records:
-            shard.replay(record, now_ms)
-        if not all(self._append(batch) for batch in batches):
-            return False
+        base_offset, epoch = self.next_offset, self.replica.log.leader_epoch
+        for offset, record in enumerate(outcome.records, base_offset):
+            shard.replay(record, offset, epoch, now_ms)
+        for batch in batches:
+            self._append(batch)
+        assert self.next_offset == base_offset + len(outcome.records), "offsets are not those that were replayed"
         if self._publish is not None:
             self._when_durable(self._publish(shard))
         return True
@@ -289,16 +303,11 @@ class ShardRuntime(Generic[S]):
                 raise unavailable(error) from error
         return ErrorCode.NONE
 
-    def _append(self, batch: bytes) -> bool:
-        try:
-            result, durable = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
-        except PartitionUnavailable:
-            self._discard(self._shard)
-            return False
+    def _append(self, batch: bytes) -> None:
+        result, durable = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
         assert not isinstance(result, Rejected), f"our own batch was refused: {result}"
         if durable is not None:
             durable.on_settled(partial(self._written, self._shard))
-        return True
 
     def _when_durable(self, action: Callable[[], None]) -> None:
         """Do `action` when all that was written up to now is on disk; never when that fails."""
@@ -385,7 +394,8 @@ def _replayed(shard: Shard, chunk: memoryview, now_ms: int) -> Iterator[int]:
             continue
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
         for number, record in enumerate(read_records(chunk, header), 1):
-            shard.replay(ShardRecord(record.key or b"", record.value, producer_id), now_ms)
+            shard_record = ShardRecord(record.key or b"", record.value, producer_id)
+            shard.replay(shard_record, record.offset, header.partition_leader_epoch, now_ms)
             if not number % REPLAYED_AT_ONCE:
                 yield header.next_offset
         yield header.next_offset

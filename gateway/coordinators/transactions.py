@@ -27,7 +27,8 @@ from odradek.gateway.coordinators.markers import Marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
-from odradek.gateway.metadata.service import MetadataService
+from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
@@ -58,7 +59,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataPublisher,
+        controller: Controller,
         replicas: Replicas,
         env: Environment,
         config: TransactionConfig,
@@ -69,6 +71,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         super().__init__(
             TRANSACTION_STATE,
             metadata,
+            controller,
             replicas,
             env,
             lambda: _transaction_shard(config, metadata),
@@ -265,7 +268,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return await write_marker(replica, marker, self._env.wall_ms())
 
 
-def _transaction_shard(config: TransactionConfig, metadata: MetadataService) -> "TransactionShard":
+def _transaction_shard(config: TransactionConfig, metadata: MetadataPublisher) -> "TransactionShard":
     """A new shard. What decides about transactions is imported here and on, for a broker without them starts faster."""
     from odradek.coordinator.transactions.shard import TransactionShard
 

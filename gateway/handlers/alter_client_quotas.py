@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from odradek.coordinator.metadata.controller.client_quotas import alter_client_quotas
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.server.context import RequestContext
@@ -23,7 +24,9 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
     entities = [frozenset((each.entity_type, each.entity_name) for each in entry.entity) for entry in request.entries]
     for entries in in_parts(request.entries, entities):
         part = replace(request, entries=tuple(entries))
-        answer = await answer_of_controller(ctx.services.metadata.alter_client_quotas(part), partial(_refused, part))
+        answer = await answer_of_controller(
+            ctx.services.controller.decide(alter_client_quotas, part), partial(_refused, part)
+        )
         results += answer.entries
     ctx.will_answer(len(results))
     return AlterClientQuotasResponse(entries=tuple(results))

@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.controller.alter_configs import results_of
+from odradek.coordinator.metadata.controller.alter_configs import alter_configs, results_of
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.server.context import RequestContext
@@ -22,7 +22,9 @@ async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConf
     names = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     for resources in in_parts(request.resources, names):
         part = replace(request, resources=tuple(resources))
-        answer = await answer_of_controller(ctx.services.metadata.alter_configs(part), partial(_refused, part))
+        answer = await answer_of_controller(
+            ctx.services.controller.decide(alter_configs, part), partial(_refused, part)
+        )
         results += answer.responses
     ctx.will_answer(len(results))
     return AlterConfigsResponse(responses=tuple(results))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from odradek.coordinator.metadata.controller.scram import alter_user_scram_credentials
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.server.context import RequestContext
@@ -30,7 +31,7 @@ async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest)
             upsertions=tuple(each for each in some if isinstance(each, ScramCredentialUpsertion)),
         )
         answer = await answer_of_controller(
-            ctx.services.metadata.alter_user_scram_credentials(part), partial(_refused, part)
+            ctx.services.controller.decide(alter_user_scram_credentials, part), partial(_refused, part)
         )
         results += answer.results
     ctx.will_answer(len(results))

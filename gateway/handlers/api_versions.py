@@ -32,7 +32,8 @@ async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersion
     """List the versions; refuse clients that name themselves with characters that would spoil a log or a metric."""
     if ctx.api_version >= CLIENT_INFORMATION_SINCE and not _is_named_well(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    features = ctx.services.metadata.image.features
+    image = ctx.services.metadata.image
+    features = image.features
     return ApiVersionsResponse(
         api_keys=API_KEYS,
         supported_features=tuple(
@@ -40,7 +41,7 @@ async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersion
             for name, (low, high) in sorted(features.supported.items())
             if low > 0 or ctx.api_version >= ZERO_MINIMUMS_SINCE
         ),
-        finalized_features_epoch=features.epoch,
+        finalized_features_epoch=image.offset,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in sorted(features.finalized.items())

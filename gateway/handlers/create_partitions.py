@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.controller.create_partitions import create_partitions
 from odradek.coordinator.metadata.request_size import added_partitions, check_create_partitions
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
@@ -30,7 +31,7 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
     results: list[CreatePartitionsTopicResult] = []
     for topics in in_parts(request.topics, names, partial(added_partitions, image)):
         part = replace(request, topics=tuple(topics))
-        answer = ctx.services.metadata.create_partitions(part)
+        answer = ctx.services.controller.decide(create_partitions, part)
         results += (await answer_of_controller(answer, partial(_unavailable, part))).results
     ctx.will_answer(len(results))
     return CreatePartitionsResponse(results=tuple(results))

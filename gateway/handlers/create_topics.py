@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.controller.create_topics import create_topics
 from odradek.coordinator.metadata.request_size import check_create_topics, partitions_of
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
@@ -17,16 +18,16 @@ REQUEST: Final = CreateTopicsRequest
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
-    basis = ctx.services.basis()
+    context = ctx.services.decision_context()
     try:
-        check_create_topics(basis, request)
+        check_create_topics(context, request)
     except RefusedError as refused:
         return _refused(request, refused.code, refused.message)
-    names, default = [topic.name for topic in request.topics], basis.number("num.partitions")
+    names, default = [topic.name for topic in request.topics], context.number("num.partitions")
     results: list[CreatableTopicResult] = []
     for topics in in_parts(request.topics, names, lambda topic: partitions_of(topic, default)):
         part = replace(request, topics=tuple(topics))
-        answer = ctx.services.metadata.create_topics(part)
+        answer = ctx.services.controller.decide(create_topics, part)
         results += (await answer_of_controller(answer, partial(_unavailable, part))).topics
     ctx.will_answer(len(results))
     return CreateTopicsResponse(topics=tuple(results))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from odradek.coordinator.metadata.controller.delete_topics import delete_topics
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.server.context import RequestContext
@@ -21,9 +22,10 @@ REQUEST: Final = DeleteTopicsRequest
 
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
+    operation = partial(delete_topics, api_version=ctx.api_version)
     results: list[DeletableTopicResult] = []
     for part in _parts(request):
-        answer = ctx.services.metadata.delete_topics(part, ctx.api_version)
+        answer = ctx.services.controller.decide(operation, part)
         results += (await answer_of_controller(answer, partial(_refused, part))).responses
     ctx.will_answer(len(results))
     return DeleteTopicsResponse(responses=tuple(results))

@@ -16,10 +16,10 @@ REQUEST: Final = DescribeConfigsRequest
 
 async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Answer from the published image; others get a turn after each resource, for a broker has hundreds of settings."""
-    basis, levels = ctx.services.basis(), ctx.services.logger_levels()
+    context, levels = ctx.services.decision_context(), ctx.services.logger_levels()
     results: list[DescribeConfigsResult] = []
     for resource in request.resources:
-        described = describe_configs(basis, replace(request, resources=(resource,)), levels).results
+        described = describe_configs(context, replace(request, resources=(resource,)), levels).results
         ctx.will_answer(sum([len(result.configs) for result in described]))
         results += described
         await ctx.let_others_go_on()

@@ -6,7 +6,7 @@ One broker keeps it, and answers for it on the listener that the client already 
 from typing import Final
 
 from odradek.gateway.handling.partitions import answer_of_partition
-from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH
+from odradek.gateway.metadata.metadata_log import METADATA_KEY, METADATA_LEADER_EPOCH
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_quorum import (
@@ -45,7 +45,7 @@ async def _quorum(ctx: RequestContext) -> DescribeQuorumResponse:
 
 
 def _described(ctx: RequestContext) -> DescribeQuorumResponsePartitionData:
-    high_watermark, log_end_offset = ctx.services.metadata.extent()
+    high_watermark, log_end_offset = ctx.services.controller.extent()
     now_ms = ctx.services.env.wall_ms()
     voter = ReplicaState(
         replica_id=ctx.services.config.node_id,

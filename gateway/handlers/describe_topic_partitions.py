@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from odradek.coordinator.metadata.controller.names import error_of_missing
 from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
 from odradek.gateway.handling.authorized_operations import TOPIC_OPERATIONS
 from odradek.gateway.server.context import RequestContext
@@ -32,7 +33,7 @@ async def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         topic = image.topic(name)
         if topic is None:
-            page.add_missing(name, ctx.services.metadata.error_of_missing(name))
+            page.add_missing(name, error_of_missing(name))
         else:
             page.add(topic, first)
         if page.next_cursor is not None:

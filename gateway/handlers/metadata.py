@@ -12,6 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.controller.names import error_of_missing
 from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
 from odradek.gateway.handling.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.gateway.handling.metadata import answer_of_controller
@@ -101,7 +102,7 @@ async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, Refused
     def unavailable(_: ErrorCode) -> Mapping[str, RefusedError | None]:
         return dict.fromkeys(names, RefusedError(ErrorCode.LEADER_NOT_AVAILABLE, None))
 
-    return await answer_of_controller(ctx.services.metadata.auto_create(names), unavailable)
+    return await answer_of_controller(ctx.services.controller.auto_create(names), unavailable)
 
 
 async def _one(
@@ -121,7 +122,7 @@ async def _one(
     if found is not None:
         return _describe(found, request)
     refusal = refused.get(asked.name)
-    error = ctx.services.metadata.error_of_missing(asked.name) if refusal is None else refusal.code
+    error = error_of_missing(asked.name) if refusal is None else refusal.code
     return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=NO_TOPIC_ID)
 
 

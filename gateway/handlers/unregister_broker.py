@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from odradek.coordinator.metadata.controller.unregister_broker import unregister_broker
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
@@ -16,4 +17,4 @@ async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> Unreg
     def refused(error: ErrorCode) -> UnregisterBrokerResponse:
         return UnregisterBrokerResponse(error_code=error, error_message=error.message)
 
-    return await answer_of_controller(ctx.services.metadata.unregister_broker(request), refused)
+    return await answer_of_controller(ctx.services.controller.decide(unregister_broker, request), refused)

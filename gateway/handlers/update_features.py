@@ -1,7 +1,9 @@
 """UpdateFeatures (API 57), versions 0 to 2: raise and lower the levels of features (KIP-584, KIP-1022)."""
 
+from functools import partial
 from typing import Final
 
+from odradek.coordinator.metadata.controller.features import update_features
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
@@ -16,4 +18,5 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     def refused(error: ErrorCode) -> UpdateFeaturesResponse:
         return UpdateFeaturesResponse(error_code=error, error_message=error.message)
 
-    return await answer_of_controller(ctx.services.metadata.update_features(request, ctx.api_version), refused)
+    operation = partial(update_features, api_version=ctx.api_version)
+    return await answer_of_controller(ctx.services.controller.decide(operation, request), refused)

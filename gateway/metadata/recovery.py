@@ -20,17 +20,15 @@ from uuid import UUID
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.metadata.controller.auto_create import wanted_topic
+from odradek.coordinator.metadata.controller.brokers import cluster_records
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.coordinator.metadata.image.records import (
-    cluster_id_record,
-    from_shard_record,
-    image_records,
-    to_shard_records,
-)
-from odradek.coordinator.metadata.image.replay import ImageBuilder
-from odradek.coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
-from odradek.gateway.metadata.service import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
+from odradek.coordinator.metadata.image.records import from_shard_record, to_shard_records
+from odradek.coordinator.metadata.image.replay import replay
+from odradek.coordinator.metadata.image.snapshot import snapshot_records
+from odradek.coordinator.metadata.settings import CurrentLayers, DecisionContext, MetadataConfig
+from odradek.gateway.metadata.metadata_log import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
 from odradek.gateway.replication.replica import policy_of
 from odradek.partitions.config import LogConfig
 from odradek.partitions.leader import lead
@@ -46,7 +44,6 @@ from odradek.wire.records.reader import read_records
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
     ConfigRecord,
-    FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
     TopicRecord,
@@ -72,7 +69,7 @@ class RecoveryError(Exception):
 class Found:
     """What a store holds. `damage` says what is wrong with the metadata log, `metadata` is the readable part of it."""
 
-    metadata: ImageBuilder
+    metadata: MetadataDelta
     damage: str
     logs: Sequence[PartitionKey]
     strays: Sequence[StrayLog]
@@ -80,7 +77,7 @@ class Found:
     @property
     def image(self) -> MetadataImage:
         """What the readable part of the metadata log comes to."""
-        return self.metadata.image
+        return self.metadata.apply()
 
 
 @immutable
@@ -107,23 +104,23 @@ class Plan:
 
 def look(store: Store) -> Found:
     """See what there is. Raises StoreError, and RecoveryError for a log that a newer version wrote."""
-    builder = ImageBuilder()
+    delta = MetadataDelta()
     logs = [key for key in store.partitions() if key != METADATA_KEY]
     strays = store.strays()
     missing = "there is none" if logs or strays else ""
-    damage = _read_metadata(store, builder) if store.holds(METADATA_KEY) else missing
-    if not damage and not builder.image.cluster_id and logs:
+    damage = _read_metadata(store, delta) if store.holds(METADATA_KEY) else missing
+    if not damage and not delta.apply().cluster_id and logs:
         damage = "it is empty"
-    return Found(builder, damage, logs, strays)
+    return Found(delta, damage, logs, strays)
 
 
-def _read_metadata(store: Store, builder: ImageBuilder) -> str:
+def _read_metadata(store: Store, delta: MetadataDelta) -> str:
     """Apply the readable beginning of the metadata log; return what is wrong with the rest."""
     part: PartitionStore | None = None
     try:
         part = store.open(METADATA_KEY, policy_of(_LOG_CONFIG))
-        for message in _messages(part):
-            builder.apply(message)
+        for message, offset, epoch in _messages(part):
+            replay(delta, message, offset, epoch)
     except (StoreError, InvalidRecordBatch, LookupError) as error:
         return str(error)
     except ProtocolError as error:
@@ -135,8 +132,11 @@ def _read_metadata(store: Store, builder: ImageBuilder) -> str:
     return ""
 
 
-def _messages(part: PartitionStore) -> Iterator[Message]:
-    """Read the metadata log from its beginning. Raises StoreError, InvalidRecordBatch, ProtocolError."""
+def _messages(part: PartitionStore) -> Iterator[tuple[Message, int, int]]:
+    """The metadata log's records from its beginning, with their offsets and leader epochs.
+
+    Raises StoreError, InvalidRecordBatch, ProtocolError.
+    """
     snapshot = part.load()
     offset, end = snapshot.log_start_offset, snapshot.log_end_offset
     while offset < end:
@@ -149,7 +149,7 @@ def _messages(part: PartitionStore) -> Iterator[Message]:
                 for record in read_records(chunk, header):
                     message = from_shard_record(ShardRecord(record.key or b"", record.value))
                     if message is not None:
-                        yield message
+                        yield message, record.offset, header.partition_leader_epoch
                 offset = header.next_offset
 
 
@@ -162,7 +162,7 @@ def plan(found: Found, config: MetadataConfig, counts: Mapping[str, int]) -> Pla
     chosen: dict[str, UUID] = {topic.name: topic.topic_id for topic in found.image.topics_by_id.values()}
     for name, topic_id in sorted(indexes, key=lambda each: (each[0], -len(indexes[each]), each[1])):
         present = sorted(indexes[name, topic_id])
-        if not found.metadata.was_removed(topic_id) and chosen.setdefault(name, topic_id) == topic_id:
+        if topic_id not in found.metadata.topics.deleted and chosen.setdefault(name, topic_id) == topic_id:
             planned.adoptions.append(_adoption(found.image, config, (name, topic_id), present, counts))
         else:
             planned.left += [PartitionKey(name, topic_id, index) for index in present]
@@ -187,7 +187,7 @@ def _unknown(image: MetadataImage, config: MetadataConfig, name: str) -> tuple[i
     """How many partitions a topic has at least, and its settings, when nothing is known but its name."""
     if name not in INTERNAL_TOPICS:
         return 1, KEEP_EVERYTHING
-    wanted = wanted_topic(Basis(image, CurrentLayers(config).under(image), config.node_id), name)
+    wanted = wanted_topic(DecisionContext(image, CurrentLayers(config).under(image), config.node_id), name)
     return wanted.num_partitions, {each.name: each.value for each in wanted.configs if each.value is not None}
 
 
@@ -215,20 +215,18 @@ def rebuild(store: Store, found: Found, planned: Plan, config: MetadataConfig, c
 
     A cluster whose id is lost gets `cluster_id`. Raises StoreError.
     """
-    builder = ImageBuilder(found.image)
+    recovered = _Recording(found.image)
     if not found.image.cluster_id:
-        builder.apply(cluster_id_record(cluster_id))
-        for name, (_, newest) in found.image.features.supported.items():
-            builder.apply(FeatureLevelRecord(name=name, feature_level=newest))
+        recovered.add(*cluster_records(found.image, cluster_id))
     snapshots = {key: _snapshot(store, key) for key in found.logs}
     for adoption in planned.adoptions:
-        _adopt(builder, adoption, config.node_id, snapshots)
+        _adopt(recovered, adoption, config.node_id, snapshots)
     highest = max([found.image.next_producer_id, *(each for log in snapshots.values() for each in log.producers)])
-    builder.apply(
+    recovered.add(
         ProducerIdsRecord(broker_id=config.node_id, broker_epoch=-1, next_producer_id=highest + PRODUCER_ID_LEAP)
     )
     aside = store.set_aside(METADATA_KEY) if store.holds(METADATA_KEY) else ""
-    _append(store, list(image_records(builder.image)), now_ms)
+    _append(store, list(snapshot_records(recovered.image)), now_ms)
     return aside
 
 
@@ -238,22 +236,28 @@ def adopt(store: Store, found: Found, adoption: Adoption, config: MetadataConfig
     for name in names.values():
         store.take_back(name)
     keys = [PartitionKey(adoption.name, adoption.topic_id, index) for index in adoption.present]
-    builder = _Recording(found.image)
-    _adopt(builder, adoption, config.node_id, {key: _snapshot(store, key) for key in keys})
-    _append(store, builder.messages, now_ms)
+    recovered = _Recording(found.image)
+    _adopt(recovered, adoption, config.node_id, {key: _snapshot(store, key) for key in keys})
+    _append(store, recovered.messages, now_ms)
 
 
-class _Recording(ImageBuilder):
-    """A builder that keeps what was applied."""
+class _Recording:
+    """Records on top of an image, and the image that they lead to."""
 
     def __init__(self, image: MetadataImage) -> None:
-        super().__init__(image)
         self.messages: list[Message] = []
+        self._delta = MetadataDelta(image)
 
-    def apply(self, record: Message) -> None:
-        """See `ImageBuilder.apply`."""
-        self.messages.append(record)
-        super().apply(record)
+    @property
+    def image(self) -> MetadataImage:
+        """The image after all records."""
+        return self._delta.apply()
+
+    def add(self, *messages: Message) -> None:
+        """Add records."""
+        for message in messages:
+            self.messages.append(message)
+            replay(self._delta, message, self._delta.offset + 1, METADATA_LEADER_EPOCH)
 
 
 def _snapshot(store: Store, key: PartitionKey) -> LogSnapshot:
@@ -269,20 +273,20 @@ def _snapshot(store: Store, key: PartitionKey) -> LogSnapshot:
 
 
 def _adopt(
-    builder: ImageBuilder, adoption: Adoption, node_id: int, snapshots: Mapping[PartitionKey, LogSnapshot]
+    recovered: _Recording, adoption: Adoption, node_id: int, snapshots: Mapping[PartitionKey, LogSnapshot]
 ) -> None:
     """Apply what makes the topic known, its partitions led in the epochs that their logs have come to."""
     if adoption.is_new:
-        builder.apply(TopicRecord(name=adoption.name, topic_id=adoption.topic_id))
+        recovered.add(TopicRecord(name=adoption.name, topic_id=adoption.topic_id))
         for name, value in adoption.configs.items():
             resource = ResourceType.TOPIC
-            builder.apply(ConfigRecord(resource_type=resource, resource_name=adoption.name, name=name, value=value))
-    known = builder.image.topics_by_id[adoption.topic_id].partitions
+            recovered.add(ConfigRecord(resource_type=resource, resource_name=adoption.name, name=name, value=value))
+    known = recovered.image.topics_by_id[adoption.topic_id].partitions
     for index in range(adoption.partitions):
         snapshot = snapshots.get(PartitionKey(adoption.name, adoption.topic_id, index))
         epoch = max([each.leader_epoch for each in snapshot.epochs], default=0) if snapshot is not None else 0
         if index >= len(known) or known[index].leader_epoch < epoch:
-            builder.apply(_partition_record(adoption.topic_id, index, node_id, epoch))
+            recovered.add(_partition_record(adoption.topic_id, index, node_id, epoch))
 
 
 def _partition_record(topic_id: UUID, index: int, node_id: int, epoch: int) -> PartitionRecord:

@@ -6,6 +6,7 @@ from typing import Final
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
 from odradek.coordinator.configs.log_settings import log_config_from
+from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
@@ -23,24 +24,20 @@ class LiveSettings:
         self.config = config
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
-    def publish(self, image: MetadataImage) -> None:
-        """Take over broker settings that the image changed."""
-        default = image.configs_of(ResourceType.BROKER, ALL_BROKERS)
-        own = image.configs_of(ResourceType.BROKER, str(self.config.node_id))
-        layers = self.config.layers
-        if default != layers.dynamic_default or own != layers.dynamic_broker:
+    def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Take over broker settings that changed."""
+        if delta.changed_configs(ResourceType.BROKER):
+            default = image.configs_of(ResourceType.BROKER, ALL_BROKERS)
+            own = image.configs_of(ResourceType.BROKER, str(self.config.node_id))
             self.config = self.config.with_dynamic(default, own)
             self._log_configs.clear()
 
-    def changed_topics(self, before: MetadataImage, after: MetadataImage) -> list[str]:
-        """The topics whose settings an image changed, all of them where a broker setting did; not those it made."""
-        if before.configs is after.configs:
-            return []
-        old, new = before.configs, after.configs
-        changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
-        everywhere = any(kind == ResourceType.BROKER for kind, _ in changed)
-        known = (name for name in after.topics_by_name if name in before.topics_by_name)
-        return [name for name in known if everywhere or (ResourceType.TOPIC, name) in changed]
+    def changed_topics(self, delta: MetadataDelta, image: MetadataImage) -> list[str]:
+        """The topics whose settings changed, all of them where a broker setting did; not those that were created."""
+        if delta.changed_configs(ResourceType.BROKER):
+            return [name for name in image.topics_by_name if name in delta.before.topics_by_name]
+        changed = delta.changed_configs(ResourceType.TOPIC)
+        return [name for name in changed if name in image.topics_by_name and name in delta.before.topics_by_name]
 
     def layers(self) -> BrokerLayers:
         """Every broker setting as text, by layer."""

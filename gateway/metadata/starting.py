@@ -9,7 +9,9 @@ from functools import partial
 
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, StartError
-from odradek.gateway.metadata.service import METADATA_KEY, MetadataService
+from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.metadata_log import METADATA_KEY
+from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.strays import take_back
 from odradek.storage_backends.interface import Store, StoreError
 from odradek.wire.records.errors import InvalidRecordBatch
@@ -18,7 +20,12 @@ Listeners = Mapping[str, tuple[str, int]]
 
 
 async def start_metadata(
-    metadata: MetadataService, store: Store, env: Environment, listeners: Listeners, rack: str | None
+    metadata: MetadataPublisher,
+    controller: Controller,
+    store: Store,
+    env: Environment,
+    listeners: Listeners,
+    rack: str | None,
 ) -> None:
     """Load the metadata log, take back the logs that it knows, and register the broker.
 
@@ -28,12 +35,12 @@ async def start_metadata(
         await _refuse_unless_alone(store, env, "no metadata log")
     doing = "read"
     try:
-        await metadata.load()
+        await controller.load()
         if not metadata.image.cluster_id:
             await _refuse_unless_alone(store, env, "an empty metadata log")
         await take_back(metadata.image, store, env)
         doing = "written"
-        await metadata.register(listeners, rack)
+        await controller.register(listeners, rack)
     except CoordinatorUnavailable as error:
         cause = _cause(error, await _location(store, env))
         raise StartError(f"the metadata log cannot be {doing}: {cause}") from error

@@ -10,6 +10,8 @@ from uuid import UUID
 
 import trio
 
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.metadata.image.delta import MAX_DELETED, MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.recovery import shared_cause
@@ -28,15 +30,13 @@ class Replicas:
     """The replicas of one broker.
 
     `log_config(image, topic)` gives a topic's settings. A log in the store that the image does not know is deleted when
-    `was_deleted(topic id)` says that the metadata log tells of the deletion, and else set aside, but for those of the
-    topics in `kept`.
+    the metadata log tells of the topic's deletion, and else set aside, but for those of the topics in `kept`.
     """
 
     def __init__(
         self,
         shared: Shared,
         log_config: Callable[[MetadataImage, str], LogConfig],
-        was_deleted: Callable[[UUID], bool],
         *,
         kept: frozenset[str] = frozenset(),
     ) -> None:
@@ -44,9 +44,9 @@ class Replicas:
         self.repeats = shared.repeats
         self._shared = shared
         self._log_config = log_config
-        self._was_deleted = was_deleted
         self._kept = kept
         self._image: MetadataImage | None = None
+        self._deleted: dict[UUID, None] = {}
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._retired: dict[PartitionKey, Replica] = {}
         self._sweeping = trio.Lock()
@@ -90,21 +90,33 @@ class Replicas:
         """A replica that stands outside the image: the metadata log itself."""
         return Replica(key, config, leader_epoch, self._shared)
 
-    def publish(self, image: MetadataImage) -> None:
-        """Act on a new image: retire the replicas of deleted topics, use changed settings. Never blocks."""
-        before, self._image = self._image, image
-        if before is None:
+    def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Retire the replicas of deleted topics, and use changed settings. Never blocks."""
+        is_first, self._image = self._image is None, image
+        self._deleted.update(delta.topics.deleted)
+        for topic_id in list(self._deleted)[: len(self._deleted) - MAX_DELETED]:
+            del self._deleted[topic_id]
+        deleted = delta.topics.deleted_topics()
+        for topic in deleted:
+            self._retire(topic)
+        if delta.configs.changed:
+            self._configure(delta, image)
+        if is_first or deleted:
             self._shared.ticker.nursery.start_soon(self._sweep)
-            return
-        for (topic, index), replica in list(self._replicas.items()):
-            described = image.topic(topic)
-            if described is None or described.topic_id != replica.key.topic_id:
+
+    def _retire(self, topic: TopicImage) -> None:
+        for index in range(len(topic.partitions)):
+            replica = self._replicas.get((topic.name, index))
+            if replica is not None and replica.key.topic_id == topic.topic_id:
                 replica.retire()
-                self._retired[replica.key] = self._replicas.pop((topic, index))
-            else:
+                self._retired[replica.key] = self._replicas.pop((topic.name, index))
+
+    def _configure(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        everywhere = bool(delta.changed_configs(ResourceType.BROKER))
+        changed = set(delta.changed_configs(ResourceType.TOPIC))
+        for (topic, _), replica in self._replicas.items():
+            if everywhere or topic in changed:
                 replica.configure(self._log_config(image, topic))
-        if any(image.topic_by_id(topic_id) is None for topic_id in before.topics_by_id):
-            self._shared.ticker.nursery.start_soon(self._sweep)
 
     async def _sweep(self) -> None:
         """Delete every log whose topic was deleted, and set aside those of which nothing is known."""
@@ -117,9 +129,9 @@ class Replicas:
             # A retired log may be missing there, for it is only now being opened.
             unknown = [key for key in dict.fromkeys((*keys, *self._retired)) if self._is_unknown(key)]
             for key in unknown:
-                if self._was_deleted(key.topic_id):
+                if key.topic_id in self._deleted:
                     await self._delete(key)
-            await self._set_aside([key for key in unknown if not self._was_deleted(key.topic_id)])
+            await self._set_aside([key for key in unknown if key.topic_id not in self._deleted])
 
     def _is_unknown(self, key: PartitionKey) -> bool:
         return self._image is not None and key.topic not in self._kept and not knows(self._image, key)

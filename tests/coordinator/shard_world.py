@@ -52,13 +52,13 @@ class ShardWorld:
         return list(outcome.records), list(outcome.replies)
 
     def replay(self, record):
-        self.shard.replay(record, self.now_ms)
+        self.shard.replay(record, len(self.log), 0, self.now_ms)
 
     def rebuild(self, log):
         """A shard that knows what was written alone, where live replay may take what was just decided."""
         shard = self.make()
-        for record in log:
-            shard.replay(as_read(record), self.now_ms)
+        for offset, record in enumerate(log):
+            shard.replay(as_read(record), offset, 0, self.now_ms)
         return shard
 
     def restart(self):

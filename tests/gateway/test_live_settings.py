@@ -11,7 +11,7 @@ from test_handlers_topics import alter
 
 from odradek.gateway.config import load_config
 from odradek.gateway.maintenance.cleaner import LogCleaner
-from odradek.gateway.metadata.service import metadata_log_config
+from odradek.gateway.metadata.metadata_log import metadata_log_config
 from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.describe_producers import DescribeProducersRequest

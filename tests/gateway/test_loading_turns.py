@@ -34,8 +34,8 @@ class _Shard:
     def __init__(self):
         self.records: list[ShardRecord] = []
 
-    def replay(self, record, now_ms):
-        del now_ms
+    def replay(self, record, offset, epoch, now_ms):
+        del offset, epoch, now_ms
         self.records.append(record)
 
 

@@ -28,14 +28,14 @@ class ConsumerTable:
     groups: dict[str, ConsumerGroup] = field(default_factory=dict[str, ConsumerGroup])
     seen: dict[str, Mapping[str, TopicImage]] = field(default_factory=dict[str, Mapping[str, TopicImage]])
     """The topics under which a group's metadata hash was last computed."""
-    _topics: tuple[Mapping[str, TopicImage], int] = field(default_factory=lambda: (NO_METADATA.topics_by_name, 0))
+    _topics: tuple[Mapping[str, TopicImage], int] = (NO_METADATA.topics_by_name, NO_METADATA.offset)
     _armed: dict[tuple[TimerKind, str, str], Timer] = field(default_factory=dict[tuple[TimerKind, str, str], Timer])
 
     def topics_version(self) -> int:
-        """How many records the metadata log had when topics last changed, as far as was seen here."""
+        """The offset of the metadata image in which topics were last seen to change."""
         image = self.image()
         if image.topics_by_name is not self._topics[0]:
-            self._topics = (image.topics_by_name, image.record_count)
+            self._topics = (image.topics_by_name, image.offset)
         return self._topics[1]
 
     # Settings of one group

@@ -21,7 +21,7 @@ from odradek.coordinator.configs.validation import (
     validate_topic_configs,
 )
 from odradek.coordinator.metadata.controller.names import check_topic_name
-from odradek.coordinator.metadata.settings import Basis
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs as legacy
 from odradek.wire.messages import incremental_alter_configs as incremental
@@ -38,19 +38,19 @@ _ALTERABLE: Final = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 
 
 def alter_configs(
-    basis: Basis, request: legacy.AlterConfigsRequest
+    context: DecisionContext, request: legacy.AlterConfigsRequest
 ) -> tuple[list[Message], legacy.AlterConfigsResponse]:
     """Decide about all resources of a request. Nothing is recorded for validate_only."""
-    records, errors = _decide_each(basis, request.resources, _replaced)
+    records, errors = _decide_each(context, request.resources, _replaced)
     responses = results_of(legacy.AlterConfigsResourceResponse, request.resources, errors)
     return [] if request.validate_only else records, legacy.AlterConfigsResponse(responses=responses)
 
 
 def incremental_alter_configs(
-    basis: Basis, request: incremental.IncrementalAlterConfigsRequest
+    context: DecisionContext, request: incremental.IncrementalAlterConfigsRequest
 ) -> tuple[list[Message], incremental.IncrementalAlterConfigsResponse]:
     """Decide about all resources of a request. Nothing is recorded for validate_only."""
-    records, errors = _decide_each(basis, request.resources, _changed)
+    records, errors = _decide_each(context, request.resources, _changed)
     responses = results_of(incremental.AlterConfigsResourceResponse, request.resources, errors)
     return [] if request.validate_only else records, incremental.IncrementalAlterConfigsResponse(responses=responses)
 
@@ -73,7 +73,7 @@ def results_of(
 
 
 def _decide_each(
-    basis: Basis,
+    context: DecisionContext,
     resources: Iterable[Resource],
     change: Callable[[ResourceType, Resource, Mapping[str, str]], dict[str, str | None]],
 ) -> tuple[list[Message], list[RefusedError | None]]:
@@ -90,7 +90,7 @@ def _decide_each(
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise _invalid("Each resource must appear at most once.")
             _check_form(resource)
-            records += _records(basis, resource, change)
+            records += _records(context, resource, change)
             errors.append(None)
         except RefusedError as refused:
             errors.append(refused)
@@ -98,17 +98,17 @@ def _decide_each(
 
 
 def _records(
-    basis: Basis,
+    context: DecisionContext,
     resource: Resource,
     change: Callable[[ResourceType, Resource, Mapping[str, str]], dict[str, str | None]],
 ) -> list[ConfigRecord]:
     kind = _kind(resource)
     if kind is ResourceType.BROKER:
-        _check_broker_name(basis, resource.resource_name)
-    before = basis.image.configs_of(kind, resource.resource_name)
+        _check_broker_name(context, resource.resource_name)
+    before = context.image.configs_of(kind, resource.resource_name)
     changes = change(kind, resource, before)
     after = {**before, **changes}
-    _validate(basis, kind, resource.resource_name, {name: text for name, text in after.items() if text is not None})
+    _validate(context, kind, resource.resource_name, {name: text for name, text in after.items() if text is not None})
     if kind is ResourceType.BROKER:
         refuse_protections(changes)
     return [
@@ -159,7 +159,7 @@ def _replaced(
     return {**dict.fromkeys(before), **{config.name: config.value for config in resource.configs}}
 
 
-def _check_broker_name(basis: Basis, name: str) -> None:
+def _check_broker_name(context: DecisionContext, name: str) -> None:
     """The empty name stands for all brokers; another must be that of this broker."""
     if not name:
         return
@@ -167,18 +167,18 @@ def _check_broker_name(basis: Basis, name: str) -> None:
         number = int(name)
     except ValueError:
         raise _invalid(f"Node id must be an integer, but it is: {name}") from None
-    if number != basis.node_id:
-        raise _invalid(f"Unexpected broker id, expected {basis.node_id}, but received {name}")
+    if number != context.node_id:
+        raise _invalid(f"Unexpected broker id, expected {context.node_id}, but received {name}")
 
 
-def _validate(basis: Basis, kind: ResourceType, name: str, texts: Mapping[str, str]) -> None:
+def _validate(context: DecisionContext, kind: ResourceType, name: str, texts: Mapping[str, str]) -> None:
     """Check what the resource will have, then whether it exists: Kafka's order."""
     if kind is ResourceType.BROKER:
         validate_broker_configs(texts, per_broker=bool(name))
     elif kind is ResourceType.GROUP:
         if not name:
             raise _invalid("Default group resources are not allowed.")
-        validate_group_configs(texts, basis.layers)
+        validate_group_configs(texts, context.layers)
     elif kind is ResourceType.CLIENT_METRICS:
         if not name:
             raise _invalid("The name of a client metrics subscription must not be empty.")
@@ -187,8 +187,8 @@ def _validate(basis: Basis, kind: ResourceType, name: str, texts: Mapping[str, s
         if not name:
             raise _invalid("Default topic resources are not allowed.")
         check_topic_name(name)
-        validate_topic_configs(texts, basis.layers)
-        if basis.image.topic(name) is None:
+        validate_topic_configs(texts, context.layers)
+        if context.image.topic(name) is None:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 

@@ -7,7 +7,7 @@ from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.controller.placement import place_replicas
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.request_size import check_partitions
-from odradek.coordinator.metadata.settings import Basis
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
 from odradek.wire.stored.metadata_records import PartitionRecord
@@ -26,10 +26,10 @@ class NewPartitions:
         return len(self.replicas[0])
 
 
-def assign(basis: Basis, topic: CreatableTopic, created: int) -> NewPartitions:
+def assign(context: DecisionContext, topic: CreatableTopic, created: int) -> NewPartitions:
     """The partitions of a new topic; `created` were made earlier in the same request. Raises RefusedError."""
     if topic.assignments:
-        return NewPartitions(_assigned(basis.image, topic))
+        return NewPartitions(_assigned(context.image, topic))
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise RefusedError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -39,11 +39,11 @@ def assign(basis: Basis, topic: CreatableTopic, created: int) -> NewPartitions:
         raise RefusedError(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
-    count = basis.number("num.partitions") if topic.num_partitions == -1 else topic.num_partitions
-    check_room(basis, created, count)
+    count = context.number("num.partitions") if topic.num_partitions == -1 else topic.num_partitions
+    check_room(context, created, count)
     factor = topic.replication_factor
-    factor = basis.number("default.replication.factor") if factor == -1 else factor
-    return NewPartitions(_placed(basis.image, count, factor, created))
+    factor = context.number("default.replication.factor") if factor == -1 else factor
+    return NewPartitions(_placed(context.image, count, factor, created))
 
 
 def _placed(image: MetadataImage, count: int, factor: int, created: int) -> list[tuple[int, ...]]:
@@ -55,18 +55,18 @@ def _placed(image: MetadataImage, count: int, factor: int, created: int) -> list
         ) from refused
 
 
-def check_room(basis: Basis, created: int, count: int) -> None:
+def check_room(context: DecisionContext, created: int, count: int) -> None:
     """Raise RefusedError (POLICY_VIOLATION) when the cluster takes no `count` partitions more.
 
     `created` were made before in the same operation, which no more than a request of Kafka's may make.
     """
     check_partitions(created + count)
-    limit = basis.number("odradek.partitions.max")
-    if basis.image.partition_count + created + count > limit:
+    limit = context.number("odradek.partitions.max")
+    if context.image.partition_count + created + count > limit:
         raise RefusedError(
             ErrorCode.POLICY_VIOLATION,
             f"{count} more partition(s) would exceed odradek.partitions.max={limit}; "
-            f"there are {basis.image.partition_count + created} now.",
+            f"there are {context.image.partition_count + created} now.",
         )
 
 

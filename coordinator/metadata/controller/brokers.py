@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import ListenerImage, MetadataImage
 from odradek.coordinator.metadata.image.records import cluster_id_record
-from odradek.coordinator.metadata.image.replay import ImageBuilder
+from odradek.coordinator.metadata.image.replay import replay
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
@@ -24,38 +26,45 @@ class BrokerRegistration:
 
     node_id: int
     incarnation_id: UUID
+    cluster_id: str
     listeners: Sequence[ListenerImage]
     rack: str | None = None
 
 
 @immutable
 class Registered:
-    """The reply to a registration: which cluster it is, and the broker's epoch in it."""
+    """The reply to a registration: the broker's epoch, which is the offset of the registration's record."""
 
-    cluster_id: str
     broker_epoch: int
 
 
-def found_cluster(image: MetadataImage, cluster_id: str) -> list[Message]:
-    """Records that give a new cluster its id and feature levels; none where it has them.
+def register_broker(
+    context: DecisionContext, registration: BrokerRegistration
+) -> tuple[list[Message], Registered | RefusedError]:
+    """Register a broker that starts and serves at once; the first one brings the records of a new cluster with it.
 
-    Raises RefusedError (INCONSISTENT_CLUSTER_ID) when the log belongs to a cluster with another id.
+    The reply is a RefusedError (INCONSISTENT_CLUSTER_ID) when the log belongs to a cluster with another id.
     """
-    if image.cluster_id:
-        if cluster_id not in ("", image.cluster_id):
-            raise RefusedError(
-                ErrorCode.INCONSISTENT_CLUSTER_ID,
-                f"This storage belongs to cluster {image.cluster_id}, not to {cluster_id}.",
-            )
-        return []
+    image = context.image
+    if image.cluster_id not in ("", registration.cluster_id):
+        message = f"This storage belongs to cluster {image.cluster_id}, not to {registration.cluster_id}."
+        return [], RefusedError(ErrorCode.INCONSISTENT_CLUSTER_ID, message)
+    founding = [] if image.cluster_id else cluster_records(image, registration.cluster_id)
+    epoch = context.next_offset + len(founding)
+    return [*founding, _registration_record(image, registration, epoch)], Registered(epoch)
+
+
+def cluster_records(image: MetadataImage, cluster_id: str) -> list[Message]:
+    """The records that a cluster's log begins with: its id, and the newest level of every feature."""
     levels = [
         FeatureLevelRecord(name=name, feature_level=newest) for name, (_, newest) in image.features.supported.items()
     ]
     return [cluster_id_record(cluster_id), *levels]
 
 
-def register_broker(image: MetadataImage, registration: BrokerRegistration, broker_epoch: int) -> RegisterBrokerRecord:
-    """The record of a broker that starts and serves at once; its epoch is the record's place in the log."""
+def _registration_record(
+    image: MetadataImage, registration: BrokerRegistration, broker_epoch: int
+) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=registration.node_id,
         incarnation_id=registration.incarnation_id,
@@ -78,6 +87,6 @@ def with_broker(image: MetadataImage, registration: BrokerRegistration) -> Metad
     known = image.brokers.get(registration.node_id)
     if known is not None and known.incarnation_id == registration.incarnation_id:
         return image
-    builder = ImageBuilder(image)
-    builder.apply(register_broker(image, registration, image.record_count))
-    return builder.image
+    delta = MetadataDelta(image)
+    replay(delta, _registration_record(image, registration, image.offset + 1), image.offset, image.epoch)
+    return delta.apply()

@@ -13,6 +13,7 @@ from typing import Final
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.image.image import MetadataImage, QuotaEntity
 from odradek.coordinator.metadata.image.records import quota_record
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_client_quotas as alter
 from odradek.wire.messages import describe_client_quotas as describe
@@ -50,7 +51,7 @@ class MatchType(IntEnum):
 
 
 def alter_client_quotas(
-    image: MetadataImage, request: alter.AlterClientQuotasRequest
+    context: DecisionContext, request: alter.AlterClientQuotasRequest
 ) -> tuple[list[Message], alter.AlterClientQuotasResponse]:
     """Decide about each entity by itself; of an entity named twice nothing is changed.
 
@@ -64,7 +65,7 @@ def alter_client_quotas(
     errors: dict[QuotaEntity, RefusedError | None] = dict.fromkeys(asked)
     for entity, entries in asked.items():
         try:
-            records += _changes(image, entity, entries)
+            records += _changes(context.image, entity, entries)
         except RefusedError as refused:
             errors[entity] = refused
     if len(records) > MAX_CHANGES:

@@ -11,7 +11,7 @@ from odradek.coordinator.metadata.controller.assignment import (
 )
 from odradek.coordinator.metadata.controller.placement import place_replicas
 from odradek.coordinator.metadata.image.image import TopicImage
-from odradek.coordinator.metadata.settings import Basis
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -22,13 +22,15 @@ from odradek.wire.messages.create_partitions import (
 from odradek.wire.schema.schema import Message
 
 
-def create_partitions(basis: Basis, request: CreatePartitionsRequest) -> tuple[list[Message], CreatePartitionsResponse]:
+def create_partitions(
+    context: DecisionContext, request: CreatePartitionsRequest
+) -> tuple[list[Message], CreatePartitionsResponse]:
     """Decide about all topics of a request; each stands for itself. Nothing is recorded for validate_only."""
     times = Counter(topic.name for topic in request.topics)
     duplicate = RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     results = [_result(name, duplicate) for name, count in times.items() if count > 1]
     records: list[Message] = []
-    results += [_decide(basis, topic, records) for topic in request.topics if times[topic.name] == 1]
+    results += [_decide(context, topic, records) for topic in request.topics if times[topic.name] == 1]
     return [] if request.validate_only else records, CreatePartitionsResponse(results=tuple(results))
 
 
@@ -38,32 +40,34 @@ def _result(name: str, refused: RefusedError | None) -> CreatePartitionsTopicRes
     return CreatePartitionsTopicResult(name=name, error_code=refused.code, error_message=refused.message)
 
 
-def _decide(basis: Basis, asked: CreatePartitionsTopic, records: list[Message]) -> CreatePartitionsTopicResult:
+def _decide(
+    context: DecisionContext, asked: CreatePartitionsTopic, records: list[Message]
+) -> CreatePartitionsTopicResult:
     try:
-        topic = _existing(basis, asked.name)
-        added = _added(basis, topic, asked, len(records))
-        records += partition_records(basis.image, topic.topic_id, len(topic.partitions), added)
+        topic = _existing(context, asked.name)
+        added = _added(context, topic, asked, len(records))
+        records += partition_records(context.image, topic.topic_id, len(topic.partitions), added)
     except RefusedError as refused:
         return _result(asked.name, refused)
     return _result(asked.name, None)
 
 
-def _existing(basis: Basis, name: str) -> TopicImage:
-    topic = basis.image.topic(name)
+def _existing(context: DecisionContext, name: str) -> TopicImage:
+    topic = context.image.topic(name)
     if topic is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     return topic
 
 
-def _added(basis: Basis, topic: TopicImage, asked: CreatePartitionsTopic, created: int) -> NewPartitions:
+def _added(context: DecisionContext, topic: TopicImage, asked: CreatePartitionsTopic, created: int) -> NewPartitions:
     """The new partitions of one topic; `created` were added to others before. Raises RefusedError."""
     _check_count(topic, asked.count)
     additional = asked.count - len(topic.partitions)
     factor = len(topic.partitions[0].replicas)
-    check_room(basis, created, additional)
+    check_room(context, created, additional)
     if asked.assignments is None:
-        start = basis.image.partition_count + created
-        return NewPartitions(place_replicas(basis.image.brokers.values(), additional, factor, start=start))
+        start = context.image.partition_count + created
+        return NewPartitions(place_replicas(context.image.brokers.values(), additional, factor, start=start))
     if len(asked.assignments) != additional:
         raise RefusedError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -71,7 +75,7 @@ def _added(basis: Basis, topic: TopicImage, asked: CreatePartitionsTopic, create
             "assignment(s) were specified.",
         )
     for index, assignment in enumerate(asked.assignments, start=len(topic.partitions)):
-        check_assignment(basis.image, assignment.broker_ids, factor, index)
+        check_assignment(context.image, assignment.broker_ids, factor, index)
     return NewPartitions([assignment.broker_ids for assignment in asked.assignments])
 
 

@@ -1,7 +1,7 @@
 """CreateTopics: what is wrong with each topic asked for, or the records that make it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from odradek.coordinator.configs.tables import TOPIC_CONFIGS
 from odradek.coordinator.configs.validation import validate_topic_configs
 from odradek.coordinator.metadata.controller.assignment import NewPartitions, assign, partition_records
 from odradek.coordinator.metadata.controller.names import CLUSTER_METADATA, check_topic_name, collision_key
-from odradek.coordinator.metadata.settings import Basis
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import (
     CreatableTopic,
@@ -30,18 +30,15 @@ from odradek.wire.values import mutable
 class Creation:
     """Topics being made by one request: their records so far, and how many topics and partitions that is."""
 
-    basis: Basis
-    uuids: Iterator[UUID]
+    context: DecisionContext
     records: list[Message] = field(default_factory=list[Message])
     topics: int = 0
     partitions: int = 0
 
 
-def create_topics(
-    basis: Basis, request: CreateTopicsRequest, uuids: Iterator[UUID]
-) -> tuple[list[Message], CreateTopicsResponse]:
+def create_topics(context: DecisionContext, request: CreateTopicsRequest) -> tuple[list[Message], CreateTopicsResponse]:
     """Decide about all topics of a request; each stands for itself. Nothing is recorded for validate_only."""
-    creation = Creation(basis, uuids)
+    creation = Creation(context)
     times = Counter(topic.name for topic in request.topics)
     results = [_result(creation, topic) for topic in request.topics if times[topic.name] == 1]
     for name, count in times.items():
@@ -64,39 +61,39 @@ def _failure(name: str, refused: RefusedError) -> CreatableTopicResult:
 
 def create_topic(creation: Creation, topic: CreatableTopic) -> CreatableTopicResult:
     """Add the records of one topic and describe it. Raises RefusedError."""
-    basis = creation.basis
-    _check_name(basis, topic.name)
-    _check_topic_count(basis, creation.topics)
+    context = creation.context
+    _check_name(context, topic.name)
+    _check_topic_count(context, creation.topics)
     overrides = _overrides(topic)
-    validate_topic_configs(overrides, basis.layers)
-    partitions = assign(basis, topic, creation.partitions)
-    topic_id = next(creation.uuids)
+    validate_topic_configs(overrides, context.layers)
+    partitions = assign(context, topic, creation.partitions)
+    topic_id = next(context.topic_ids)
     creation.records += [
         TopicRecord(name=topic.name, topic_id=topic_id),
         *_config_records(topic.name, overrides),
-        *partition_records(basis.image, topic_id, 0, partitions),
+        *partition_records(context.image, topic_id, 0, partitions),
     ]
     creation.topics += 1
     creation.partitions += len(partitions.replicas)
-    return _success(basis, topic.name, topic_id, overrides, partitions)
+    return _success(context, topic.name, topic_id, overrides, partitions)
 
 
-def _check_name(basis: Basis, name: str) -> None:
+def _check_name(context: DecisionContext, name: str) -> None:
     if name == CLUSTER_METADATA:
         raise RefusedError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-    if basis.image.topic(name) is not None:
+    if context.image.topic(name) is not None:
         raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     check_topic_name(name)
-    colliding = basis.image.colliding.get(collision_key(name) or "")
+    colliding = context.image.colliding.get(collision_key(name) or "")
     if colliding:
         raise RefusedError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding[0]}"
         )
 
 
-def _check_topic_count(basis: Basis, created: int) -> None:
-    limit = basis.number("odradek.topics.max")
-    if len(basis.image.topics_by_id) + created >= limit:
+def _check_topic_count(context: DecisionContext, created: int) -> None:
+    limit = context.number("odradek.topics.max")
+    if len(context.image.topics_by_id) + created >= limit:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, f"There are odradek.topics.max={limit} topics already.")
 
 
@@ -116,7 +113,7 @@ def _config_records(name: str, overrides: Mapping[str, str]) -> list[ConfigRecor
 
 
 def _success(
-    basis: Basis, name: str, topic_id: UUID, overrides: Mapping[str, str], partitions: NewPartitions
+    context: DecisionContext, name: str, topic_id: UUID, overrides: Mapping[str, str], partitions: NewPartitions
 ) -> CreatableTopicResult:
     """The answer; versions below 5 drop what they do not know."""
     return CreatableTopicResult(
@@ -132,6 +129,6 @@ def _success(
                 config_source=source,
                 is_sensitive=TOPIC_CONFIGS[key].sensitive,
             )
-            for key, text, source in effective_topic_texts(overrides, basis.layers)
+            for key, text, source in effective_topic_texts(overrides, context.layers)
         ),
     )

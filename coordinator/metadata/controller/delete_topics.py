@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.coordinator.metadata.settings import Basis
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -25,13 +25,13 @@ DISABLED_CODE_SINCE: Final = 3
 
 
 def delete_topics(
-    basis: Basis, request: DeleteTopicsRequest, api_version: int
+    context: DecisionContext, request: DeleteTopicsRequest, api_version: int
 ) -> tuple[list[Message], DeleteTopicsResponse]:
     """Decide about all topics of a request; each stands for itself."""
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
-    if not basis.flag("delete.topic.enable"):
+    if not context.flag("delete.topic.enable"):
         return [], DeleteTopicsResponse(responses=tuple(_disabled(topic, api_version) for topic in asked))
-    deletion = _Deletion(basis.image)
+    deletion = _Deletion(context.image)
     deletion.decide(asked)
     return deletion.records, DeleteTopicsResponse(responses=tuple(deletion.results))
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.image.image import FeaturesImage
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -34,7 +35,7 @@ class UpgradeType(IntEnum):
 
 
 def update_features(
-    features: FeaturesImage, request: UpdateFeaturesRequest, api_version: int
+    context: DecisionContext, request: UpdateFeaturesRequest, api_version: int
 ) -> tuple[list[Message], UpdateFeaturesResponse]:
     """Decide about a request as a whole. Nothing is recorded for validate_only.
 
@@ -43,7 +44,7 @@ def update_features(
     updates = {update.feature: update for update in request.feature_updates}
     try:
         for update in updates.values():
-            _check(features, update)
+            _check(context.image.features, update)
     except RefusedError as refused:
         return [], UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message)
     records: list[Message] = [

@@ -29,6 +29,12 @@ def reason_invalid(name: str) -> str | None:
     return None
 
 
+def error_of_missing(name: str) -> ErrorCode:
+    """What a client is told of a topic that does not exist."""
+    invalid = reason_invalid(name) is not None
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def check_topic_name(name: str) -> None:
     """Raise RefusedError (INVALID_TOPIC_EXCEPTION) when `name` cannot be a topic's name."""
     reason = reason_invalid(name)

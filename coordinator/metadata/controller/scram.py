@@ -12,6 +12,7 @@ from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_user_scram_credentials as alter
 from odradek.wire.messages import describe_user_scram_credentials as describe
@@ -28,7 +29,7 @@ MAX_ITERATIONS: Final = 16384
 
 
 def alter_user_scram_credentials(
-    image: MetadataImage, request: alter.AlterUserScramCredentialsRequest
+    context: DecisionContext, request: alter.AlterUserScramCredentialsRequest
 ) -> tuple[list[Message], alter.AlterUserScramCredentialsResponse]:
     """Decide about each user by itself; a user may be named once, whatever the mechanisms."""
     times = Counter(each.name for each in (*request.deletions, *request.upsertions))
@@ -37,7 +38,7 @@ def alter_user_scram_credentials(
     for change in (*request.deletions, *request.upsertions):
         error = None
         try:
-            records.append(_record(image, change, times))
+            records.append(_record(context.image, change, times))
         except RefusedError as refused:
             error = refused
         # Of a user named twice the first error is told, for it was there before the second mention.

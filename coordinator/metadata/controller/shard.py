@@ -1,81 +1,61 @@
-"""The metadata shard: operations decide and return records, `replay` alone changes the image.
+"""The metadata shard: operations decide and return records, replay alone changes the image.
 
-Every operation answers errors in its reply and raises nothing for what a client may send. Replies are response
-messages, but for `register` (`Registered` or `RefusedError`), `auto_create_topics` (a RefusedError or None per name)
-and `allocate_producer_ids` (`ProducerIdBlock`).
-
-What decides about anything but brokers that start and topics that are made is imported when it is first asked for: a
-broker starts faster.
+An operation is a function `(context, request) -> (records, response)` of one of the modules beside this one; it answers
+errors in its response and raises nothing for what a client may send.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 from uuid import UUID
 
-from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
-from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
-from odradek.coordinator.metadata.controller.brokers import (
-    BrokerRegistration,
-    Registered,
-    found_cluster,
-    register_broker,
-)
-from odradek.coordinator.metadata.controller.create_topics import create_topics
+from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.image.records import from_shard_record, to_shard_records
-from odradek.coordinator.metadata.image.replay import ImageBuilder
-from odradek.coordinator.metadata.settings import Basis, CurrentLayers, MetadataConfig
-from odradek.wire.messages.create_topics import CreateTopicsRequest
+from odradek.coordinator.metadata.image.replay import replay
+from odradek.coordinator.metadata.settings import CurrentLayers, DecisionContext, MetadataConfig
 from odradek.wire.schema.schema import Message
-from odradek.wire.stored.metadata_records import ProducerIdsRecord
 
-if TYPE_CHECKING:
-    from odradek.wire.messages.alter_client_quotas import AlterClientQuotasRequest
-    from odradek.wire.messages.alter_configs import AlterConfigsRequest
-    from odradek.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-    from odradek.wire.messages.create_partitions import CreatePartitionsRequest
-    from odradek.wire.messages.delete_topics import DeleteTopicsRequest
-    from odradek.wire.messages.describe_configs import DescribeConfigsRequest
-    from odradek.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-    from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
-    from odradek.wire.messages.update_features import UpdateFeaturesRequest
+Q = TypeVar("Q")
+R = TypeVar("R")
 
-PRODUCER_ID_BLOCK: Final = 1000
-"""How many producer ids a broker gets at a time, as in Kafka (KIP-730)."""
-
-
-class ProducerIdBlock(NamedTuple):
-    """Producer ids from `first` on, `size` of them, that were never given before and never will be again."""
-
-    first: int
-    size: int
+Operation = Callable[[DecisionContext, Q], tuple[list[Message], R]]
+"""Decides on a request: the records to write, and the response once they are durable."""
 
 
 class MetadataShard:
-    """The cluster's metadata; implements `odradek.coordinator.contract.Shard`."""
+    """The cluster's metadata; implements `odradek.coordinator.contract.Shard`.
 
-    def __init__(self, config: MetadataConfig) -> None:
+    It begins with `image`, and passes over the records that are in it. `topic_ids` gives random ids for new topics.
+    """
+
+    def __init__(self, config: MetadataConfig, topic_ids: Iterator[UUID], image: MetadataImage | None = None) -> None:
         self._config = config
-        self._builder = ImageBuilder()
+        self._topic_ids = topic_ids
+        self._delta = MetadataDelta(image)
         self._layers = CurrentLayers(config)
 
     # What the runtime calls
 
     @property
     def image(self) -> MetadataImage:
-        """The image after all records replayed so far, durable or not: publish it when its records are."""
-        return self._builder.image
+        """The image after all records replayed so far, durable or not."""
+        return self._delta.apply()
 
-    def was_removed(self, topic_id: UUID) -> bool:
-        """Whether the log says that the topic was deleted, durably or not."""
-        return self._builder.was_removed(topic_id)
+    def take_delta(self) -> MetadataDelta:
+        """What was replayed since the last call, or the beginning. It is to be published once it is durable."""
+        taken, self._delta = self._delta, MetadataDelta(self._delta.apply())
+        return taken
 
-    def replay(self, record: ShardRecord, now_ms: int) -> None:
+    def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
         """Apply one record. Raises ProtocolError for one that a newer version wrote: this one must not go on then."""
+        if offset <= self._delta.offset:
+            return
         message = from_shard_record(record)
-        if message is not None:
-            self._builder.apply(message)
+        if message is None:
+            self._delta.advance(offset, epoch)
+        else:
+            replay(self._delta, message, offset, epoch)
 
     def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
         """Metadata knows no transactions."""
@@ -95,146 +75,16 @@ class MetadataShard:
     def forget(self, token: Token) -> None:
         """No operation waits."""
 
-    # Operations
+    # Decisions
 
-    def basis(self) -> Basis:
-        """What decisions rest on now."""
+    def decision_context(self, next_offset: int) -> DecisionContext:
+        """What decisions rest on now; their first record goes to `next_offset`."""
         image = self.image
-        return Basis(image, self._layers.under(image), self._config.node_id)
-
-    def register(
-        self,
-        registration: BrokerRegistration,
-        token: Token,
-        now_ms: int,
-        *,
-        cluster_id: str,
-    ) -> Outcome:
-        """This broker starts. A new cluster takes `cluster_id`; for an existing one it must be its id, or empty.
-
-        The reply is `Registered`, or a RefusedError (INCONSISTENT_CLUSTER_ID).
-        """
-        image = self.image
-        try:
-            founding = found_cluster(image, cluster_id)
-        except RefusedError as refused:
-            return Outcome(replies=[Reply(token, refused)])
-        epoch = image.record_count + len(founding)
-        records = [*founding, register_broker(image, registration, epoch)]
-        return _outcome(records, token, Registered(image.cluster_id or cluster_id, epoch))
-
-    def create_topics(
-        self,
-        request: CreateTopicsRequest,
-        uuids: Iterator[UUID],
-        token: Token,
-        now_ms: int,
-    ) -> Outcome:
-        """CreateTopics, all versions; `uuids` gives random ids for new topics."""
-        return _outcome(*_reply(token, create_topics(self.basis(), request, uuids)))
-
-    def auto_create_topics(
-        self,
-        names: Collection[str],
-        uuids: Iterator[UUID],
-        token: Token,
-        now_ms: int,
-    ) -> Outcome:
-        """Make topics that someone asked for; internal ones as their coordinators need them.
-
-        The reply maps each name to None, when the topic is there now, or to the RefusedError.
-        """
-        return _outcome(*_reply(token, auto_create_topics(self.basis(), names, uuids)))
-
-    def delete_topics(
-        self,
-        request: "DeleteTopicsRequest",
-        api_version: int,
-        token: Token,
-        now_ms: int,
-    ) -> Outcome:
-        """DeleteTopics, all versions."""
-        from odradek.coordinator.metadata.controller.delete_topics import delete_topics
-
-        return _outcome(*_reply(token, delete_topics(self.basis(), request, api_version)))
-
-    def create_partitions(self, request: "CreatePartitionsRequest", token: Token, now_ms: int) -> Outcome:
-        """CreatePartitions, all versions."""
-        from odradek.coordinator.metadata.controller.create_partitions import create_partitions
-
-        return _outcome(*_reply(token, create_partitions(self.basis(), request)))
-
-    def alter_configs(self, request: "AlterConfigsRequest", token: Token, now_ms: int) -> Outcome:
-        """AlterConfigs, all versions."""
-        from odradek.coordinator.metadata.controller.alter_configs import alter_configs
-
-        return _outcome(*_reply(token, alter_configs(self.basis(), request)))
-
-    def incremental_alter_configs(
-        self,
-        request: "IncrementalAlterConfigsRequest",
-        token: Token,
-        now_ms: int,
-    ) -> Outcome:
-        """IncrementalAlterConfigs, all versions."""
-        from odradek.coordinator.metadata.controller.alter_configs import incremental_alter_configs
-
-        return _outcome(*_reply(token, incremental_alter_configs(self.basis(), request)))
-
-    def describe_configs(
-        self,
-        request: "DescribeConfigsRequest",
-        loggers: Mapping[str, str],
-        token: Token,
-        now_ms: int,
-    ) -> Outcome:
-        """DescribeConfigs, all versions; `loggers` are this broker's log levels by logger."""
-        from odradek.coordinator.metadata.describe_configs import describe_configs
-
-        return Outcome(replies=[Reply(token, describe_configs(self.basis(), request, loggers))])
-
-    def alter_client_quotas(self, request: "AlterClientQuotasRequest", token: Token, now_ms: int) -> Outcome:
-        """AlterClientQuotas, all versions."""
-        from odradek.coordinator.metadata.controller.client_quotas import alter_client_quotas
-
-        return _outcome(*_reply(token, alter_client_quotas(self.image, request)))
-
-    def alter_user_scram_credentials(
-        self, request: "AlterUserScramCredentialsRequest", token: Token, now_ms: int
-    ) -> Outcome:
-        """AlterUserScramCredentials, all versions."""
-        from odradek.coordinator.metadata.controller.scram import alter_user_scram_credentials
-
-        return _outcome(*_reply(token, alter_user_scram_credentials(self.image, request)))
-
-    def update_features(self, request: "UpdateFeaturesRequest", api_version: int, token: Token, now_ms: int) -> Outcome:
-        """UpdateFeatures, all versions."""
-        from odradek.coordinator.metadata.controller.features import update_features
-
-        return _outcome(*_reply(token, update_features(self.image.features, request, api_version)))
-
-    def unregister_broker(self, request: "UnregisterBrokerRequest", token: Token, now_ms: int) -> Outcome:
-        """UnregisterBroker, all versions."""
-        from odradek.coordinator.metadata.controller.unregister_broker import unregister_broker
-
-        return _outcome(*_reply(token, unregister_broker(self.image, request, self._config.node_id)))
-
-    def allocate_producer_ids(self, token: Token, now_ms: int, count: int = PRODUCER_ID_BLOCK) -> Outcome:
-        """A block of producer ids for this broker."""
-        first = self.image.next_producer_id
-        broker = self.image.brokers.get(self._config.node_id)
-        record = ProducerIdsRecord(
-            broker_id=self._config.node_id,
-            broker_epoch=-1 if broker is None else broker.epoch,
-            next_producer_id=first + count,
+        return DecisionContext(
+            image, self._layers.under(image), self._config.node_id, next_offset=next_offset, topic_ids=self._topic_ids
         )
-        return _outcome([record], token, ProducerIdBlock(first, count))
 
-
-def _reply(token: Token, decided: tuple[list[Message], object]) -> tuple[list[Message], Token, object]:
-    records, value = decided
-    return records, token, value
-
-
-def _outcome(records: Iterable[Message], token: Token, value: object) -> Outcome:
-    return Outcome(to_shard_records(records), [Reply(token, value)])
+    def decide(self, operation: Operation[Q, Any], request: Q, next_offset: int, token: Token) -> Outcome:
+        """Run an operation; its response is the reply."""
+        records, response = operation(self.decision_context(next_offset), request)
+        return Outcome(to_shard_records(records), [Reply(token, response)])

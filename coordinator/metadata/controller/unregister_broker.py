@@ -1,6 +1,6 @@
 """UnregisterBroker: a broker leaves the cluster for good."""
 
-from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.wire.schema.schema import Message
@@ -8,14 +8,14 @@ from odradek.wire.stored.metadata_records import UnregisterBrokerRecord
 
 
 def unregister_broker(
-    image: MetadataImage, request: UnregisterBrokerRequest, own_id: int
+    context: DecisionContext, request: UnregisterBrokerRequest
 ) -> tuple[list[Message], UnregisterBrokerResponse]:
     """Forget a broker that will not come back. The one that answers is running, and cannot be forgotten."""
-    broker = image.brokers.get(request.broker_id)
+    broker = context.image.brokers.get(request.broker_id)
     if broker is None:
         message = f"There is no broker {request.broker_id}."
         return [], UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
-    if broker.id == own_id:
-        message = f"Broker {own_id} is running; stop it first."
+    if broker.id == context.node_id:
+        message = f"Broker {broker.id} is running; stop it first."
         return [], UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)
     return [UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)], UnregisterBrokerResponse()

@@ -1,7 +1,6 @@
 """The metadata of the cluster at one moment: immutable, and cheap to look things up in.
 
-An image shares everything that did not change with the image before it. A change copies the dictionaries it touches
-once per published image, not per record: with 10,000 topics that is well under a millisecond.
+An image shares everything that did not change with the image before it (`delta.py`).
 """
 
 from collections.abc import Mapping
@@ -44,7 +43,7 @@ class ListenerImage:
 
 @immutable
 class BrokerImage:
-    """One registered broker. `epoch` is the registration's number; a fenced broker serves no clients."""
+    """One registered broker. `epoch` is the offset of its registration; a fenced broker serves no clients."""
 
     id: int
     epoch: int
@@ -89,11 +88,10 @@ class TopicImage:
 
 @immutable
 class FeaturesImage:
-    """Feature levels: what brokers can serve, what is in force, and since which record of the log."""
+    """Feature levels: what brokers can serve, and what is in force."""
 
     supported: Mapping[str, tuple[int, int]] = field(default_factory=lambda: SUPPORTED_FEATURES)
     finalized: Mapping[str, int] = field(default_factory=dict[str, int])
-    epoch: int = 0
 
 
 @immutable
@@ -108,10 +106,11 @@ class ScramCredential:
 
 @immutable
 class MetadataImage:
-    """All metadata after `record_count` records. `cluster_id` is empty until the cluster was given one.
+    """All metadata up to the record at `offset`, which the leader of `epoch` wrote; both are -1 before any record.
 
-    `next_producer_id` is the first id that no broker was given; `partition_count` counts those of all topics;
-    `colliding` maps a name with dots made underscores to the topics that would share a metric's name.
+    `cluster_id` is what the log says of it, and empty while it says nothing; `next_producer_id` is the first id that no
+    broker was given; `partition_count` counts those of all topics; `colliding` maps a name with dots made underscores
+    to the topics that would share a metric's name.
     """
 
     cluster_id: str = ""
@@ -125,7 +124,8 @@ class MetadataImage:
     colliding: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     next_producer_id: int = 0
     partition_count: int = 0
-    record_count: int = 0
+    offset: int = -1
+    epoch: int = -1
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of this name, or None."""

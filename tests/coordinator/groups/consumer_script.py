@@ -61,7 +61,7 @@ def consumer_assignment(topic, indexes, user_data):
 def topics_image(image, counts):
     """The image with exactly these topics; a topic keeps its id for as long as it is there."""
     known = image.topics_by_name
-    fresh = image.record_count + 1
+    fresh = max(image.offset, 0) + 1
     topics = {
         name: TopicImage(
             name, known[name].topic_id if name in known else UUID(int=fresh + n), False, (PARTITION,) * count
@@ -69,7 +69,7 @@ def topics_image(image, counts):
         for n, (name, count) in enumerate(counts.items())
     }
     by_id = {topic.topic_id: topic for topic in topics.values()}
-    return dataclasses.replace(image, topics_by_name=topics, topics_by_id=by_id, record_count=fresh + len(topics))
+    return dataclasses.replace(image, topics_by_name=topics, topics_by_id=by_id, offset=fresh + len(topics))
 
 
 class ConsumerScript(Script):

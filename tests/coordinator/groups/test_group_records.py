@@ -98,7 +98,7 @@ def test_group_records_of_every_version_are_read(version):
     data = version.to_bytes(2, "big") + encode(value, version)
     assert decode_group(data).generation == 4
     shard = GroupShard(GroupConfig())
-    shard.replay(ShardRecord(bytes.fromhex(GROUP_KEY), data), 0)
+    shard.replay(ShardRecord(bytes.fromhex(GROUP_KEY), data), 0, 0, 0)
     group = shard._table.classic.groups["g"]
     assert group.state is GroupState.STABLE
     assert group.members["m"].rebalance_timeout_ms == 10  # none is stored, so the session's
@@ -110,7 +110,7 @@ def test_offset_records_of_every_version_are_read(version, record_type):
     key = record_type.to_bytes(2, "big") + bytes.fromhex(OFFSET_KEY)[2:]
     value = version.to_bytes(2, "big") + encode(OffsetCommitValue(offset=9, metadata="m"), version)
     shard = GroupShard(GroupConfig())
-    shard.replay(ShardRecord(key, value), 0)
+    shard.replay(ShardRecord(key, value), 0, 0, 0)
     stored = shard._table.offsets.store.get("g", "t", 3)
     assert stored is not None
     assert stored.offset == 9
@@ -120,15 +120,15 @@ def test_records_of_other_kinds_are_left_alone():
     shard = GroupShard(GroupConfig())
     for key in (b"", b"\0", b"\0\x0b\0\x01g", b"\x7f\xff"):
         assert decode_offset_key(key) is decode_classic_key(key) is decode_consumer_key(key) is None
-        shard.replay(ShardRecord(key, b"whatever"), 0)
-        shard.replay(ShardRecord(key, None), 0)
+        shard.replay(ShardRecord(key, b"whatever"), 0, 0, 0)
+        shard.replay(ShardRecord(key, None), 0, 0, 0)
     assert durable_view(shard) == ({}, [], {})
 
 
 def test_tombstones_of_what_is_not_there_are_harmless():
     shard = GroupShard(GroupConfig())
-    shard.replay(group_tombstone("g"), 0)
-    shard.replay(offset_tombstone("g", "t", 3), 0)
+    shard.replay(group_tombstone("g"), 0, 0, 0)
+    shard.replay(offset_tombstone("g", "t", 3), 0, 0, 0)
     assert durable_view(shard) == ({}, [], {})
 
 
@@ -138,7 +138,7 @@ def test_tombstones_of_what_is_not_there_are_harmless():
 def test_heartbeats_do_not_grow_the_timer_heap():
     world = World()
     record = group_record(a_group(), {"c-1": b"x"}, 0)
-    world.shard.replay(record, 0)
+    world.shard.replay(record, 0, 0, 0)
     world.shard.on_loaded(0)
     request = HeartbeatRequest(group_id="g", generation_id=5, member_id="c-1", group_instance_id="i")
     for now_ms in range(0, 100_000, 100):

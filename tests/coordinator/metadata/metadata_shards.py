@@ -1,18 +1,25 @@
 """A metadata shard in a test: operations are run as the runtime runs them, and the log is kept."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from odradek.coordinator.contract import Outcome, ShardRecord, Token
-from odradek.coordinator.metadata.controller.brokers import BrokerRegistration
-from odradek.coordinator.metadata.controller.shard import MetadataShard
+from odradek.coordinator.contract import ShardRecord, Token
+from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, register_broker
+from odradek.coordinator.metadata.controller.shard import MetadataShard, Operation
+from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import ListenerImage, MetadataImage
+from odradek.coordinator.metadata.image.replay import replay
 from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.wire.schema.schema import Message
 
 NOW_MS = 1_700_000_000_000
 TOKEN = Token(7)
+EPOCH = 1
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 
 def uuids() -> Iterator[UUID]:
@@ -20,14 +27,19 @@ def uuids() -> Iterator[UUID]:
     return (UUID(int=number) for number in count(1000))
 
 
+def add(delta: MetadataDelta, record: Message) -> None:
+    """Replay a record behind those that the delta has."""
+    replay(delta, record, delta.offset + 1, EPOCH)
+
+
 class ShardUnderTest:
     """Runs operations, replays what they record, and can start anew from the log."""
 
     def __init__(self, static: Mapping[str, str] | None = None, node_ids: tuple[int, ...] = (1,)) -> None:
         self.config = MetadataConfig(node_ids[0], static or {})
-        self.shard = MetadataShard(self.config)
-        self.log: list[ShardRecord] = []
         self.uuids = uuids()
+        self.shard = MetadataShard(self.config, self.uuids)
+        self.log: list[ShardRecord] = []
         for node_id in node_ids:
             self.register(node_id)
 
@@ -37,22 +49,22 @@ class ShardUnderTest:
 
     def register(self, node_id: int = 1, cluster_id: str = "a-cluster", rack: str | None = None) -> Any:
         listener = ListenerImage("PLAINTEXT", "127.0.0.1", 9092)
-        registration = BrokerRegistration(node_id, UUID(int=node_id), [listener], rack)
-        return self.run(lambda shard: shard.register(registration, TOKEN, NOW_MS, cluster_id=cluster_id))
+        registration = BrokerRegistration(node_id, UUID(int=node_id), cluster_id, [listener], rack)
+        return self.run(register_broker, registration)
 
-    def run(self, operation: Callable[[MetadataShard], Outcome]) -> Any:
+    def run(self, operation: Operation[Q, R], request: Q) -> R:
         """Run one operation and return its reply."""
-        outcome = operation(self.shard)
-        for record in outcome.records:
-            self.shard.replay(record, NOW_MS)
+        outcome = self.shard.decide(operation, request, len(self.log), TOKEN)
+        for offset, record in enumerate(outcome.records, len(self.log)):
+            self.shard.replay(record, offset, EPOCH, NOW_MS)
         self.log += outcome.records
         (reply,) = outcome.replies
         assert reply.token == TOKEN
-        return reply.value
+        return cast("R", reply.value)
 
     def replayed(self) -> MetadataImage:
         """The image that a restart would see: of what was written, where live replay takes what was just decided."""
-        shard = MetadataShard(self.config)
-        for record in self.log:
-            shard.replay(ShardRecord(record.key, record.value), NOW_MS)
+        shard = MetadataShard(self.config, self.uuids)
+        for offset, record in enumerate(self.log):
+            shard.replay(ShardRecord(record.key, record.value), offset, EPOCH, NOW_MS)
         return shard.image

@@ -4,22 +4,28 @@ import base64
 import hashlib
 import hmac
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 import pytest
-from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
+from metadata_shards import ShardUnderTest
 
-from odradek.coordinator.metadata.controller.client_quotas import describe_client_quotas
+from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.coordinator.metadata.controller.client_quotas import alter_client_quotas, describe_client_quotas
+from odradek.coordinator.metadata.controller.create_topics import create_topics
 from odradek.coordinator.metadata.controller.elect_leaders import elect_leaders
 from odradek.coordinator.metadata.controller.features import UpgradeType, update_features
 from odradek.coordinator.metadata.controller.reassignments import (
     alter_partition_reassignments,
     list_partition_reassignments,
 )
-from odradek.coordinator.metadata.controller.scram import describe_user_scram_credentials
+from odradek.coordinator.metadata.controller.scram import alter_user_scram_credentials, describe_user_scram_credentials
+from odradek.coordinator.metadata.controller.unregister_broker import unregister_broker
+from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import FeaturesImage, MetadataImage, PartitionImage, TopicImage
-from odradek.coordinator.metadata.image.records import image_records
-from odradek.coordinator.metadata.image.replay import ImageBuilder
+from odradek.coordinator.metadata.image.replay import replay
+from odradek.coordinator.metadata.image.snapshot import snapshot_records
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_client_quotas as quotas
 from odradek.wire.messages.alter_partition_reassignments import (
@@ -64,10 +70,10 @@ def shard() -> ShardUnderTest:
 
 def rebuilt(image: MetadataImage) -> MetadataImage:
     """The image out of the records of its own snapshot."""
-    builder = ImageBuilder()
-    for record in image_records(image):
-        builder.apply(record)
-    return builder.image
+    delta = MetadataDelta()
+    for offset, record in enumerate(snapshot_records(image)):
+        replay(delta, record, offset, 1)
+    return delta.apply()
 
 
 def written(shard: ShardUnderTest, kind: type) -> list:
@@ -87,7 +93,7 @@ def entry(entity, **values: float | None):
 
 def set_quotas(shard: ShardUnderTest, *entries, validate_only: bool = False):
     request = quotas.AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
-    return shard.run(lambda s: s.alter_client_quotas(request, TOKEN, NOW_MS)).entries
+    return shard.run(alter_client_quotas, request).entries
 
 
 def described_quotas(image: MetadataImage, *components, strict: bool = False):
@@ -198,7 +204,7 @@ def alter_users(shard: ShardUnderTest, *changes):
         upsertions=tuple(each for each in changes if isinstance(each, ScramCredentialUpsertion)),
         deletions=tuple(each for each in changes if isinstance(each, ScramCredentialDeletion)),
     )
-    results = shard.run(lambda s: s.alter_user_scram_credentials(request, TOKEN, NOW_MS)).results
+    results = shard.run(alter_user_scram_credentials, request).results
     return {each.user: each.error_code for each in results}
 
 
@@ -289,7 +295,8 @@ def update(*updates: tuple[str, int, int], dry: bool = False, version: int = 2, 
     keys = tuple(
         FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=how) for name, level, how in updates
     )
-    return update_features(features, UpdateFeaturesRequest(feature_updates=keys, validate_only=dry), version)
+    context = DecisionContext(replace(MetadataImage(), features=features), BrokerLayers({}), node_id=1)
+    return update_features(context, UpdateFeaturesRequest(feature_updates=keys, validate_only=dry), version)
 
 
 UP, DOWN, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE
@@ -346,10 +353,10 @@ class TestFeatures:
         request = UpdateFeaturesRequest(
             feature_updates=(FeatureUpdateKey(feature="metadata.version", max_version_level=30),)
         )
-        before = shard.image.features.epoch
-        assert shard.run(lambda s: s.update_features(request, 2, TOKEN, NOW_MS)).error_code == 0
+        before = shard.image.offset
+        assert shard.run(partial(update_features, api_version=2), request).error_code == 0
         assert shard.image.features.finalized["metadata.version"] == 30
-        assert shard.image.features.epoch > before, "or clients would not look again"
+        assert shard.image.offset > before, "or clients would not look again"
         assert shard.replayed().features == shard.image.features
 
 
@@ -427,7 +434,7 @@ class TestReassignments:
 
 def unregister(shard: ShardUnderTest, broker_id: int) -> int:
     request = UnregisterBrokerRequest(broker_id=broker_id)
-    return shard.run(lambda s: s.unregister_broker(request, TOKEN, NOW_MS)).error_code
+    return shard.run(unregister_broker, request).error_code
 
 
 def test_a_broker_that_will_not_come_back_is_forgotten():
@@ -442,7 +449,7 @@ def test_a_broker_that_will_not_come_back_is_forgotten():
 
 def test_other_metadata_is_not_copied_for_a_quota(shard):
     request = CreateTopicsRequest(topics=(CreatableTopic(name="t", num_partitions=1, replication_factor=1),))
-    shard.run(lambda s: s.create_topics(request, shard.uuids, TOKEN, NOW_MS))
+    shard.run(create_topics, request)
     before = shard.image
     set_quotas(shard, entry(USER, producer_byte_rate=5.0))
     assert shard.image.topics_by_name is before.topics_by_name

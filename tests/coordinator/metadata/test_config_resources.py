@@ -1,9 +1,11 @@
 """Configs of groups and client metrics subscriptions: what may be set, and how it is described."""
 
 import pytest
-from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
+from metadata_shards import ShardUnderTest
 
 from odradek.coordinator.configs.definition import ConfigSource, ResourceType
+from odradek.coordinator.metadata.controller.alter_configs import alter_configs, incremental_alter_configs
+from odradek.coordinator.metadata.describe_configs import describe_configs
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs as legacy
 from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -21,14 +23,14 @@ def alter(shard: ShardUnderTest, kind: int, name: str, key: str, value: str | No
     config = AlterableConfig(name=key, config_operation=operation, value=value)
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=(config,))
     request = IncrementalAlterConfigsRequest(resources=(resource,))
-    (answer,) = shard.run(lambda s: s.incremental_alter_configs(request, TOKEN, NOW_MS)).responses
+    (answer,) = shard.run(incremental_alter_configs, request).responses
     return answer.error_code
 
 
 def described(shard: ShardUnderTest, kind: int, name: str):
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
     request = DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
-    (result,) = shard.run(lambda s: s.describe_configs(request, {}, TOKEN, NOW_MS)).results
+    (result,) = describe_configs(shard.shard.decision_context(0), request).results
     return result.error_code, {each.name: (each.value, each.config_source) for each in result.configs}
 
 
@@ -122,6 +124,6 @@ def test_the_legacy_form_refuses_it_too():
         configs=(legacy.AlterableConfig(name="ssl.client.auth", value="required"),),
     )
     request = legacy.AlterConfigsRequest(resources=(resource,))
-    (answer,) = ShardUnderTest().run(lambda s: s.alter_configs(request, TOKEN, NOW_MS)).responses
+    (answer,) = ShardUnderTest().run(alter_configs, request).responses
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert "ssl.client.auth promises TLS, but this version has no TLS" in answer.error_message

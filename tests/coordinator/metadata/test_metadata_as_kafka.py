@@ -5,16 +5,21 @@ Generic messages of errors are our own words, so they are compared only where Ka
 
 import dataclasses
 import json
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 from uuid import UUID
 
 import pytest
-from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
+from metadata_shards import ShardUnderTest
 
-from odradek.coordinator.contract import Outcome
-from odradek.coordinator.metadata.controller.shard import MetadataShard
+from odradek.coordinator.metadata.controller.alter_configs import alter_configs, incremental_alter_configs
+from odradek.coordinator.metadata.controller.create_partitions import create_partitions
+from odradek.coordinator.metadata.controller.create_topics import create_topics
+from odradek.coordinator.metadata.controller.delete_topics import delete_topics
+from odradek.coordinator.metadata.controller.shard import Operation
+from odradek.coordinator.metadata.describe_configs import describe_configs
 from odradek.wire.errors import ErrorCode
 from odradek.wire.schema.schema import Struct
 
@@ -38,6 +43,12 @@ DIFFERENT = {
 """Cases whose answer differs on purpose."""
 
 KAFKAS_GENERIC = ("This server does not host this", "This most likely occurs because of a request being malformed")
+OPERATIONS: dict[str, Operation[Any, Any]] = {
+    "alter_configs": alter_configs,
+    "create_partitions": create_partitions,
+    "create_topics": create_topics,
+    "incremental_alter_configs": incremental_alter_configs,
+}
 UNORDERED = ("topics", "responses", "results", "configs", "synonyms")
 
 
@@ -81,16 +92,11 @@ def call(shard: ShardUnderTest, case: dict[str, Any], ids: dict[str, str]) -> An
     for theirs, ours in ids.items():
         text = text.replace(theirs, ours)
     request = build(getattr(module, class_name), json.loads(text))
-    extra = {
-        "create_topics": (shard.uuids,),
-        "delete_topics": (case["version"],),
-        "describe_configs": ({"root": "ERROR"},),
-    }.get(name, ())
-
-    def operation(of: MetadataShard) -> Outcome:
-        return getattr(of, name)(request, *extra, TOKEN, NOW_MS)
-
-    return plain(shard.run(operation))
+    if name == "describe_configs":
+        return plain(describe_configs(shard.shard.decision_context(0), request, {"root": "ERROR"}))
+    if name == "delete_topics":
+        return plain(shard.run(partial(delete_topics, api_version=case["version"]), request))
+    return plain(shard.run(OPERATIONS[name], request))
 
 
 def compare(ours: Any, real: Any, path: str) -> None:

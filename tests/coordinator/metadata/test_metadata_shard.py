@@ -1,21 +1,29 @@
 """What the shard does beyond the session with Kafka: limits, internal topics, brokers, ids, replay."""
 
+from functools import partial
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
+from metadata_shards import NOW_MS, ShardUnderTest, add
 
 from odradek.coordinator.configs.definition import ConfigSource, ResourceType
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.contract import ShardRecord
+from odradek.coordinator.metadata.controller.alter_configs import alter_configs, incremental_alter_configs
+from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
 from odradek.coordinator.metadata.controller.brokers import Registered
+from odradek.coordinator.metadata.controller.create_partitions import create_partitions
+from odradek.coordinator.metadata.controller.create_topics import create_topics
+from odradek.coordinator.metadata.controller.delete_topics import delete_topics
 from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from odradek.coordinator.metadata.controller.shard import ProducerIdBlock
+from odradek.coordinator.metadata.controller.producer_ids import ProducerIdBlock, allocate_producer_ids
+from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.coordinator.metadata.image.records import image_records, to_shard_records
-from odradek.coordinator.metadata.image.replay import ImageBuilder
+from odradek.coordinator.metadata.image.records import to_shard_records
+from odradek.coordinator.metadata.image.replay import replay
+from odradek.coordinator.metadata.image.snapshot import snapshot_records
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.messages.alter_configs import AlterableConfig as LegacyConfig
 from odradek.wire.messages.alter_configs import AlterConfigsRequest
@@ -45,21 +53,21 @@ def creatable(name: str, partitions: int = 1, factor: int = 1, **configs: str) -
 
 def create(shard: ShardUnderTest, *topics: CreatableTopic, validate_only: bool = False):
     request = CreateTopicsRequest(topics=topics, validate_only=validate_only)
-    return shard.run(lambda s: s.create_topics(request, shard.uuids, TOKEN, NOW_MS)).topics
+    return shard.run(create_topics, request).topics
 
 
 def auto_create(shard: ShardUnderTest, *names: str):
-    return shard.run(lambda s: s.auto_create_topics(names, shard.uuids, TOKEN, NOW_MS))
+    return shard.run(auto_create_topics, names)
 
 
 def delete(shard: ShardUnderTest, *names: str, version: int = 5):
     request = DeleteTopicsRequest(topic_names=names)
-    return shard.run(lambda s: s.delete_topics(request, version, TOKEN, NOW_MS)).responses
+    return shard.run(partial(delete_topics, api_version=version), request).responses
 
 
 def grow(shard: ShardUnderTest, name: str, count: int):
     request = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name=name, count=count, assignments=None),))
-    return shard.run(lambda s: s.create_partitions(request, TOKEN, NOW_MS)).results[0]
+    return shard.run(create_partitions, request).results[0]
 
 
 def alter(
@@ -68,14 +76,14 @@ def alter(
     config = AlterableConfig(name=name, config_operation=operation, value=value)
     resources = (AlterConfigsResource(resource_type=kind, resource_name=resource, configs=(config,)),)
     request = IncrementalAlterConfigsRequest(resources=resources)
-    return shard.run(lambda s: s.incremental_alter_configs(request, TOKEN, NOW_MS)).responses[0]
+    return shard.run(incremental_alter_configs, request).responses[0]
 
 
 def snapshot(image: MetadataImage) -> MetadataImage:
-    builder = ImageBuilder()
-    for record in image_records(image):
-        builder.apply(record)
-    return builder.image
+    delta = MetadataDelta()
+    for offset, record in enumerate(snapshot_records(image)):
+        replay(delta, record, offset, 1)
+    return delta.apply()
 
 
 class TestTopics:
@@ -235,7 +243,7 @@ class TestConfigs:
         config = LegacyConfig(name="retention.ms", value="7")
         resource = LegacyResource(resource_type=ResourceType.TOPIC, resource_name="a", configs=(config,))
         request = AlterConfigsRequest(resources=(resource,))
-        shard.run(lambda s: s.alter_configs(request, TOKEN, NOW_MS))
+        shard.run(alter_configs, request)
         assert shard.image.configs_of(ResourceType.TOPIC, "a") == {"retention.ms": "7"}
 
     def test_group_configs_are_kept(self):
@@ -253,17 +261,18 @@ class TestBrokers:
             "metadata.version": 30,
             "transaction.version": 2,
         }
-        assert shard.image.features.epoch > 0
+        assert shard.image.offset == len(shard.log) - 1
         assert shard.image.brokers[1].listeners["PLAINTEXT"].port == 9092
         assert shard.image.brokers[1].is_active
 
     def test_a_restart_keeps_the_cluster_and_takes_a_new_epoch(self):
         shard = ShardUnderTest()
-        first, before = shard.image.brokers[1].epoch, len(shard.log)
-        reply = shard.register(cluster_id="")
-        assert reply == Registered("a-cluster", shard.image.brokers[1].epoch)
-        assert shard.image.brokers[1].epoch > first
-        assert len(shard.log) == before + 1
+        assert shard.image.brokers[1].epoch == len(shard.log) - 1, "the offset of its registration"
+        create(shard, creatable("a"))
+        end = len(shard.log)
+        assert shard.register() == Registered(end)
+        assert shard.image.brokers[1].epoch == end
+        assert len(shard.log) == end + 1
 
     def test_a_log_of_another_cluster_is_refused(self):
         reply = ShardUnderTest().register(cluster_id="another")
@@ -272,7 +281,7 @@ class TestBrokers:
 
     def test_producer_ids_are_never_given_twice(self):
         shard = ShardUnderTest()
-        blocks = [shard.run(lambda s: s.allocate_producer_ids(TOKEN, NOW_MS)) for _ in range(3)]
+        blocks = [shard.run(allocate_producer_ids, 1000) for _ in range(3)]
         assert blocks == [ProducerIdBlock(0, 1000), ProducerIdBlock(1000, 1000), ProducerIdBlock(2000, 1000)]
         assert shard.replayed().next_producer_id == 3000
 
@@ -283,44 +292,45 @@ class TestReplay:
         create(shard, creatable("a", 1, 2))
         topic_id = shard.image.topics_by_name["a"].topic_id
         before = shard.image.topics_by_name["a"].partitions[0]
-        builder = ImageBuilder(shard.image)
-        builder.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=(2,), leader=2))
-        after = builder.image.topics_by_name["a"].partitions[0]
+        delta = MetadataDelta(shard.image)
+        add(delta, PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=(2,), leader=2))
+        after = delta.apply().topics_by_name["a"].partitions[0]
         assert (after.leader, after.isr, after.leader_epoch, after.partition_epoch) == (2, (2,), 1, 1)
         assert after.replicas == before.replicas
-        builder.apply(
-            PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=(2, 1), eligible_leader_replicas=(1,))
-        )
-        later = builder.image.topics_by_name["a"].partitions[0]
+        add(delta, PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=(2, 1), eligible_leader_replicas=(1,)))
+        later = delta.apply().topics_by_name["a"].partitions[0]
         assert (later.leader, later.isr, later.leader_epoch, later.partition_epoch) == (2, (2, 1), 1, 2)
         assert later.elr == (1,)
 
     def test_brokers_are_fenced_and_leave(self):
-        builder = ImageBuilder(ShardUnderTest(node_ids=(1, 2)).image)
-        builder.apply(BrokerRegistrationChangeRecord(broker_id=1, fenced=1))
-        assert not builder.image.brokers[1].is_active
-        builder.apply(BrokerRegistrationChangeRecord(broker_id=1, fenced=-1))
-        assert builder.image.brokers[1].is_active
-        builder.apply(BrokerRegistrationChangeRecord(broker_id=1, in_controlled_shutdown=1))
-        assert not builder.image.brokers[1].is_active
-        builder.apply(FenceBrokerRecord(id=2))
-        assert builder.image.brokers[2].fenced
-        builder.apply(UnfenceBrokerRecord(id=2))
-        assert not builder.image.brokers[2].fenced
-        builder.apply(UnregisterBrokerRecord(broker_id=2))
-        assert list(builder.image.brokers) == [1]
+        delta = MetadataDelta(ShardUnderTest(node_ids=(1, 2)).image)
+        add(delta, BrokerRegistrationChangeRecord(broker_id=1, fenced=1))
+        assert not delta.apply().brokers[1].is_active
+        add(delta, BrokerRegistrationChangeRecord(broker_id=1, fenced=-1))
+        assert delta.apply().brokers[1].is_active
+        add(delta, BrokerRegistrationChangeRecord(broker_id=1, in_controlled_shutdown=1))
+        assert not delta.apply().brokers[1].is_active
+        add(delta, FenceBrokerRecord(id=2))
+        assert delta.apply().brokers[2].fenced
+        add(delta, UnfenceBrokerRecord(id=2))
+        assert not delta.apply().brokers[2].fenced
+        add(delta, UnregisterBrokerRecord(broker_id=2))
+        assert list(delta.apply().brokers) == [1]
 
-    def test_records_that_say_nothing_here_are_counted(self):
-        builder = ImageBuilder()
-        builder.apply(NoOpRecord())
-        assert builder.image.record_count == 1
+    def test_an_image_knows_the_offset_and_epoch_of_its_last_record(self):
+        delta = MetadataDelta()
+        assert (delta.apply().offset, delta.apply().epoch) == (-1, -1)
+        replay(delta, NoOpRecord(), 7, 3)
+        assert (delta.apply().offset, delta.apply().epoch) == (7, 3)
 
     def test_a_record_of_a_newer_version_is_refused_and_a_tombstone_passed_over(self):
         shard = ShardUnderTest()
-        shard.shard.replay(ShardRecord(b"", None), NOW_MS)
+        end = len(shard.log)
+        shard.shard.replay(ShardRecord(b"", None), end, 1, NOW_MS)
+        assert shard.image.offset == end
         for value in (b"", b"\x01\x7f\x00", b"\x02\x00\x00", b"\x01\x02\x63"):
             with pytest.raises(ProtocolError):
-                shard.shard.replay(ShardRecord(b"", value), NOW_MS)
+                shard.shard.replay(ShardRecord(b"", value), end + 1, 1, NOW_MS)
 
     def test_the_log_is_kafkas(self):
         """Frame version 1, then type and version: what Kafka's own tools read."""
@@ -350,7 +360,7 @@ def test_the_image_is_what_replay_makes(taken: list[tuple[str, str, int]]):
         "alter": lambda name, n: alter(shard, ResourceType.TOPIC, f"t.{name}", "segment.ms", str(n), operation=n % 2),
         "broker": lambda _name, n: alter(shard, ResourceType.BROKER, "", "log.retention.ms", str(n), operation=n % 2),
         "register": lambda _name, n: shard.register(n),
-        "ids": lambda _name, _n: shard.run(lambda s: s.allocate_producer_ids(TOKEN, NOW_MS)),
+        "ids": lambda _name, _n: shard.run(allocate_producer_ids, 1000),
     }
     for what, name, number in taken:
         run[what](name, number)

@@ -1,9 +1,11 @@
 """How much one request may create: as a real Kafka 4.3.1 answered, where it does."""
 
 import pytest
-from metadata_shards import NOW_MS, TOKEN, ShardUnderTest
+from metadata_shards import ShardUnderTest
 
 from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
+from odradek.coordinator.metadata.controller.create_topics import create_topics
 from odradek.coordinator.metadata.request_size import MAX_RECORDS, check_create_partitions, check_create_topics
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -32,7 +34,7 @@ def many(name, count):
 
 def create(shard, *topics):
     request = CreateTopicsRequest(topics=topics)
-    return shard.run(lambda inner: inner.create_topics(request, shard.uuids, TOKEN, NOW_MS)).topics
+    return shard.run(create_topics, request).topics
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +69,8 @@ def shard():
 )
 def test_a_request_to_create_topics_is_refused_as_kafka_does(shard, topics, message):
     assert (
-        refusal(lambda: check_create_topics(shard.shard.basis(), CreateTopicsRequest(topics=tuple(topics)))) == message
+        refusal(lambda: check_create_topics(shard.shard.decision_context(0), CreateTopicsRequest(topics=tuple(topics))))
+        == message
     )
 
 
@@ -96,6 +99,6 @@ def refusal(check):
 
 def test_no_operation_makes_more_partitions_by_any_way():
     shard = ShardUnderTest({"num.partitions": str(MAX_RECORDS + 1)})
-    made = shard.run(lambda inner: inner.auto_create_topics(["a"], shard.uuids, TOKEN, NOW_MS))
+    made = shard.run(auto_create_topics, ["a"])
     assert made["a"].code == ErrorCode.POLICY_VIOLATION
     assert [each.error_message for each in create(shard, new("b", 6000), new("c", 6000))] == [None, PARTITIONS]

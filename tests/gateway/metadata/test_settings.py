@@ -1,13 +1,17 @@
 """What the logs act on: one value for all topics with the same settings, and a new one when any of them changes."""
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
 from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.image.replay import replay
 from odradek.gateway.config import load_config
 from odradek.gateway.metadata.settings import ALL_BROKERS, MAX_LOG_CONFIGS, LiveSettings
+from odradek.wire.stored.metadata_records import ConfigRecord, TopicRecord
 
 
 @pytest.fixture
@@ -18,6 +22,16 @@ def settings():
 def image(**topics):
     """An image in which topics have these settings."""
     return replace(MetadataImage(), configs={(int(ResourceType.TOPIC), name): set_ for name, set_ in topics.items()})
+
+
+def broker_setting(before, value):
+    """The change of a setting of all brokers."""
+    delta = MetadataDelta(before)
+    record = ConfigRecord(
+        resource_type=ResourceType.BROKER, resource_name=ALL_BROKERS, name="log.retention.ms", value=value
+    )
+    replay(delta, record, before.offset + 1, 1)
+    return delta
 
 
 def test_topics_with_the_same_settings_share_them(settings):
@@ -35,13 +49,29 @@ def test_a_changed_setting_is_seen_at_once(settings):
 
 
 def test_so_is_a_brokers(settings):
-    key = (int(ResourceType.BROKER), ALL_BROKERS)
-    changed = replace(MetadataImage(), configs={key: {"log.retention.ms": "9"}})
+    delta = broker_setting(MetadataImage(), "9")
+    changed = delta.apply()
     assert settings.log_config(changed, "a").retention_ms == 604_800_000, "before it is published"
-    settings.publish(changed)
+    settings.on_published(delta, changed)
     assert settings.log_config(changed, "a").retention_ms == 9
-    settings.publish(MetadataImage())
+    delta = broker_setting(changed, None)
+    settings.on_published(delta, delta.apply())
     assert settings.log_config(changed, "a").retention_ms == 604_800_000
+
+
+def test_topics_are_changed_by_their_own_settings_and_by_a_brokers(settings):
+    delta = MetadataDelta()
+    for number, name in enumerate("ab"):
+        replay(delta, TopicRecord(name=name, topic_id=UUID(int=number)), number, 1)
+    assert settings.changed_topics(delta, delta.apply()) == [], "of a new topic nothing has been in use"
+    image = delta.apply()
+    own = MetadataDelta(image)
+    for name in ("b", "unknown"):
+        resource = ResourceType.TOPIC
+        replay(own, ConfigRecord(resource_type=resource, resource_name=name, name="retention.ms", value="1"), 2, 1)
+    assert settings.changed_topics(own, own.apply()) == ["b"]
+    everywhere = broker_setting(image, "9")
+    assert settings.changed_topics(everywhere, everywhere.apply()) == ["a", "b"]
 
 
 def test_no_more_are_kept_than_so_many(settings):

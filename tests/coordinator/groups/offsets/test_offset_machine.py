@@ -143,11 +143,11 @@ class OffsetMachine(RuleBasedStateMachine):
 
     def rebuilt(self):
         shard = GroupShard(CONFIG)
-        for each in self.log:
+        for offset, each in enumerate(self.log):
             if isinstance(each, Marker):
                 shard.replay_end(each.producer_id, each.committed, self.world.now_ms)
             else:
-                shard.replay(as_read(each), self.world.now_ms)
+                shard.replay(as_read(each), offset, 0, self.world.now_ms)
         return shard
 
     def fetched(self, shard, *, require_stable):

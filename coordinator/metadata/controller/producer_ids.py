@@ -1,0 +1,29 @@
+"""Blocks of producer ids for brokers (KIP-730)."""
+
+from typing import Final, NamedTuple
+
+from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.wire.schema.schema import Message
+from odradek.wire.stored.metadata_records import ProducerIdsRecord
+
+PRODUCER_ID_BLOCK: Final = 1000
+"""How many producer ids a broker gets at a time, as in Kafka."""
+
+
+class ProducerIdBlock(NamedTuple):
+    """Producer ids from `first` on, `size` of them, that were never given before and never will be again."""
+
+    first: int
+    size: int
+
+
+def allocate_producer_ids(context: DecisionContext, count: int) -> tuple[list[Message], ProducerIdBlock]:
+    """Give the broker that decides a block of `count` ids."""
+    first = context.image.next_producer_id
+    broker = context.image.brokers.get(context.node_id)
+    record = ProducerIdsRecord(
+        broker_id=context.node_id,
+        broker_epoch=-1 if broker is None else broker.epoch,
+        next_producer_id=first + count,
+    )
+    return [record], ProducerIdBlock(first, count)

@@ -1,0 +1,204 @@
+"""What metadata records change in an image, and the image that comes of it.
+
+A delta begins with an image. Records are replayed into it (`replay.py`), and `apply` gives the next image, which shares
+with the one before everything that no record changed. Whatever acts on metadata is given the delta with the image, and
+looks only at what changed. The dictionaries of an image are copied at their first change and not per record: with
+10,000 topics that is well under a millisecond.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, Generic, TypeVar
+from uuid import UUID
+
+from odradek.coordinator.metadata.controller.names import collision_key
+from odradek.coordinator.metadata.image.image import (
+    BrokerImage,
+    ConfigKey,
+    MetadataImage,
+    PartitionImage,
+    QuotaEntity,
+    ScramCredential,
+    ScramKey,
+    TopicImage,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MAX_DELETED: Final = 100_000
+"""How many ids of deleted topics a delta keeps, the newest ones; a log that is left of an older one is set aside."""
+
+
+class MapDelta(Generic[K, V]):
+    """A mapping of an image, and what is changed in it. `changed` has the keys that were set or removed, in order."""
+
+    def __init__(self, before: Mapping[K, V]) -> None:
+        self.changed: dict[K, None] = {}
+        self._latest = before
+        self._copy: dict[K, V] | None = None
+
+    def get(self, key: K) -> V | None:
+        """The value as it is now."""
+        return self._latest.get(key)
+
+    def set(self, key: K, value: V) -> None:
+        """Set a value."""
+        self._writable()[key] = value
+        self.changed[key] = None
+
+    def remove(self, key: K) -> None:
+        """Remove a value; nothing happens when there is none."""
+        if key in self._latest:
+            del self._writable()[key]
+            self.changed[key] = None
+
+    def apply(self) -> Mapping[K, V]:
+        """The mapping as it is now, which no later change alters."""
+        self._copy = None
+        return self._latest
+
+    def _writable(self) -> dict[K, V]:
+        if self._copy is None:
+            self._latest = self._copy = dict(self._latest)
+        return self._copy
+
+
+class TopicsDelta:
+    """The topics of an image, and what is changed in them.
+
+    `changed` has the partitions that are new or other than before, by topic id; no deleted topic is there. `deleted`
+    has the ids of topics that were deleted since the image, also of those that were created since; the last MAX_DELETED
+    of them. Changes of partitions are gathered per topic, so that a topic with many partitions is put together once.
+    """
+
+    def __init__(self, before: MetadataImage) -> None:
+        self.before = before
+        self.changed: dict[UUID, dict[int, None]] = {}
+        self.deleted: dict[UUID, None] = {}
+        self.by_name = MapDelta(before.topics_by_name)
+        self.colliding = MapDelta(before.colliding)
+        self.partition_count = before.partition_count
+        self._by_id = MapDelta(before.topics_by_id)
+        self._open: dict[UUID, dict[int, PartitionImage]] = {}
+
+    def deleted_topics(self) -> list[TopicImage]:
+        """The topics of the image before that were deleted, though others of their names may have been created."""
+        return [self.before.topics_by_id[each] for each in self.deleted if each in self.before.topics_by_id]
+
+    def created_topics(self) -> list[TopicImage]:
+        """The topics that are new, as they are after all changes."""
+        topics = self.apply()
+        return [topics[each] for each in self.changed if each not in self.before.topics_by_id]
+
+    def create(self, topic: TopicImage) -> None:
+        """Add a topic that has no partitions yet."""
+        self._by_id.set(topic.topic_id, topic)
+        self.by_name.set(topic.name, topic)
+        self.changed.setdefault(topic.topic_id, {})
+        key = collision_key(topic.name)
+        if key is not None:
+            self.colliding.set(key, (*(self.colliding.get(key) or ()), topic.name))
+
+    def delete(self, topic_id: UUID) -> str:
+        """Remove a topic, and give its name. Raises KeyError when there is none."""
+        topic = self._topic(topic_id)
+        self.partition_count -= len(self._open.pop(topic_id, topic.partitions))
+        self.changed.pop(topic_id, None)
+        self.deleted[topic_id] = None
+        if len(self.deleted) > MAX_DELETED:
+            del self.deleted[next(iter(self.deleted))]
+        self._by_id.remove(topic_id)
+        self.by_name.remove(topic.name)
+        self._remove_collision(topic.name)
+        return topic.name
+
+    def _remove_collision(self, name: str) -> None:
+        key = collision_key(name)
+        if key is None:
+            return
+        left = tuple(each for each in self.colliding.get(key) or () if each != name)
+        if left:
+            self.colliding.set(key, left)
+        else:
+            self.colliding.remove(key)
+
+    def partition(self, topic_id: UUID, index: int) -> PartitionImage:
+        """A partition as it is now. Raises LookupError when there is none."""
+        opened = self._open.get(topic_id)
+        return self._topic(topic_id).partitions[index] if opened is None else opened[index]
+
+    def set_partition(self, topic_id: UUID, index: int, partition: PartitionImage) -> None:
+        """Add a partition, or set the state of one. Raises KeyError when there is no such topic."""
+        opened = self._open.get(topic_id)
+        if opened is None:
+            opened = self._open[topic_id] = dict(enumerate(self._topic(topic_id).partitions))
+        self.partition_count += index not in opened
+        opened[index] = partition
+        self.changed.setdefault(topic_id, {})[index] = None
+
+    def apply(self) -> Mapping[UUID, TopicImage]:
+        """The topics by id as they are now."""
+        for topic_id, partitions in self._open.items():
+            topic = replace(self._topic(topic_id), partitions=tuple(partitions[index] for index in sorted(partitions)))
+            self._by_id.set(topic_id, topic)
+            self.by_name.set(topic.name, topic)
+        self._open.clear()
+        return self._by_id.apply()
+
+    def _topic(self, topic_id: UUID) -> TopicImage:
+        topic = self._by_id.get(topic_id)
+        if topic is None:
+            raise KeyError(topic_id)
+        return topic
+
+
+class MetadataDelta:
+    """Changes on top of an image.
+
+    `offset` and `epoch` are those of the last record that was replayed. Only `replay.py` changes anything here.
+    """
+
+    def __init__(self, before: MetadataImage | None = None) -> None:
+        self.before = before or MetadataImage()
+        self.offset = self.before.offset
+        self.epoch = self.before.epoch
+        self.cluster_id = self.before.cluster_id
+        self.features = self.before.features
+        self.next_producer_id = self.before.next_producer_id
+        self.brokers: MapDelta[int, BrokerImage] = MapDelta(self.before.brokers)
+        self.topics = TopicsDelta(self.before)
+        self.configs: MapDelta[ConfigKey, Mapping[str, str]] = MapDelta(self.before.configs)
+        self.quotas: MapDelta[QuotaEntity, Mapping[str, float]] = MapDelta(self.before.quotas)
+        self.scram: MapDelta[ScramKey, ScramCredential] = MapDelta(self.before.scram)
+        self._image: MetadataImage | None = self.before
+
+    def advance(self, offset: int, epoch: int) -> None:
+        """The record at `offset`, of the leader's `epoch`, is in the delta from now on."""
+        self.offset, self.epoch = offset, epoch
+        self._image = None
+
+    def apply(self) -> MetadataImage:
+        """The image after all records that were replayed; more may follow."""
+        if self._image is None:
+            topics_by_id = self.topics.apply()
+            self._image = MetadataImage(
+                cluster_id=self.cluster_id,
+                brokers=self.brokers.apply(),
+                topics_by_name=self.topics.by_name.apply(),
+                topics_by_id=topics_by_id,
+                configs=self.configs.apply(),
+                quotas=self.quotas.apply(),
+                scram=self.scram.apply(),
+                features=self.features,
+                colliding=self.topics.colliding.apply(),
+                next_producer_id=self.next_producer_id,
+                partition_count=self.topics.partition_count,
+                offset=self.offset,
+                epoch=self.epoch,
+            )
+        return self._image
+
+    def changed_configs(self, resource_type: int) -> Iterable[str]:
+        """The names of the resources of this type whose configs changed."""
+        return [name for kind, name in self.configs.changed if kind == resource_type]

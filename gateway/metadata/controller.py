@@ -1,0 +1,132 @@
+"""The controller: decides on changes of the cluster's metadata, and writes them to the metadata log.
+
+It runs the metadata shard. What it decided is published (`publisher.py`) once it is durable, before the reply.
+"""
+
+import base64
+import itertools
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Final, TypeVar, cast
+from uuid import UUID
+
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.contract import Outcome, Token
+from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
+from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, register_broker
+from odradek.coordinator.metadata.controller.shard import MetadataShard, Operation
+from odradek.coordinator.metadata.image.image import ListenerImage
+from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.gateway.coordinators.runtime import ShardRuntime, SteadyClock
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.errors import CoordinatorUnavailable, StartError
+from odradek.gateway.metadata.parts import in_parts
+from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.replication.replica import Replica
+
+log = logging.getLogger(__name__)
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+CLUSTER_ID: Final = "odradek.cluster.id"
+
+
+class Controller:
+    """The metadata shard over its log.
+
+    All methods that wait raise CoordinatorUnavailable while the log does not serve.
+    """
+
+    def __init__(
+        self, replica: Replica, env: Environment, config: MetadataConfig, publisher: MetadataPublisher
+    ) -> None:
+        self._env = env
+        self._config = config
+        self._publisher = publisher
+        self._registration: BrokerRegistration | None = None
+        self._is_registered = False
+        self._runtime = ShardRuntime(replica, SteadyClock(env), self._make_shard, publish=self._to_publish)
+
+    def _make_shard(self) -> MetadataShard:
+        """A shard that begins where the published image ends: after a failed write only what follows is replayed."""
+        return MetadataShard(self._config, self._topic_ids(), self._publisher.logged)
+
+    def _to_publish(self, shard: MetadataShard) -> Callable[[], None]:
+        return partial(self._publisher.publish, shard.take_delta())
+
+    async def load(self) -> None:
+        """Replay the metadata log."""
+        await self._runtime.load()
+
+    def extent(self) -> tuple[int, int]:
+        """The metadata log's high watermark and end. Raises PartitionUnavailable while it does not serve."""
+        log = self._runtime.replica.log
+        return log.high_watermark, log.log_end_offset
+
+    async def close(self) -> None:
+        """Finish what is being written, and close the log."""
+        await self._runtime.replica.close()
+
+    async def register(self, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:
+        """Tell the cluster that this broker has started; the first broker founds the cluster.
+
+        While the metadata log takes no writes (a full disk), a broker of a known cluster serves all the same: the image
+        shows it as it is now, and the next change of metadata writes its registration first. Raises StartError, and
+        CoordinatorUnavailable where there is no cluster yet.
+        """
+        known = self._publisher.logged.cluster_id
+        self._registration = BrokerRegistration(
+            node_id=self._config.node_id,
+            incarnation_id=self._env.uuid(),
+            cluster_id=self._config.static.get(CLUSTER_ID) or known or text_of(self._env.uuid()),
+            listeners=[ListenerImage(name, host, port) for name, (host, port) in listeners.items()],
+            rack=rack,
+        )
+        try:
+            await self._register(self._registration)
+        except CoordinatorUnavailable:
+            if not known:
+                raise
+            log.warning("the metadata log takes no writes: this broker serves, and is registered with the next change")
+            self._publisher.show_broker(self._registration)
+
+    async def _register(self, registration: BrokerRegistration) -> None:
+        reply = await self._decide(register_broker, registration)
+        if isinstance(reply, RefusedError):
+            raise StartError(f"{reply} ({CLUSTER_ID}; CLUSTER_ID in a container)") from reply
+        self._is_registered = True
+
+    async def decide(self, operation: Operation[Q, R], request: Q) -> R:
+        """Decide on a request; the change is durable, and published, when this returns.
+
+        A caller that is cancelled has not undone it.
+        """
+        if self._registration is not None and not self._is_registered:
+            await self._register(self._registration)
+        return await self._decide(operation, request)
+
+    async def _decide(self, operation: Operation[Q, R], request: Q) -> R:
+        def run(shard: MetadataShard, token: Token, now_ms: int) -> Outcome:
+            del now_ms
+            return shard.decide(operation, request, self._runtime.next_offset, token)
+
+        return cast("R", await self._runtime.call(run))
+
+    async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
+        """Create the topics of these names that do not exist; None for a name whose topic is there now."""
+        outcomes: dict[str, RefusedError | None] = {}
+        for part in in_parts(tuple(names), ()):
+            outcomes |= await self.decide(auto_create_topics, part)
+        return outcomes
+
+    def _topic_ids(self) -> Iterator[UUID]:
+        """Random topic ids. Kafka never gives one whose text begins with a hyphen, for it looks like an option."""
+        fresh = (self._env.uuid() for _ in itertools.count())
+        return (each for each in fresh if not text_of(each).startswith("-"))
+
+
+def text_of(value: UUID) -> str:
+    """A UUID as Kafka writes it."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

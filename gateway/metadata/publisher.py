@@ -1,0 +1,53 @@
+"""The published metadata: the image that this broker acts on, and what acts on its changes.
+
+A delta is published once its records are durable, and before the controller releases the replies that rest on them: a
+client that is told that its topic is created finds it, with its settings in force.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, with_broker
+from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.image import MetadataImage
+
+Reaction = Callable[[MetadataDelta, MetadataImage], None]
+"""Acts on a delta and the image that it leads to. It neither waits nor raises."""
+
+
+class MetadataPublisher:
+    """Holds the newest durable image, and calls the reactions, in their order, on the Trio thread.
+
+    `logged` is what the metadata log says up to there; `image` has besides this broker as it is now, while its
+    registration cannot be written.
+    """
+
+    def __init__(self) -> None:
+        self.image = self.logged = MetadataImage()
+        self._reactions: tuple[Reaction, ...] = ()
+        self._registration: BrokerRegistration | None = None
+
+    def call(self, *reactions: Reaction) -> None:
+        """Let these act on every delta from now on, each after the one before it."""
+        self._reactions = reactions
+
+    def publish(self, delta: MetadataDelta) -> None:
+        """Publish the image that a durable delta leads to."""
+        assert delta.before is self.logged, "a delta follows the image that was published last"
+        self.logged = delta.apply()
+        self._show()
+        for act in self._reactions:
+            act(delta, self.image)
+
+    def show_broker(self, registration: BrokerRegistration) -> None:
+        """Show this broker as it is now, whatever the log says of it."""
+        self._registration = registration
+        self._show()
+
+    def _show(self) -> None:
+        self.image = self.logged if self._registration is None else with_broker(self.logged, self._registration)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The name of the topic that has this id now, None when there is none."""
+        topic = self.image.topic_by_id(topic_id)
+        return None if topic is None else topic.name
