@@ -181,7 +181,8 @@ class ShardRuntime(Generic[S]):
         if not reads and not self.replica.takes_writes():
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         token = Token(next(self._tokens))
-        reply = self._replies[token] = Completion[object]()
+        reply: Completion[object] = Completion()
+        self._replies[token] = reply
         shard = self._shard
         try:
             self._apply(lambda now_ms: operation(shard, token, now_ms))

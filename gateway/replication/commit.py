@@ -71,7 +71,7 @@ class _Group:
         self.writes: list[LogWrite] = []
         self.size_bytes = 0
         self.end_offset = 0
-        self.durable = Completion[None]()
+        self.durable: Completion[None] = Completion()
 
 
 class CommitQueue:
