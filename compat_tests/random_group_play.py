@@ -24,7 +24,7 @@ from compat_tests.every_version import comparable
 from compat_tests.random_groups import PARTITIONS, PATIENCE_S, STRANGER, VERSIONS, Author, Belief, Consumer, Step
 from odradek.coordinator.contract import Outcome, Token
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.shard import Caller, GroupShard
+from odradek.coordinator.groups.shard import ClientInfo, GroupShard
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.headers import decode_response, encode_request
@@ -128,25 +128,25 @@ class ShardChannel:
         self._tokens += 1
         token = Token(self._tokens)
         self._waiting[token] = consumer
-        caller = Caller(version, "random-groups", "/127.0.0.1", str(token))
-        for outcome in self._operate(request, caller, token):
+        client = ClientInfo(version, "random-groups", "/127.0.0.1", str(token))
+        for outcome in self._operate(request, client, token):
             self._apply(outcome)
         while (due_ms := self._shard.next_deadline_ms()) is not None and due_ms <= 0:
             self._apply(self._shard.on_time(0))
 
-    def _operate(self, request: Any, caller: Caller, token: Token) -> list[Outcome]:
+    def _operate(self, request: Any, client: ClientInfo, token: Token) -> list[Outcome]:
         shard = self._shard
         if isinstance(request, DescribeGroupsRequest | OffsetFetchRequest | ListGroupsRequest):
             self._answers[self._waiting.pop(token)] = None
             return []
         if isinstance(request, DeleteGroupsRequest):
-            return [shard.delete_group(request.groups_names[0], caller, token, 0)]
+            return [shard.delete_group(request.groups_names[0], client, token, 0)]
         if isinstance(request, OffsetCommitRequest):
             topic = request.topics[0]
             if topic.partitions[0].partition_index >= PARTITIONS:  # refused before it gets to the shard
                 self._answers[self._waiting.pop(token)] = None
                 return []
-        operations: dict[type[Message], Callable[[Any, Caller, Token, int], Outcome]] = {
+        operations: dict[type[Message], Callable[[Any, ClientInfo, Token, int], Outcome]] = {
             JoinGroupRequest: shard.join_group,
             SyncGroupRequest: shard.sync_group,
             HeartbeatRequest: shard.heartbeat,
@@ -154,7 +154,7 @@ class ShardChannel:
             OffsetCommitRequest: shard.offset_commit,
             OffsetDeleteRequest: shard.offset_delete,
         }
-        return [operations[type(request)](request, caller, token, 0)]
+        return [operations[type(request)](request, client, token, 0)]
 
     def _apply(self, outcome: Outcome) -> None:
         for record in outcome.records:
@@ -179,8 +179,8 @@ class ShardChannel:
         self._waiting = {token: each for token, each in self._waiting.items() if each != consumer}
 
     def shape(self, group: str) -> Shape:
-        caller = Caller(0, "random-groups", "/127.0.0.1", "")
-        [reply] = self._shard.describe_group(group, caller, Token(0), 0).replies
+        client = ClientInfo(0, "random-groups", "/127.0.0.1", "")
+        [reply] = self._shard.describe_group(group, client, Token(0), 0).replies
         assert isinstance(reply.value, DescribedGroup)
         return _shape(reply.value)
 

@@ -159,17 +159,19 @@ class Leader(Reads):
         return self.state.producer_states.has_ongoing_transaction(producer_id)
 
     def verification(
-        self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, enrolls: bool = False
+        self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, adds_partition: bool = False
     ) -> VerificationGuard | None:
-        """The guard under which to ask the transaction coordinator before a transactional append (KIP-890).
+        """The guard for a verification by the transaction coordinator before a transactional append (KIP-890).
 
-        `sequence` is that of the batch, or none; with `enrolls` the question adds the partition to the transaction.
-        None when no question is due: a transaction of this epoch is open, or `transaction_verification` is off and
-        nothing is to be added.
+        `sequence` is that of the batch, or none; with `adds_partition` the coordinator adds the partition instead of
+        verifying it. None when no verification is needed: a transaction of this epoch is open, or
+        `transaction_verification` is off and no partition is added.
         """
-        if not (self.state.verifies or enrolls):
+        if not (self.state.verifies or adds_partition):
             return None
-        return self.state.producer_states.verification(producer_id, producer_epoch, sequence, enrolls=enrolls)
+        return self.state.producer_states.verification(
+            producer_id, producer_epoch, sequence, adds_partition=adds_partition
+        )
 
     def end_verification(self, producer_id: int) -> None:
         """The coordinator has said that the partition is not in the producer's transaction."""

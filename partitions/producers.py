@@ -31,7 +31,7 @@ The last stable offset is the smallest first offset of any transaction that is o
 the high watermark. Since offsets only grow, `_ongoing` is in offset order by construction.
 
 A transactional batch of a client or of a coordinator may open a transaction here only if the transaction coordinator
-knows that this partition takes part (KIP-890), or no marker would ever end it. The asking takes time, in which a marker
+knows that this partition is in it (KIP-890), or no marker would ever end it. The asking takes time, in which a marker
 may come, so it is bracketed by a guard:
 
     verification(pid, epoch) -> guard ... ask the coordinator ... append with the guard
@@ -46,7 +46,7 @@ An entry without an open transaction expires `producer.id.expiration.ms` after i
 
 Every change of an entry leaves as a row (`ProducerEntry.encode`) in the same write as the batch that caused it, so the
 rows alone rebuild this state. Invariant: state == Producers.restore(rows written so far), once all is durable, but for
-producers that `expect_again` waits for.
+producers that `await_first_batch_retry` waits for.
 """
 
 from collections.abc import Iterable, Mapping
@@ -148,15 +148,15 @@ class EndTxnMarker(NamedTuple):
 class VerificationGuard:
     """Stands for questions to the transaction coordinator about one epoch of a producer; `lowest_sequence` comes first.
 
-    Whether it is the same one is what matters; `enrolls` says that the producer follows transaction version 2.
+    Whether it is the same one is what matters; with `adds_partition` the producer follows transaction version 2.
     """
 
-    __slots__ = ("enrolls", "lowest_sequence", "producer_epoch")
+    __slots__ = ("adds_partition", "lowest_sequence", "producer_epoch")
 
-    def __init__(self, producer_epoch: int, sequence: int, *, enrolls: bool) -> None:
+    def __init__(self, producer_epoch: int, sequence: int, *, adds_partition: bool) -> None:
         self.producer_epoch = producer_epoch
         self.lowest_sequence = sequence
-        self.enrolls = enrolls
+        self.adds_partition = adds_partition
 
     def ask_also(self, producer_epoch: int, sequence: int) -> None:
         """Another batch waits for the same answer."""
@@ -167,7 +167,7 @@ class VerificationGuard:
 
     def keeps_waiting(self, header: BatchHeader, *, known: bool) -> bool:
         """Whether another batch has to come before this one; `known` says that the log has an entry of the producer."""
-        if self.enrolls and not known and header.base_sequence != 0:
+        if self.adds_partition and not known and header.base_sequence != 0:
             return True
         return self.lowest_sequence != NO_SEQUENCE and header.base_sequence > self.lowest_sequence
 
@@ -208,7 +208,7 @@ class Producers:
         self._entries |= rebuilt
         self._ongoing = _open_transactions(self._entries)
 
-    def expect_again(self, lost: Mapping[int, ProducerEntry]) -> None:
+    def await_first_batch_retry(self, lost: Mapping[int, ProducerEntry]) -> None:
         """Make producers whose very first batches were lost (a failed commit) or refused begin with those batches.
 
         Of a producer that is not known any sequence is accepted. Without this a batch on its way behind the lost ones
@@ -270,7 +270,7 @@ class Producers:
         return not fenced and guard.keeps_waiting(header, known=entry is not None)
 
     def verification(
-        self, producer_id: int, producer_epoch: int, sequence: int, *, enrolls: bool
+        self, producer_id: int, producer_epoch: int, sequence: int, *, adds_partition: bool
     ) -> VerificationGuard | None:
         """The guard of a question to the coordinator; None when a transaction of this epoch is open, so none is due.
 
@@ -280,7 +280,9 @@ class Producers:
             return None
         guard = self._guards.get(producer_id)
         if guard is None:
-            guard = self._guards[producer_id] = VerificationGuard(producer_epoch, sequence, enrolls=enrolls)
+            guard = self._guards[producer_id] = VerificationGuard(
+                producer_epoch, sequence, adds_partition=adds_partition
+            )
         else:
             guard.ask_also(producer_epoch, sequence)
         return guard

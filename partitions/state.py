@@ -88,12 +88,12 @@ class PartitionState:
             clean_offset=self.clean_offset,
         )
 
-    def expect_again(self, lost: Mapping[int, ProducerEntry]) -> None:
+    def await_first_batch_retry(self, lost: Mapping[int, ProducerEntry]) -> None:
         """Take nothing of a producer whose first batches were lost or refused, until it sends them again.
 
         `lost` are the states that producers had in a log whose commit failed, or would have had.
         """
-        self.producer_states.expect_again(lost)
+        self.producer_states.await_first_batch_retry(lost)
 
     def configure(self, config: LogConfig) -> None:
         """Judge by other settings from the next append on."""

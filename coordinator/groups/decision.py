@@ -8,7 +8,7 @@ from odradek.wire.values import immutable, mutable
 
 
 @immutable
-class Caller:
+class ClientInfo:
     """Who asks, as the connection knows it.
 
     `new_member_id` is a fresh UUID as text: a member that needs an id gets its client id (or, if static, its group

@@ -23,7 +23,7 @@ from odradek.coordinator.groups.consumer.expiry import start_timers
 from odradek.coordinator.groups.consumer.heartbeat import consumer_group_heartbeat
 from odradek.coordinator.groups.consumer.resolver import AT_ONCE, RegexResolver
 from odradek.coordinator.groups.consumer.table import NO_METADATA
-from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.coordinator.groups.migration import classic_members
 from odradek.coordinator.groups.migration.conversion import GroupConversion
 from odradek.coordinator.groups.offsets import commit, delete, fetch, txn_commit
@@ -98,10 +98,10 @@ class GroupShard:
 
     # Membership
 
-    def join_group(self, request: JoinGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def join_group(self, request: JoinGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with JoinGroupResponse, mostly in a later outcome: when the join phase ends."""
         decision = Decision(now_ms)
-        joiner = Joiner.of(request, caller, token)
+        joiner = Joiner.of(request, client, token)
         consumer_group = self._table.consumer.groups.get(joiner.group_id)
         if consumer_group is not None:
             classic_members.join(self._table, consumer_group, joiner, decision)
@@ -109,17 +109,17 @@ class GroupShard:
             join_group(self._table.classic, joiner, decision)
         return decision.outcome()
 
-    def sync_group(self, request: SyncGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def sync_group(self, request: SyncGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with SyncGroupResponse, in a later outcome if the leader has not handed in the assignments yet."""
         decision = Decision(now_ms)
         consumer_group = self._table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
-            classic_members.sync(self._table, consumer_group, request, caller, token, decision)
+            classic_members.sync(self._table, consumer_group, request, client, token, decision)
         else:
-            sync_group(self._table.classic, request, caller, token, decision)
+            sync_group(self._table.classic, request, client, token, decision)
         return decision.outcome()
 
-    def heartbeat(self, request: HeartbeatRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def heartbeat(self, request: HeartbeatRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with HeartbeatResponse."""
         consumer_group = self._table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
@@ -129,22 +129,22 @@ class GroupShard:
         reply = _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
         return Outcome((), (Reply(token, reply),))
 
-    def leave_group(self, request: LeaveGroupRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def leave_group(self, request: LeaveGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with LeaveGroupResponse."""
         decision = Decision(now_ms)
         consumer_group = self._table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
-            classic_members.leave(self._table, consumer_group, request, caller, token, decision)
+            classic_members.leave(self._table, consumer_group, request, client, token, decision)
         else:
-            leave_group(self._table.classic, request, caller, token, decision)
+            leave_group(self._table.classic, request, client, token, decision)
         return decision.outcome()
 
     def consumer_group_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, now_ms: int
+        self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, token: Token, now_ms: int
     ) -> Outcome:
         """Answer with ConsumerGroupHeartbeatResponse."""
         decision = Decision(now_ms)
-        consumer_group_heartbeat(self._table.consumer, request, caller, token, decision)
+        consumer_group_heartbeat(self._table.consumer, request, client, token, decision)
         return decision.outcome()
 
     # Offsets
@@ -152,7 +152,7 @@ class GroupShard:
     def offset_commit(
         self,
         request: OffsetCommitRequest,
-        caller: Caller,
+        client: ClientInfo,
         token: Token,
         now_ms: int,
         prepared: Prepared | None = None,
@@ -163,13 +163,13 @@ class GroupShard:
         """
         decision = Decision(now_ms)
         group = self._table.find(request.group_id)
-        commit.offset_commit(self._table.offsets, group, request, caller, token, decision, prepared)
+        commit.offset_commit(self._table.offsets, group, request, client, token, decision, prepared)
         return decision.outcome()
 
     def txn_offset_commit(
         self,
         request: TxnOffsetCommitRequest,
-        caller: Caller,
+        client: ClientInfo,
         token: Token,
         now_ms: int,
         prepared: Prepared | None = None,
@@ -184,9 +184,9 @@ class GroupShard:
         txn_commit.txn_offset_commit(self._table.offsets, group, request, token, decision, prepared)
         return decision.outcome()
 
-    def offset_fetch(self, request: OffsetFetchRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def offset_fetch(self, request: OffsetFetchRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetFetchResponse; all groups must be this shard's (always so below version 8)."""
-        response = fetch.offset_fetch(self._table.offsets, self._table.find, request, caller.api_version)
+        response = fetch.offset_fetch(self._table.offsets, self._table.find, request, client.api_version)
         return Outcome((), (Reply(token, response),))
 
     def offset_fetch_group(
@@ -197,7 +197,7 @@ class GroupShard:
         response = fetch.offset_fetch_group(self._table.offsets, group, request, require_stable)
         return Outcome((), (Reply(token, response),))
 
-    def offset_delete(self, request: OffsetDeleteRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def offset_delete(self, request: OffsetDeleteRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetDeleteResponse."""
         decision = Decision(now_ms)
         delete.offset_delete(self._table.offsets, self._table.find(request.group_id), request, token, decision)
@@ -212,25 +212,25 @@ class GroupShard:
 
     # Administration
 
-    def describe_group(self, group_id: str, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def describe_group(self, group_id: str, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with DescribedGroup; the handler adds the authorised operations."""
         group = self._table.classic.groups.get(group_id)
         if group is not None:
             described = describe_group(group)
         else:
             other = self._table.find(group_id) is not None
-            described = describe_unknown(group_id, caller.api_version, other_protocol=other)
+            described = describe_unknown(group_id, client.api_version, other_protocol=other)
         return Outcome((), (Reply(token, described),))
 
     def describe_consumer_group(self, group_id: str, token: Token, now_ms: int) -> Outcome:
         """Answer with ConsumerGroupDescribe's DescribedGroup; the handler adds the authorised operations."""
         return Outcome((), (Reply(token, describe_consumer_group(self._table.consumer, group_id)),))
 
-    def list_groups(self, request: ListGroupsRequest, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def list_groups(self, request: ListGroupsRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with ListGroupsResponse of this shard's groups."""
         return Outcome((), (Reply(token, administration.list_groups(self._table, request)),))
 
-    def delete_group(self, group_id: str, caller: Caller, token: Token, now_ms: int) -> Outcome:
+    def delete_group(self, group_id: str, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with DeletableGroupResult."""
         decision = Decision(now_ms)
         decision.reply(token, administration.delete_group(self._table, group_id, decision))

@@ -18,9 +18,9 @@ committed, but a producer that does not know how far it came may abort, and its 
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from odradek.coordinator.transactions.add import Claim, check_claim
+from odradek.coordinator.transactions.add import ProducerIdentity, check_producer
 from odradek.coordinator.transactions.init import FENCING_EPOCH, LAST_EPOCH, NeedsProducerId
-from odradek.coordinator.transactions.state import PREPARED, RESTING, TransactionState
+from odradek.coordinator.transactions.state import NO_OPEN_TRANSACTION, PREPARED, TransactionState
 from odradek.coordinator.transactions.table import Predecessor, Transaction, TransactionTable
 from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
 from odradek.wire.errors import ErrorCode
@@ -53,21 +53,26 @@ _COMPLETE: Final = {
 
 
 def end_transaction(
-    table: TransactionTable, claim: Claim, committed: bool, version: int, fresh_id: int | None, now_ms: int
+    table: TransactionTable,
+    producer: ProducerIdentity,
+    committed: bool,
+    version: int,
+    fresh_id: int | None,
+    now_ms: int,
 ) -> Decided:
     """Decide; `fresh_id` is a producer id nobody had, if the caller has one at hand."""
-    if not claim.transactional_id:
+    if not producer.transactional_id:
         return None, Ended(ErrorCode.INVALID_REQUEST)
-    current = table.transactions.get(claim.transactional_id)
+    current = table.transactions.get(producer.transactional_id)
     if version < EPOCH_PER_TRANSACTION:
-        error = check_claim(current, claim)
+        error = check_producer(current, producer)
         if error or current is None:
             return None, Ended(error)
         return _end_in_the_same_epoch(current, committed, now_ms)
-    error = _check_claim_or_retry(current, claim)
+    error = _check_producer_or_retry(current, producer)
     if error or current is None:
         return None, Ended(error)
-    if _is_retry(current, claim):
+    if _is_retry(current, producer):
         return None, _answer_retry(current, committed)
     if current.state is not TransactionState.ONGOING and committed:
         return None, Ended(ErrorCode.INVALID_TXN_STATE)
@@ -91,22 +96,22 @@ def _prepared(committed: bool) -> TransactionState:
     return TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
 
 
-def _is_retry(current: Transaction, claim: Claim) -> bool:
+def _is_retry(current: Transaction, producer: ProducerIdentity) -> bool:
     """Whether the claim is of the epoch, or of the producer id, that the last end of a transaction left behind."""
     if current.state in (TransactionState.ONGOING, TransactionState.EMPTY):
         return False
-    if current.producer_id == claim.producer_id:
-        return current.producer_epoch == claim.producer_epoch + 1
-    rotated = current.state in RESTING and current.producer_epoch == 0
-    return rotated and (current.previous_producer_id, LAST_EPOCH) == (claim.producer_id, claim.producer_epoch)
+    if current.producer_id == producer.producer_id:
+        return current.producer_epoch == producer.producer_epoch + 1
+    rotated = current.state in NO_OPEN_TRANSACTION and current.producer_epoch == 0
+    return rotated and (current.previous_producer_id, LAST_EPOCH) == (producer.producer_id, producer.producer_epoch)
 
 
-def _check_claim_or_retry(current: Transaction | None, claim: Claim) -> ErrorCode:
-    if current is not None and _is_retry(current, claim):
+def _check_producer_or_retry(current: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
+    if current is not None and _is_retry(current, producer):
         # An epoch that nobody can have, since it was kept for fencing: the producer has to ask for its next id.
-        exhausted = current.producer_epoch == FENCING_EPOCH and current.state in RESTING
+        exhausted = current.producer_epoch == FENCING_EPOCH and current.state in NO_OPEN_TRANSACTION
         return ErrorCode.PRODUCER_FENCED if exhausted else ErrorCode.NONE
-    error = check_claim(current, claim)
+    error = check_producer(current, producer)
     prepared = current is not None and current.state in PREPARED
     # The producer is ahead: it may end its next transaction once the markers of this one are written.
     return ErrorCode.CONCURRENT_TRANSACTIONS if prepared and not error else error

@@ -1,7 +1,7 @@
 """What time does: transactions that take too long are aborted, ids that nobody uses are forgotten."""
 
 from odradek.coordinator.transactions.init import fence
-from odradek.coordinator.transactions.state import RESTING
+from odradek.coordinator.transactions.state import NO_OPEN_TRANSACTION
 from odradek.coordinator.transactions.table import Transaction, TransactionTable
 
 
@@ -22,7 +22,7 @@ def expired_ids(table: TransactionTable, now_ms: int) -> list[str]:
     return [
         transactional_id
         for transactional_id, transaction in table.transactions.items()
-        if transaction.state in RESTING and transaction.updated_ms <= oldest_ms
+        if transaction.state in NO_OPEN_TRANSACTION and transaction.updated_ms <= oldest_ms
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
 from odradek.coordinator.transactions import add, describe, end, expiry, init, records
 from odradek.coordinator.transactions import replay as replaying
-from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.table import Partitions, Transaction, TransactionTable
 from odradek.coordinator.transactions.version import HIGHEST
@@ -71,26 +71,28 @@ class TransactionShard:
         after, reply = init.init_producer_id(self._table, request, fresh_id, now_ms)
         return self._outcome(after, token, reply)
 
-    def add_partitions(self, claim: Claim, partitions: Partitions, version: int, token: Token, now_ms: int) -> Outcome:
+    def add_partitions(
+        self, producer: ProducerIdentity, partitions: Partitions, version: int, token: Token, now_ms: int
+    ) -> Outcome:
         """Answer with the ErrorCode for all of the partitions; `version` is what the producer follows."""
-        after, reply = add.add_partitions(self._table, claim, partitions, version, now_ms)
+        after, reply = add.add_partitions(self._table, producer, partitions, version, now_ms)
         return self._outcome(after, token, reply)
 
     def end_transaction(
-        self, claim: Claim, committed: bool, version: int, fresh_id: int | None, token: Token, now_ms: int
+        self, producer: ProducerIdentity, committed: bool, version: int, fresh_id: int | None, token: Token, now_ms: int
     ) -> Outcome:
         """Answer with Ended, when the decision is durable; the markers follow.
 
         Or with NeedsProducerId: then call again with a `fresh_id`.
         """
-        after, reply = end.end_transaction(self._table, claim, committed, version, fresh_id, now_ms)
+        after, reply = end.end_transaction(self._table, producer, committed, version, fresh_id, now_ms)
         return self._outcome(after, token, reply)
 
     # The broker itself
 
-    def verify(self, claim: Claim, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
-        """Answer with Verdicts: for each partition, whether the producer may write there now."""
-        return Outcome((), (Reply(token, add.verify(self._table, claim, partitions)),))
+    def verify(self, producer: ProducerIdentity, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
+        """Answer with VerificationResult: for each partition, whether the producer may write there now."""
+        return Outcome((), (Reply(token, add.verify(self._table, producer, partitions)),))
 
     def complete(self, ended: Transaction, token: Token, now_ms: int) -> Outcome:
         """All partitions have their markers. Answer with None."""

@@ -78,7 +78,7 @@ TRANSITIONS: Final[dict[TransactionState | None, frozenset[TransactionState | No
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 """Decided, and the markers are being written."""
 
-RESTING: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+NO_OPEN_TRANSACTION: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 """Nothing is under way."""
 
 STATE_BY_LABEL: Final = {state.label: state for state in TransactionState}

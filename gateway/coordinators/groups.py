@@ -76,27 +76,28 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         operation: GroupOperation,
         reply_type: type[R],
         *,
-        enrolls: bool = False,
+        adds_partition: bool = False,
     ) -> R | ErrorCode:
         """Run an `operation` that writes in a producer's transaction, and wait for its reply.
 
-        `verify(partition)` asks the transaction coordinator whether that partition of the offsets topic takes part, or,
-        where it `enrolls`, lets it (KIP-890); it is asked only before the transaction's first write there. The answer
-        is an error when it does not, or when the transaction has ended meanwhile. Raises CoordinatorUnavailable.
+        `verify(partition)` has the transaction coordinator verify that this partition of the offsets topic is in the
+        transaction, or, where it `adds_partition`, add it (KIP-890). It is called only before the transaction's first
+        write there. The answer is an error when the partition is not in the transaction, or when the transaction has
+        ended meanwhile. Raises CoordinatorUnavailable.
         """
         partition = self.partition(group_id)
         runtime = self._shard(partition)
         replica = runtime.replica
         try:
             await replica.ensure_open()
-            guard = replica.leader.verification(*producer, enrolls=enrolls)
+            guard = replica.leader.verification(*producer, adds_partition=adds_partition)
             while guard is not None:
                 if error := await verify(partition):
                     replica.leader.end_verification(producer.producer_id)
                     return error
                 if not replica.leader.is_overtaken(producer.producer_id, guard):
                     break  # else a marker of the transaction before came in between
-                guard = replica.leader.verification(*producer, enrolls=enrolls)
+                guard = replica.leader.verification(*producer, adds_partition=adds_partition)
 
             def guarded(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
                 refusal = replica.leader.check_transactional(*producer, guard)

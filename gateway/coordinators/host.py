@@ -35,8 +35,8 @@ S = TypeVar("S", bound=Shard)
 RELOAD_RETRY_MS: Final = 1000
 """How soon a shard that had to be discarded is loaded again when nobody asks for it."""
 
-LAST_WORD_TURNS: Final = 8
-"""How many turns of the scheduler connections get to read what has come, before anybody is given up for silence.
+DRAIN_TURNS: Final = 8
+"""How many turns of the scheduler connections get to read received requests before sessions expire.
 
 One is enough for a request on an open connection, some more for a connection that was only just accepted.
 """
@@ -165,7 +165,7 @@ class Coordinator(Generic[S]):
             self._all_known = True
             while True:
                 await self._sleep_until_due()
-                await self._let_members_speak()
+                await self._drain_received_requests()
                 for runtime in list(self._shards.values()):
                     if runtime.discarded and not runtime.replica.write_wait_ms:
                         nursery.start_soon(self._load, runtime)
@@ -201,13 +201,14 @@ class Coordinator(Generic[S]):
         await self._earlier.wait(max(self._wake_at_ms - now_ms, 0))
         self._wake_at_ms = 0
 
-    async def _let_members_speak(self) -> None:
-        """Wait until what lies unread in the connections is handled.
+    async def _drain_received_requests(self) -> None:
+        """Wait until the requests that connections have received are handled.
 
-        When this process stood still (a busy machine, a suspended container), deadlines have passed whose heartbeats
-        came in time. Sockets and timers wake in any order then: whoever did speak must be heard first.
+        After this process was suspended (a busy machine, a paused container), sessions have passed their deadlines
+        although their heartbeats arrived in time. Sockets and timers wake in any order then, so the requests come
+        first.
         """
-        for _ in range(LAST_WORD_TURNS):
+        for _ in range(DRAIN_TURNS):
             await trio.lowlevel.checkpoint()
 
     def stop(self) -> None:

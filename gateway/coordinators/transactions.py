@@ -36,7 +36,7 @@ from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.coordinator.transactions.add import Claim
+    from odradek.coordinator.transactions.add import ProducerIdentity
     from odradek.coordinator.transactions.end import Ended
     from odradek.coordinator.transactions.shard import TransactionShard
     from odradek.coordinator.transactions.table import Partitions, Transaction
@@ -110,77 +110,85 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         assert isinstance(reply, InitProducerIdResponse)
         return reply
 
-    async def add_partitions(self, claim: "Claim", partitions: "Partitions", version: int) -> ErrorCode:
-        """Let partitions take part in the producer's transaction, all or none. Raises CoordinatorUnavailable.
+    async def add_partitions(self, producer: "ProducerIdentity", partitions: "Partitions", version: int) -> ErrorCode:
+        """Add partitions to the producer's transaction, all or none. Raises CoordinatorUnavailable.
 
         `version` is the `transaction.version` that the producer follows.
         """
 
         def ask() -> Awaitable[ErrorCode]:
             return self.call(
-                claim.transactional_id,
-                lambda shard, token, now_ms: shard.add_partitions(claim, partitions, version, token, now_ms),
+                producer.transactional_id,
+                lambda shard, token, now_ms: shard.add_partitions(producer, partitions, version, token, now_ms),
                 ErrorCode,
             )
 
-        return await self._patiently(claim.transactional_id, ask, _itself)
+        return await self._patiently(producer.transactional_id, ask, _itself)
 
-    async def add_offsets(self, claim: "Claim", group_id: str) -> ErrorCode:
-        """Let a group's offsets take part in the producer's transaction. Raises CoordinatorUnavailable."""
+    async def add_offsets(self, producer: "ProducerIdentity", group_id: str) -> ErrorCode:
+        """Add the partition with a group's offsets to the producer's transaction. Raises CoordinatorUnavailable."""
         partition = self._groups.partition(group_id)
-        return await self.add_partitions(claim, {CONSUMER_OFFSETS: frozenset({partition})}, PLAIN)
+        return await self.add_partitions(producer, {CONSUMER_OFFSETS: frozenset({partition})}, PLAIN)
 
-    async def end_transaction(self, claim: "Claim", *, committed: bool, version: int) -> "Ended":
+    async def end_transaction(self, producer: "ProducerIdentity", *, committed: bool, version: int) -> "Ended":
         """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorUnavailable.
 
         `version` is the `transaction.version` that the producer follows.
         """
-        ask = partial(self._end_transaction, claim, committed, version)
-        return await self._patiently(claim.transactional_id, ask, lambda ended: ended.error)
+        ask = partial(self._end_transaction, producer, committed, version)
+        return await self._patiently(producer.transactional_id, ask, lambda ended: ended.error)
 
-    async def _end_transaction(self, claim: "Claim", committed: bool, version: int) -> "Ended":
+    async def _end_transaction(self, producer: "ProducerIdentity", committed: bool, version: int) -> "Ended":
         from odradek.coordinator.transactions.end import Ended
         from odradek.coordinator.transactions.init import NeedsProducerId
 
         def operation(shard: "TransactionShard", token: Token, now_ms: int) -> Outcome:
-            return shard.end_transaction(claim, committed, version, fresh_id, token, now_ms)
+            return shard.end_transaction(producer, committed, version, fresh_id, token, now_ms)
 
         fresh_id: int | None = None
-        reply = await self.call(claim.transactional_id, operation, object)
+        reply = await self.call(producer.transactional_id, operation, object)
         if isinstance(reply, NeedsProducerId):
             fresh_id = await self._producer_ids.allocate()
-            reply = await self.call(claim.transactional_id, operation, object)
+            reply = await self.call(producer.transactional_id, operation, object)
         assert isinstance(reply, Ended)
         return reply
 
-    async def look_up(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
+    async def look_up(
+        self, producer: "ProducerIdentity", partitions: "Partitions"
+    ) -> Mapping[tuple[str, int], ErrorCode]:
         """Whether the producer may write in its transaction, for each (topic, partition).
 
         Raises CoordinatorUnavailable.
         """
-        from odradek.coordinator.transactions.add import Verdicts
+        from odradek.coordinator.transactions.add import VerificationResult
 
-        verdicts = await self.call(
-            claim.transactional_id,
-            lambda shard, token, now_ms: shard.verify(claim, partitions, token, now_ms),
-            Verdicts,
+        results = await self.call(
+            producer.transactional_id,
+            lambda shard, token, now_ms: shard.verify(producer, partitions, token, now_ms),
+            VerificationResult,
             reads=True,
         )
-        return verdicts.errors
+        return results.errors
 
-    async def verify(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
-        """As `look_up`, in the words of partitions: an epoch that has passed is INVALID_PRODUCER_EPOCH."""
-        return {place: _to_producer(error) for place, error in (await self.look_up(claim, partitions)).items()}
+    async def verify(
+        self, producer: "ProducerIdentity", partitions: "Partitions"
+    ) -> Mapping[tuple[str, int], ErrorCode]:
+        """As `look_up`, with the errors of Produce: a stale epoch is INVALID_PRODUCER_EPOCH."""
+        return {place: _to_producer(error) for place, error in (await self.look_up(producer, partitions)).items()}
 
-    async def enroll(self, claim: "Claim", partitions: "Partitions") -> Mapping[tuple[str, int], ErrorCode]:
-        """Let partitions take part because the producer writes there (KIP-890); answers as `verify` does.
+    async def add_for_write(
+        self, producer: "ProducerIdentity", partitions: "Partitions"
+    ) -> Mapping[tuple[str, int], ErrorCode]:
+        """Add partitions to the transaction because the producer writes there (KIP-890); answers as `verify` does.
 
-        It does not wait for the markers of the transaction before, as `add_partitions` does: they would delete the
-        guard that brackets this question, and the batch would be refused for good instead of tried again.
+        Unlike `add_partitions` it does not wait for the markers of the previous transaction: they would delete the
+        guard of this verification, and the batch would be refused for good instead of tried again.
         """
         error = await self.call(
-            claim.transactional_id,
-            lambda shard, token, now_ms: shard.add_partitions(claim, partitions, EPOCH_PER_TRANSACTION, token, now_ms),
+            producer.transactional_id,
+            lambda shard, token, now_ms: shard.add_partitions(
+                producer, partitions, EPOCH_PER_TRANSACTION, token, now_ms
+            ),
             ErrorCode,
         )
         error = _to_producer(error)

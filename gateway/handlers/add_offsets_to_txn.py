@@ -1,8 +1,8 @@
-"""AddOffsetsToTxn (API 25), versions 0 to 4: a producer says of which group it will commit offsets (KIP-98)."""
+"""AddOffsetsToTxn (API 25), versions 0 to 4: a producer names the group whose offsets it will commit (KIP-98)."""
 
 from typing import Final
 
-from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.gateway.handling.coordinators import answer_of_coordinator, fencing_error
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
@@ -13,12 +13,12 @@ FENCED_SINCE: Final = 2
 
 
 async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    """Let the partition of the offsets topic that holds the group take part."""
+    """Add the partition of the offsets topic that holds the group to the transaction."""
     error = await answer_of_coordinator(_added(ctx, request), lambda error: error)
     return AddOffsetsToTxnResponse(error_code=fencing_error(error, ctx.api_version, FENCED_SINCE))
 
 
 async def _added(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> ErrorCode:
-    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(request.transactional_id, request.producer_id, request.producer_epoch)
     await ctx.services.groups.ensure_topic()
-    return await ctx.services.transactions.add_offsets(claim, request.group_id)
+    return await ctx.services.transactions.add_offsets(producer, request.group_id)

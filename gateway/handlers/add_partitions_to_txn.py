@@ -1,13 +1,13 @@
-"""AddPartitionsToTxn (API 24), versions 0 to 5: a producer says where its transaction will write (KIP-98).
+"""AddPartitionsToTxn (API 24), versions 0 to 5: a producer adds partitions to its transaction (KIP-98).
 
-From version 4 on it is brokers that ask, for many transactions at once (KIP-890): to let partitions take part that a
-producer of transaction.version 2 writes to, or to *verify* that they do. Here both are calls inside the process.
+From version 4 on it is a request of brokers, for many transactions at once (KIP-890): to add partitions that a producer
+of transaction.version 2 writes to, or to *verify* that they are in the transaction. Here both are calls in the process.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
 from odradek.gateway.handling.coordinators import answer_of_coordinator, fencing_error
 from odradek.gateway.server.context import RequestContext
@@ -66,13 +66,13 @@ async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
 
 
 async def _answers(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, version: int) -> _Codes:
-    claim = Claim(asked.transactional_id, asked.producer_id, asked.producer_epoch)
+    producer = ProducerIdentity(asked.transactional_id, asked.producer_id, asked.producer_epoch)
     partitions: dict[str, frozenset[int]] = {}
     for topic in asked.topics:
         partitions[topic.name] = partitions.get(topic.name, frozenset()) | frozenset(topic.partitions)
     if asked.verify_only:
-        return dict(await ctx.services.transactions.look_up(claim, partitions))
-    error = await ctx.services.transactions.add_partitions(claim, partitions, version)
+        return dict(await ctx.services.transactions.look_up(producer, partitions))
+    error = await ctx.services.transactions.add_partitions(producer, partitions, version)
     told = fencing_error(error, ctx.api_version, FENCED_SINCE)
     return {(topic, index): told for topic, indexes in partitions.items() for index in indexes}
 

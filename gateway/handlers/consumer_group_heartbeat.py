@@ -22,7 +22,9 @@ async def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) ->
         await ctx.services.groups.regexes.prepare(request.subscribed_topic_regex)
     decided = ctx.services.groups.call(
         request.group_id,
-        lambda shard, token, now_ms: shard.consumer_group_heartbeat(request, ctx.caller(joins=True), token, now_ms),
+        lambda shard, token, now_ms: shard.consumer_group_heartbeat(
+            request, ctx.client_info(joins=True), token, now_ms
+        ),
         ConsumerGroupHeartbeatResponse,
     )
     return await answer_of_coordinator(decided, lambda error: ConsumerGroupHeartbeatResponse(error_code=error))

@@ -18,7 +18,7 @@ async def _delete(ctx: RequestContext, group_id: str) -> DeletableGroupResult:
     await ctx.take_turns()
     deleted = ctx.services.groups.call(
         group_id,
-        lambda shard, token, now_ms: shard.delete_group(group_id, ctx.caller(), token, now_ms),
+        lambda shard, token, now_ms: shard.delete_group(group_id, ctx.client_info(), token, now_ms),
         DeletableGroupResult,
     )
     return await answer_of_coordinator(deleted, lambda error: DeletableGroupResult(group_id=group_id, error_code=error))

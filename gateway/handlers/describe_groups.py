@@ -25,7 +25,7 @@ async def _describe(ctx: RequestContext, group_id: str) -> DescribedGroup:
     await ctx.take_turns()
     described = ctx.services.groups.call(
         group_id,
-        lambda shard, token, now_ms: shard.describe_group(group_id, ctx.caller(), token, now_ms),
+        lambda shard, token, now_ms: shard.describe_group(group_id, ctx.client_info(), token, now_ms),
         DescribedGroup,
         reads=True,
     )

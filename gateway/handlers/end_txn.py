@@ -6,7 +6,7 @@ From version 5 on every end raises the epoch, and the answer says with which one
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
-from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.coordinator.transactions.version import version_of_end_txn
 from odradek.gateway.handling.coordinators import answer_of_coordinator, fencing_error
 from odradek.gateway.server.context import RequestContext
@@ -21,9 +21,9 @@ FENCED_SINCE: Final = 2
 
 async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Decide."""
-    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(request.transactional_id, request.producer_id, request.producer_epoch)
     ending = ctx.services.transactions.end_transaction(
-        claim, committed=request.committed, version=version_of_end_txn(ctx.api_version)
+        producer, committed=request.committed, version=version_of_end_txn(ctx.api_version)
     )
     return await answer_of_coordinator(_answer(ctx, ending), lambda error: EndTxnResponse(error_code=error))
 

@@ -14,7 +14,7 @@ async def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatRes
     """Answer with what the group's shard decides."""
     decided = ctx.services.groups.call(
         request.group_id,
-        lambda shard, token, now_ms: shard.heartbeat(request, ctx.caller(), token, now_ms),
+        lambda shard, token, now_ms: shard.heartbeat(request, ctx.client_info(), token, now_ms),
         HeartbeatResponse,
         reads=True,
     )

@@ -14,6 +14,6 @@ async def handle(ctx: RequestContext, request: JoinGroupRequest) -> Completion[J
     """Ask the group's coordinator; it answers when the join phase ends."""
     begun = ctx.services.groups.begin(
         request.group_id,
-        lambda shard, token, now_ms: shard.join_group(request, ctx.caller(joins=True), token, now_ms),
+        lambda shard, token, now_ms: shard.join_group(request, ctx.client_info(joins=True), token, now_ms),
     )
     return await deferred_answer(ctx, begun, JoinGroupResponse, lambda error: JoinGroupResponse(error_code=error))

@@ -13,7 +13,7 @@ async def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupR
     """Ask the group's coordinator."""
     decided = ctx.services.groups.call(
         request.group_id,
-        lambda shard, token, now_ms: shard.leave_group(request, ctx.caller(), token, now_ms),
+        lambda shard, token, now_ms: shard.leave_group(request, ctx.client_info(), token, now_ms),
         LeaveGroupResponse,
     )
     return await answer_of_coordinator(decided, lambda error: LeaveGroupResponse(error_code=error))

@@ -16,7 +16,7 @@ async def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsR
 
 async def _collected(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     parts = await ctx.services.groups.call_all(
-        lambda shard, token, now_ms: shard.list_groups(request, ctx.caller(), token, now_ms), ListGroupsResponse
+        lambda shard, token, now_ms: shard.list_groups(request, ctx.client_info(), token, now_ms), ListGroupsResponse
     )
     groups = tuple([group for part in parts for group in part.groups])
     ctx.will_answer(len(groups))

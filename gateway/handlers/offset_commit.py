@@ -49,7 +49,7 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
 
     def commit(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
         asked = _again(ctx, accepted, image)
-        return shard.offset_commit(asked, ctx.caller(), token, now_ms, prepared if asked is accepted else None)
+        return shard.offset_commit(asked, ctx.client_info(), token, now_ms, prepared if asked is accepted else None)
 
     decided = ctx.services.groups.call(request.group_id, commit, OffsetCommitResponse)
     reply = await answer_of_coordinator(decided, lambda error: error, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)

@@ -28,7 +28,7 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDel
     asked = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
     decided = ctx.services.groups.call(
         request.group_id,
-        lambda shard, token, now_ms: shard.offset_delete(asked, ctx.caller(), token, now_ms),
+        lambda shard, token, now_ms: shard.offset_delete(asked, ctx.client_info(), token, now_ms),
         OffsetDeleteResponse,
     )
     response = await answer_of_coordinator(decided, lambda error: OffsetDeleteResponse(error_code=error))

@@ -38,7 +38,7 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
         )
     found = ctx.services.groups.call(
         request.group_id,
-        lambda shard, token, now_ms: shard.offset_fetch(request, ctx.caller(), token, now_ms),
+        lambda shard, token, now_ms: shard.offset_fetch(request, ctx.client_info(), token, now_ms),
         OffsetFetchResponse,
         reads=True,
     )

@@ -7,8 +7,8 @@ The handler is pipelined: when it returns, every batch has its offsets or its re
 all of it is on disk. With acks=0 there is no response; on an error the connection is closed, as Kafka does.
 
 The first batch of a transaction in a partition goes in only if the transaction coordinator knows that the partition
-takes part (KIP-890): a batch that it did not know of would never get a marker, and hold up readers for ever. Up to
-version 11 the producer has said so itself (AddPartitionsToTxn); from 12 on the question is what lets it take part.
+is in the transaction (KIP-890): without that the batch would never get a marker, and block readers for ever. Up to
+version 11 the producer adds the partition itself (AddPartitionsToTxn); from 12 on the broker adds it itself.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ from odradek.wire.messages.produce import (
 from odradek.wire.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_FLAG, BatchHeader
 
 if TYPE_CHECKING:
-    from odradek.coordinator.transactions.add import Claim
+    from odradek.coordinator.transactions.add import ProducerIdentity
 
 REQUEST: Final = ProduceRequest
 VALID_ACKS: Final = frozenset({-1, 0, 1})
@@ -51,7 +51,7 @@ _PRODUCER: Final = Struct(">qhi")
 TOPIC_IDS_SINCE: Final = 13
 ABORTABLE_SINCE: Final = 11
 """From this version a producer knows TRANSACTION_ABORTABLE."""
-ENROLLING_SINCE: Final = 12
+ADDS_PARTITIONS_SINCE: Final = 12
 """From this version a producer follows transaction.version 2."""
 
 NOT_NOW: Final = frozenset(
@@ -176,7 +176,7 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
 
     Without a transactional id nobody may write in a transaction.
     """
-    from odradek.coordinator.transactions.add import Claim
+    from odradek.coordinator.transactions.add import ProducerIdentity
 
     if request.transactional_id is None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -191,7 +191,7 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
                 guards[place] = guard
         if guards:
             producer_id, epoch, _ = next(iter(batches.values()))
-            await _ask(ctx, Claim(request.transactional_id, producer_id, epoch), guards)
+            await _ask(ctx, ProducerIdentity(request.transactional_id, producer_id, epoch), guards)
         if not any(_is_overtaken(ctx, place, batches[place], guard) for place, guard in guards.items()):
             return guards
 
@@ -234,12 +234,12 @@ async def _guard(
         leader = replica.leader
     except PartitionUnavailable:
         return None
-    guard = leader.verification(*producer, enrolls=ctx.api_version >= ENROLLING_SINCE)
+    guard = leader.verification(*producer, adds_partition=ctx.api_version >= ADDS_PARTITIONS_SINCE)
     refusal = None if guard is None else leader.check_transactional(*producer[:2], guard)
     return guard if refusal is None else refusal.error
 
 
-async def _ask(ctx: RequestContext, claim: "Claim", guards: _Guards) -> None:
+async def _ask(ctx: RequestContext, producer: "ProducerIdentity", guards: _Guards) -> None:
     """Put the error in place of the guard wherever the coordinator says no."""
     partitions: dict[str, frozenset[int]] = {}
     for (topic, index), guard in guards.items():
@@ -248,21 +248,21 @@ async def _ask(ctx: RequestContext, claim: "Claim", guards: _Guards) -> None:
     if not partitions:
         return
     try:
-        verdicts = await _verdicts(ctx, claim, partitions)
+        results = await _verified(ctx, producer, partitions)
     except CoordinatorUnavailable:
         unanswered = [(topic, index) for topic, indexes in partitions.items() for index in indexes]
-        verdicts = dict.fromkeys(unanswered, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    for place, error in verdicts.items():
+        results = dict.fromkeys(unanswered, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    for place, error in results.items():
         if error:
             guards[place] = _as_told(error, ctx.api_version)
 
 
-async def _verdicts(
-    ctx: RequestContext, claim: "Claim", partitions: dict[str, frozenset[int]]
+async def _verified(
+    ctx: RequestContext, producer: "ProducerIdentity", partitions: dict[str, frozenset[int]]
 ) -> Mapping[tuple[str, int], ErrorCode]:
-    if ctx.api_version >= ENROLLING_SINCE:
-        return await ctx.services.transactions.enroll(claim, partitions)
-    return await ctx.services.transactions.verify(claim, partitions)
+    if ctx.api_version >= ADDS_PARTITIONS_SINCE:
+        return await ctx.services.transactions.add_for_write(producer, partitions)
+    return await ctx.services.transactions.verify(producer, partitions)
 
 
 def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:

@@ -14,6 +14,6 @@ async def handle(ctx: RequestContext, request: SyncGroupRequest) -> Completion[S
     """Ask the group's coordinator; it answers when the leader has handed in the assignments."""
     begun = ctx.services.groups.begin(
         request.group_id,
-        lambda shard, token, now_ms: shard.sync_group(request, ctx.caller(), token, now_ms),
+        lambda shard, token, now_ms: shard.sync_group(request, ctx.client_info(), token, now_ms),
     )
     return await deferred_answer(ctx, begun, SyncGroupResponse, lambda error: SyncGroupResponse(error_code=error))

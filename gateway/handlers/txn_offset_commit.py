@@ -1,14 +1,15 @@
 """TxnOffsetCommit (API 28), versions 0 to 5: a group has read so far, if the transaction commits (KIP-98, KIP-447).
 
 Partitions that do not exist are refused here, as Kafka's API layer does; the group's coordinator sees the rest, once
-the transaction's coordinator has said that the group takes part. From version 5 on asking is what lets it (KIP-890).
+the transaction's coordinator has verified that the group's offsets are in the transaction, or, from version 5 on, has
+added them to it (KIP-890).
 """
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.contract import Producer
-from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.gateway.coordinators.groups import OFFSETS_TOPIC
 from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
@@ -30,7 +31,7 @@ LOADING_SINCE: Final = 2
 """Producers of older versions crash at COORDINATOR_LOAD_IN_PROGRESS."""
 ABORTABLE_SINCE: Final = 4
 """From this version a producer knows TRANSACTION_ABORTABLE."""
-ENROLLING_SINCE: Final = 5
+ADDS_PARTITIONS_SINCE: Final = 5
 """From this version a producer follows transaction.version 2."""
 
 _Codes = dict[tuple[str, int], int]
@@ -50,15 +51,15 @@ async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOff
 
 
 async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse | ErrorCode:
-    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(request.transactional_id, request.producer_id, request.producer_epoch)
 
-    enrolls = ctx.api_version >= ENROLLING_SINCE
+    adds_partition = ctx.api_version >= ADDS_PARTITIONS_SINCE
     transactions = ctx.services.transactions
 
     async def verify(partition: int) -> ErrorCode:
-        ask = transactions.enroll if enrolls else transactions.verify
-        verdicts = await ask(claim, {OFFSETS_TOPIC: frozenset({partition})})
-        return verdicts[OFFSETS_TOPIC, partition]
+        ask = transactions.add_for_write if adds_partition else transactions.verify
+        results = await ask(producer, {OFFSETS_TOPIC: frozenset({partition})})
+        return results[OFFSETS_TOPIC, partition]
 
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -68,9 +69,9 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
         request.group_id,
         Producer(request.producer_id, request.producer_epoch),
         verify,
-        lambda shard, token, now_ms: shard.txn_offset_commit(request, ctx.caller(), token, now_ms, prepared),
+        lambda shard, token, now_ms: shard.txn_offset_commit(request, ctx.client_info(), token, now_ms, prepared),
         TxnOffsetCommitResponse,
-        enrolls=enrolls,
+        adds_partition=adds_partition,
     )
     return await answer_of_coordinator(decided, lambda error: error)
 

@@ -206,8 +206,8 @@ class Replica(Watchable):
         if self.state is ReplicaState.GONE:  # its topic was deleted meanwhile
             raise self._deleted()
         if failed and self._log is not None:
-            restored.expect_again(self._log.producers)
-        restored.expect_again(self._refused)
+            restored.await_first_batch_retry(self._log.producers)
+        restored.await_first_batch_retry(self._refused)
         self._refused.clear()
         self._lead(restored)
         self._recovery.succeeded(self._recovery.opening, restored.log_end_offset)

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from odradek.coordinator.groups.decision import Caller
+from odradek.coordinator.groups.decision import ClientInfo
 from odradek.gateway.assembly import Services
 from odradek.gateway.errors import RequestRefusedError
 from odradek.partitions.results import Isolation
@@ -78,10 +78,10 @@ class RequestContext:
         """What `make` gives; it is called in a worker thread when the answer is about very much."""
         return await self.services.env.run_blocking(make) if self.answers_many else make()
 
-    def caller(self, *, joins: bool = False) -> Caller:
+    def client_info(self, *, joins: bool = False) -> ClientInfo:
         """Who asks, as a coordinator wants to know it, with a fresh member id to give away to one that `joins`."""
         new_member_id = str(self.services.env.uuid()) if joins else ""
-        return Caller(self.api_version, self.client_id or "", self.client_host, new_member_id)
+        return ClientInfo(self.api_version, self.client_id or "", self.client_host, new_member_id)
 
     def finish(self) -> None:
         """Give back what the reply borrowed."""

@@ -42,10 +42,10 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_costs_another_questi
 ):
     """The guard of the question is gone then; the batch must not be refused for good, for its transaction is new."""
     services = shared_broker.broker.services
-    enroll, asked = services.transactions.enroll, []
+    add_for_write, asked = services.transactions.add_for_write, []
 
     async def overtaken(claim, partitions):
-        answer = await enroll(claim, partitions)
+        answer = await add_for_write(claim, partitions)
         asked.extend(partitions)
         if len(asked) % 2:
             for name, indexes in partitions.items():
@@ -53,7 +53,7 @@ def test_a_marker_that_comes_while_the_coordinator_is_asked_costs_another_questi
                     services.replicas.get(name, index).leader.end_verification(claim.producer_id)
         return answer
 
-    monkeypatch.setattr(services.transactions, "enroll", overtaken)
+    monkeypatch.setattr(services.transactions, "add_for_write", overtaken)
     assert producer.write(topic, b"one") == 0
     assert asked == [topic] * 2
     assert producer.commit_offset(topic, 1, "overtaken") == 0

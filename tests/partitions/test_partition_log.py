@@ -106,7 +106,7 @@ def test_a_batch_behind_a_producer_s_lost_first_one_is_not_taken_until_that_come
     partition = Partition()
     assert isinstance(partition.leader.append(of_producer(1, 0), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
     leader = partition.restored()
-    leader.state.expect_again(partition.log.producers)
+    leader.state.await_first_batch_retry(partition.log.producers)
     behind = leader.append(of_producer(1, 1), origin=AppendOrigin.CLIENT, now_ms=NOW_MS)
     assert isinstance(behind, Rejected)
     assert behind.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -120,7 +120,7 @@ def test_a_producer_that_was_unknown_before_its_lost_batch_may_send_it_again() -
     partition = Partition()
     assert isinstance(partition.leader.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
     leader = partition.restored()
-    leader.state.expect_again(partition.log.producers)
+    leader.state.await_first_batch_retry(partition.log.producers)
     assert isinstance(leader.append(of_producer(1, 7), origin=AppendOrigin.CLIENT, now_ms=NOW_MS), Appended)
 
 

@@ -40,7 +40,7 @@ def test_an_open_transaction_of_an_older_epoch_is_asked_about():
 
 def test_a_marker_in_between_takes_the_guard_away():
     partition = Partition(VERIFYING)
-    guard = partition.leader.verification(P, 0, 0, enrolls=True)
+    guard = partition.leader.verification(P, 0, 0, adds_partition=True)
     partition.mark(end_marker(P, committed=False, epoch=1), transaction_version=2)
     assert code(partition.append(batch(0), guard=guard)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert code(partition.append(batch(0, epoch=1), guard=guard)) is ErrorCode.INVALID_TXN_STATE
@@ -51,7 +51,7 @@ def test_the_guard_is_looked_at_also_where_verification_is_off():
     """Producers of version 2 are asked about all the same: their partitions have to take part."""
     partition = Partition(LogConfig(transaction_verification=False))
     assert partition.leader.verification(P, 0, 0) is None
-    guard = partition.leader.verification(P, 0, 0, enrolls=True)
+    guard = partition.leader.verification(P, 0, 0, adds_partition=True)
     partition.mark(end_marker(P, committed=False))
     assert code(partition.append(batch(0), guard=guard)) is ErrorCode.INVALID_TXN_STATE
 
@@ -76,9 +76,9 @@ def test_the_order_begins_anew_with_a_later_epoch():
 
 def test_a_producer_of_version_2_begins_with_sequence_0():
     partition = Partition(VERIFYING)
-    guard = partition.leader.verification(P, 0, 4, enrolls=True)
+    guard = partition.leader.verification(P, 0, 4, adds_partition=True)
     assert code(partition.append(batch(4), guard=guard)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert partition.leader.verification(P, 0, 0, enrolls=True) is guard
+    assert partition.leader.verification(P, 0, 0, adds_partition=True) is guard
     assert isinstance(partition.append(batch(0), guard=guard), Appended)
 
 

@@ -110,7 +110,7 @@ def zombies_may_commit(patch: pytest.MonkeyPatch) -> None:
 
 def lost_first_batches_forgotten(patch: pytest.MonkeyPatch) -> None:
     """What was on its way behind a producer's first batch is taken after that one's commit failed."""
-    patch.setattr(PartitionState, "expect_again", lambda _self, _lost: None)
+    patch.setattr(PartitionState, "await_first_batch_retry", lambda _self, _lost: None)
 
 
 def images_published_before_commit(patch: pytest.MonkeyPatch) -> None:

@@ -103,5 +103,5 @@ def test_a_broker_that_stood_still_hears_the_heartbeats_that_came_in_time(seed):
 
 def test_without_a_last_word_live_members_would_be_given_up(monkeypatch):
     """That the test above can fail."""
-    monkeypatch.setattr("odradek.gateway.coordinators.host.LAST_WORD_TURNS", 0)
+    monkeypatch.setattr("odradek.gateway.coordinators.host.DRAIN_TURNS", 0)
     assert any(stalled(seed, heartbeats_lie_unread)[1] != ("Stable", MEMBERS) for seed in STALLS)

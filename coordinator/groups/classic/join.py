@@ -21,7 +21,7 @@ from odradek.coordinator.groups.classic.static_members import replace_static_mem
 from odradek.coordinator.groups.classic.table import ClassicTable
 from odradek.coordinator.groups.classic.timer_kinds import ClassicTimer
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.coordinator.timers import Timer
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group import JoinGroupRequest
@@ -56,18 +56,18 @@ class Joiner:
     rebalance_timeout_ms: int
 
     @staticmethod
-    def of(request: JoinGroupRequest, caller: Caller, token: Token) -> "Joiner":
+    def of(request: JoinGroupRequest, client: ClientInfo, token: Token) -> "Joiner":
         """Read a request; version 0 has no rebalance timeout and uses the session's (KIP-62)."""
-        by_session = caller.api_version == 0
-        named_after = caller.client_id if request.group_instance_id is None else request.group_instance_id
+        by_session = client.api_version == 0
+        named_after = client.client_id if request.group_instance_id is None else request.group_instance_id
         return Joiner(
-            waiter=JoinWaiter(token, caller.api_version),
+            waiter=JoinWaiter(token, client.api_version),
             group_id=request.group_id,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
-            new_member_id=f"{named_after[:MEMBER_ID_NAME_MAX]}-{caller.new_member_id}",
-            client_id=caller.client_id,
-            client_host=caller.client_host,
+            new_member_id=f"{named_after[:MEMBER_ID_NAME_MAX]}-{client.new_member_id}",
+            client_id=client.client_id,
+            client_host=client.client_host,
             protocol_type=request.protocol_type,
             protocols=tuple({p.name: bytes(p.metadata) for p in request.protocols}.items()),
             session_timeout_ms=request.session_timeout_ms,

@@ -12,7 +12,7 @@ from odradek.coordinator.groups.classic.rebalance import (
 )
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.classic.table import ClassicTable
-from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
@@ -21,15 +21,15 @@ BATCH_VERSION = 3
 
 
 def leave_group(
-    table: ClassicTable, request: LeaveGroupRequest, caller: Caller, token: Token, decision: Decision
+    table: ClassicTable, request: LeaveGroupRequest, client: ClientInfo, token: Token, decision: Decision
 ) -> None:
     """Remove members and rebalance among those left."""
     if not request.group_id:
         decision.reply(token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return
-    leaving = members_named(request, caller.api_version)
+    leaving = members_named(request, client.api_version)
     errors = _leave(table, table.groups.get(request.group_id), leaving, decision)
-    decision.reply(token, leave_response(leaving, errors, caller.api_version))
+    decision.reply(token, leave_response(leaving, errors, client.api_version))
 
 
 def members_named(request: LeaveGroupRequest, api_version: int) -> tuple[MemberIdentity, ...]:

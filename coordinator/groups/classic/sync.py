@@ -7,7 +7,7 @@ from odradek.coordinator.groups.classic.rebalance import keep_alive
 from odradek.coordinator.groups.classic.responses import refuse_sync, sync_reply
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.classic.table import ClassicTable
-from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.sync_group import SyncGroupRequest
 
@@ -16,11 +16,11 @@ PROTOCOL_VERSION = 5
 
 
 def sync_group(
-    table: ClassicTable, request: SyncGroupRequest, caller: Caller, token: Token, decision: Decision
+    table: ClassicTable, request: SyncGroupRequest, client: ClientInfo, token: Token, decision: Decision
 ) -> None:
     """Answer with the member's assignment, at once or when the leader has handed it in."""
     group = table.groups.get(request.group_id)
-    error = _check(group, request, caller.api_version)
+    error = _check(group, request, client.api_version)
     if error or group is None:
         refuse_sync(decision, token, error)
         return

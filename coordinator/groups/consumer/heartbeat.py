@@ -18,7 +18,7 @@ from odradek.coordinator.groups.consumer.regexes import update_regex
 from odradek.coordinator.groups.consumer.responses import assignment_of
 from odradek.coordinator.groups.consumer.table import ConsumerTable
 from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
-from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -29,16 +29,16 @@ OWN_MEMBER_ID_VERSION = 1
 
 
 def consumer_group_heartbeat(
-    table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, decision: Decision
+    table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, token: Token, decision: Decision
 ) -> None:
     """Answer one heartbeat; a refused one decides nothing."""
     attempt = Decision(decision.now_ms)
     try:
-        _check(table, request, caller.api_version)
+        _check(table, request, client.api_version)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             response = leave(table, request, attempt)
         else:
-            response = _stay(table, request, caller, attempt)
+            response = _stay(table, request, client, attempt)
     except RefusedError as refused:
         decision.reply(token, ConsumerGroupHeartbeatResponse(error_code=refused.code, error_message=refused.message))
         return
@@ -84,12 +84,12 @@ def _require(holds: bool, message: str) -> None:
 
 
 def _stay(
-    table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, attempt: Decision
+    table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, attempt: Decision
 ) -> ConsumerGroupHeartbeatResponse:
     draft = Draft(_open_group(table, request, attempt), attempt)
     _check_room(table, draft, request.member_id)
-    before = find_member(draft, request, request.member_id or caller.new_member_id)
-    member = _updated(before, request, caller)
+    before = find_member(draft, request, request.member_id or client.new_member_id)
+    member = _updated(before, request, client)
     save_member(draft, before, member)
     regex_changed, resolved = update_regex(table, draft, before, member)
     names_changed = before.topics != member.topics
@@ -122,12 +122,12 @@ def _check_room(table: ConsumerTable, draft: Draft, member_id: str) -> None:
         raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has its {limit} members already.")
 
 
-def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> ConsumerMember:
+def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> ConsumerMember:
     """The member with everything that the request says about it; what is null has not changed."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     said = (names, regex, request.rack_id, request.server_assignor)
-    if said == _NOTHING_SAID and timeout_ms == -1 and _comes_from(member, request, caller):
+    if said == _NOTHING_SAID and timeout_ms == -1 and _comes_from(member, request, client):
         return member
     return replace(
         member,
@@ -137,15 +137,15 @@ def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, cal
         assignor=member.assignor if request.server_assignor is None else request.server_assignor,
         topics=member.topics if names is None else frozenset(names),
         regex=member.regex if regex is None else regex,
-        client_id=caller.client_id,
-        client_host=caller.client_host,
+        client_id=client.client_id,
+        client_host=client.client_host,
         classic=None,
     )
 
 
-def _comes_from(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
+def _comes_from(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> bool:
     """Whether it is the same client as before, by what it says of itself and what its connection says."""
-    who = (request.instance_id, caller.client_id, caller.client_host, None)
+    who = (request.instance_id, client.client_id, client.client_host, None)
     return who == (member.instance_id, member.client_id, member.client_host, member.classic)
 
 

@@ -25,7 +25,7 @@ from odradek.coordinator.groups.consumer.progress import SubscriptionChange, pro
 from odradek.coordinator.groups.consumer.regexes import update_regex
 from odradek.coordinator.groups.consumer.target import target_is_due
 from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
-from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.coordinator.groups.migration.downgrade import to_classic, write_assignment
 from odradek.coordinator.groups.table import GroupTable
 from odradek.coordinator.metadata.image.image import MetadataImage
@@ -176,12 +176,12 @@ def sync(
     table: GroupTable,
     group: ConsumerGroup,
     request: SyncGroupRequest,
-    caller: Caller,
+    client: ClientInfo,
     token: Token,
     decision: Decision,
 ) -> None:
     """Answer with what the member has been assigned."""
-    if lacks_protocol(request, caller.api_version):
+    if lacks_protocol(request, client.api_version):
         refuse_sync(decision, token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return
     try:
@@ -266,18 +266,18 @@ def leave(
     table: GroupTable,
     group: ConsumerGroup,
     request: LeaveGroupRequest,
-    caller: Caller,
+    client: ClientInfo,
     token: Token,
     decision: Decision,
 ) -> None:
     """Remove members of either protocol. All are looked up before any is removed; each gets its own error."""
-    leaving = members_named(request, caller.api_version)
+    leaving = members_named(request, client.api_version)
     found = [_leaving(group, identity) for identity in leaving]
     removed = {member.member_id: member for member in found if isinstance(member, ConsumerMember)}
     if removed:
         fence(table.consumer, group, list(removed.values()), decision)
     errors = [ErrorCode.NONE if isinstance(member, ConsumerMember) else member for member in found]
-    decision.reply(token, leave_response(leaving, errors, caller.api_version))
+    decision.reply(token, leave_response(leaving, errors, client.api_version))
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | ErrorCode:

@@ -6,7 +6,7 @@ Whether the topics and partitions exist is the handler's question; it sends on o
 from collections.abc import Sequence
 
 from odradek.coordinator.contract import ShardRecord, Token
-from odradek.coordinator.groups.decision import Caller, Decision
+from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.coordinator.groups.group import Group
 from odradek.coordinator.groups.offsets.prepared import CommitPartition, Prepared, commit_record
 from odradek.coordinator.groups.offsets.table import OffsetTable
@@ -27,7 +27,7 @@ def offset_commit(
     table: OffsetTable,
     group: Group | None,
     request: OffsetCommitRequest,
-    caller: Caller,
+    client: ClientInfo,
     token: Token,
     decision: Decision,
     prepared: Prepared | None = None,
@@ -36,7 +36,7 @@ def offset_commit(
 
     `group` is the group of the request's id. `prepared` are the request's records, if `prepare` has made them.
     """
-    error = _check(group, request, caller.api_version)
+    error = _check(group, request, client.api_version)
     if group is not None and not error:
         group.on_offset_commit(request.member_id, table.timers, decision.now_ms)
     listed = zip(request.topics, prepared.topics if prepared else [()] * len(request.topics), strict=True)

@@ -4,7 +4,7 @@ from shard_world import ShardWorld, compacted
 
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.shard import Caller, GroupShard
+from odradek.coordinator.groups.shard import ClientInfo, GroupShard
 from odradek.coordinator.metadata.image.image import MetadataImage
 
 
@@ -79,4 +79,4 @@ class World(ShardWorld):
                     assert settled_view(rebuilt._table.classic.groups[group_id]) == settled_view(group)
 
     def caller(self, api_version, client_id="client", new_member_id="uuid"):
-        return Caller(api_version, client_id, "/127.0.0.1", new_member_id)
+        return ClientInfo(api_version, client_id, "/127.0.0.1", new_member_id)

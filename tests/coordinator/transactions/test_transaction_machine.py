@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from transaction_world import World
 
 from odradek.coordinator.contract import Outcome
-from odradek.coordinator.transactions.add import Claim
+from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.init import LAST_EPOCH, NeedsProducerId
 from odradek.coordinator.transactions.records import transaction_record
@@ -82,8 +82,8 @@ class TransactionMachine(RuleBasedStateMachine):
             reply = self.call(operation, *arguments, self.next_pid)
         return reply
 
-    def claim(self, producer):
-        return Claim("t", producer.pid, producer.epoch)
+    def identity(self, producer):
+        return ProducerIdentity("t", producer.pid, producer.epoch)
 
     def current(self):
         return self.world.shard._table.transactions.get("t")
@@ -115,7 +115,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def adds(self, producer, index):
         before = self.current()
         places = {TOPIC: frozenset({index})}
-        error = self.call(self.world.shard.add_partitions, self.claim(producer), places, producer.version)
+        error = self.call(self.world.shard.add_partitions, self.identity(producer), places, producer.version)
         if error is ErrorCode.NONE:
             self.must_own(producer)
             if before.state is not TransactionState.ONGOING:
@@ -138,8 +138,8 @@ class TransactionMachine(RuleBasedStateMachine):
             if producer.version == 2:
                 error = self.adds(producer, index)
             else:
-                verdicts = self.call(self.world.shard.verify, self.claim(producer), {TOPIC: frozenset({index})})
-                error = verdicts.errors[TOPIC, index]
+                results = self.call(self.world.shard.verify, self.identity(producer), {TOPIC: frozenset({index})})
+                error = results.errors[TOPIC, index]
             if error:
                 return
             self.must_own(producer)
@@ -152,7 +152,7 @@ class TransactionMachine(RuleBasedStateMachine):
         """The reply may be lost on its way; then the producer asks again, or for the opposite."""
         producer = self.producers[number]
         before = self.current()
-        operation, claim = self.world.shard.end_transaction, self.claim(producer)
+        operation, claim = self.world.shard.end_transaction, self.identity(producer)
         ended = self.call_with_ids(operation, claim, committed, producer.version)
         if ended.error is ErrorCode.NONE:
             outcome = self.outcomes.setdefault(producer.transaction, committed)

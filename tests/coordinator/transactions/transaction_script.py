@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from transaction_world import World
 
 from odradek.coordinator.regex import InvalidRegex, Matcher
-from odradek.coordinator.transactions.add import Claim, Verdicts
+from odradek.coordinator.transactions.add import ProducerIdentity, VerificationResult
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.describe import matching
 from odradek.coordinator.transactions.end import Ended
@@ -29,8 +29,8 @@ class Producer:
     pid: int = -1
     epoch: int = -1
 
-    def claim(self):
-        return Claim(self.id, self.pid, self.epoch)
+    def identity(self):
+        return ProducerIdentity(self.id, self.pid, self.epoch)
 
 
 class Script:
@@ -103,11 +103,11 @@ class Script:
     def do_add(self, names, options):
         producer = self.producer(names[0], options)
         operation = self.world.shard.add_partitions
-        return self.call(producer.name, operation, producer.claim(), places(names[1:]), self.version)[0]
+        return self.call(producer.name, operation, producer.identity(), places(names[1:]), self.version)[0]
 
     def do_verify(self, names, options):
         producer = self.producer(names[0], options)
-        return self.call(producer.name, self.world.shard.verify, producer.claim(), places(names[1:]))[0]
+        return self.call(producer.name, self.world.shard.verify, producer.identity(), places(names[1:]))[0]
 
     def do_commit(self, names, options):
         return self.end(names, options, True)
@@ -117,7 +117,7 @@ class Script:
 
     def end(self, names, options, committed):
         producer = self.producer(names[0], options)
-        operation, asked = self.world.shard.end_transaction, (producer.claim(), committed, self.version)
+        operation, asked = self.world.shard.end_transaction, (producer.identity(), committed, self.version)
         lines, reply = self.call(producer.name, operation, *asked, None)
         if isinstance(reply, NeedsProducerId):
             self.next_pid += 1
@@ -189,7 +189,7 @@ def show(value):
     if isinstance(value, InitProducerIdResponse):
         error = ErrorCode(value.error_code).name
         return error if value.error_code else f"pid={value.producer_id} epoch={value.producer_epoch}"
-    if isinstance(value, Verdicts):
+    if isinstance(value, VerificationResult):
         return " ".join(f"{topic}:{index}={error.name}" for (topic, index), error in value.errors.items())
     if isinstance(value, ListTransactionsResponse):
         listed = [

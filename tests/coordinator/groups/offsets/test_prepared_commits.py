@@ -4,7 +4,7 @@ import pytest
 
 from odradek.coordinator.contract import Token, encode_batch
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.groups.decision import Caller
+from odradek.coordinator.groups.decision import ClientInfo
 from odradek.coordinator.groups.offsets.prepared import prepare
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.wire.messages.offset_commit import (
@@ -18,7 +18,7 @@ from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-CALLER = Caller(9, "client", "/127.0.0.1", "")
+CALLER = ClientInfo(9, "client", "/127.0.0.1", "")
 NOW_MS = 1000
 METADATA = ("", "x" * 5000, "note", None)
 """The second is above `offset.metadata.max.bytes`: no record is written of it."""
