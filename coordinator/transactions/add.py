@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: what takes part in a transaction; and who may write where.
+"""AddPartitionsToTxn and AddOffsetsToTxn: partitions are added to a transaction, or verified to be in it.
 
-The offsets of a group take part as the partition of `__consumer_offsets` that holds them. From `transaction.version` 2
-on a producer does not ask: the broker that it writes to does.
+A group's offsets are added as the partition of `__consumer_offsets` that holds them. From `transaction.version` 2 on
+the broker that a producer writes to adds the partition; before, the producer does (KIP-890).
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from odradek.wire.errors import ErrorCode
 
 
 class ProducerIdentity(NamedTuple):
-    """Who a producer says that it is."""
+    """What a producer names itself by in a request: its transactional id, producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -24,9 +24,10 @@ class ProducerIdentity(NamedTuple):
 def add_partitions(
     table: TransactionTable, producer: ProducerIdentity, partitions: Partitions, version: int, now_ms: int
 ) -> tuple[Transaction | None, ErrorCode]:
-    """The id's next state, None where nothing is new, and the answer for all partitions.
+    """Add partitions to the producer's transaction, all or none; the first ones begin it.
 
-    `version` is the `transaction.version` that the producer follows.
+    `version` is the `transaction.version` that the producer follows. Returns the id's next state, None where it does
+    not change, and the error for all partitions.
     """
     if not producer.transactional_id:
         return None, ErrorCode.INVALID_REQUEST
@@ -55,7 +56,10 @@ def add_partitions(
 
 
 def check_producer(current: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
-    """Whether the producer is the one that has the id now, or will have it when the markers are written."""
+    """NONE if the producer is the current one of its transactional id, else the error to answer with.
+
+    CONCURRENT_TRANSACTIONS for the producer that becomes the current one when the markers are written.
+    """
     if current is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.producer_id != producer.producer_id:
@@ -72,25 +76,25 @@ def _union(held: Partitions, added: Partitions) -> Partitions:
 
 
 class VerificationResult(NamedTuple):
-    """What `verify` says of each (topic, partition)."""
+    """The answer of `verify`: the error of each (topic, partition), NONE where the producer may write."""
 
     errors: Mapping[tuple[str, int], ErrorCode]
 
 
 def verify(table: TransactionTable, producer: ProducerIdentity, partitions: Partitions) -> VerificationResult:
-    """Say of each partition whether the producer may write there in its transaction now (KIP-890).
+    """Verify for each partition that the producer may write there in its transaction now (KIP-890).
 
-    TRANSACTION_ABORTABLE where the partition takes no part.
+    TRANSACTION_ABORTABLE where the partition is not in the transaction.
     """
     current = table.transactions.get(producer.transactional_id)
     error = check_producer(current, producer) if producer.transactional_id else ErrorCode.INVALID_REQUEST
     if current is not None and not error and current.state in PREPARED:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
-    places = [(topic, index) for topic, indexes in partitions.items() for index in sorted(indexes)]
-    return VerificationResult({place: error or _verify_partition(current, *place) for place in places})
+    asked = [(topic, index) for topic, indexes in partitions.items() for index in sorted(indexes)]
+    return VerificationResult({partition: error or _verify_partition(current, *partition) for partition in asked})
 
 
 def _verify_partition(current: Transaction | None, topic: str, index: int) -> ErrorCode:
-    # A transaction that is over still lists nothing, so that a late batch cannot slip in behind its marker.
-    takes_part = current is not None and current.holds(topic, index)
-    return ErrorCode.NONE if takes_part else ErrorCode.TRANSACTION_ABORTABLE
+    # A transaction that has ended holds no partitions, so that a late batch cannot follow its marker.
+    is_in_transaction = current is not None and current.holds(topic, index)
+    return ErrorCode.NONE if is_in_transaction else ErrorCode.TRANSACTION_ABORTABLE

@@ -34,9 +34,9 @@ def describe_transaction(table: TransactionTable, transactional_id: str) -> desc
 
 
 def list_ids(table: TransactionTable, request: ListTransactionsRequest, now_ms: int) -> ListTransactionsResponse:
-    """The shard's ids in the states, of the producers and of the age asked for; no filter means all.
+    """The shard's ids that pass the filters by state, producer id and transaction's age; an empty filter passes all.
 
-    The pattern is left to `matching`.
+    The filter by a regular expression is `matching`, since it may take long.
     """
     unknown = tuple(name for name in request.state_filters if name not in STATE_BY_LABEL)
     listed = tuple(
@@ -54,7 +54,7 @@ def list_ids(table: TransactionTable, request: ListTransactionsRequest, now_ms: 
 def matching(
     matcher: Matcher, listed: Iterable[list_transactions.TransactionState]
 ) -> list[list_transactions.TransactionState]:
-    """Those of the ids that an expression matches as a whole. It may take long, for the expression is a client's."""
+    """Those of the ids that an expression matches as a whole. It may take long: clients choose the expression."""
     return [each for each in listed if matcher.matches(each.transactional_id)]
 
 

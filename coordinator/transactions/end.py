@@ -1,6 +1,6 @@
 """EndTxn, versions 0 to 5, and what follows when all markers are written.
 
-Up to version 4 an id's epoch stays as it is, so that only the state tells the retry of an EndTxn from the next one:
+Up to version 4 an id's epoch does not change, so that only the state distinguishes a retry of an EndTxn from the next:
 
                      commit                      abort
     Ongoing          PrepareCommit               PrepareAbort
@@ -11,8 +11,8 @@ Up to version 4 an id's epoch stays as it is, so that only the state tells the r
     Empty            INVALID_TXN_STATE           INVALID_TXN_STATE
 
 From version 5 on the decision raises the epoch (KIP-890). The same table then holds for a *retry*, whose epoch is the
-one before; with the current epoch it is the next EndTxn, of a transaction in which nothing was written: nothing can be
-committed, but a producer that does not know how far it came may abort, and its epoch is raised.
+one before. With the current epoch it is the next EndTxn, of a transaction in which nothing was written: a commit is
+refused, but a producer that does not know whether anything was written may abort, and its epoch is raised.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class Ended(NamedTuple):
-    """The answer to an EndTxn: with which producer id and epoch the producer goes on, where it was not refused."""
+    """The answer to an EndTxn: the error, and the producer id and epoch of the next transaction where it is NONE."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -36,7 +36,7 @@ class Ended(NamedTuple):
 
 
 Decided = tuple[Transaction | None, Ended | NeedsProducerId]
-"""The id's next state, None to leave it alone, and the answer."""
+"""The id's next state, None where it does not change, and the answer."""
 
 _AFTER_THE_DECISION: Final = {
     (TransactionState.PREPARE_COMMIT, True): ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -44,7 +44,7 @@ _AFTER_THE_DECISION: Final = {
     (TransactionState.COMPLETE_COMMIT, True): ErrorCode.NONE,
     (TransactionState.COMPLETE_ABORT, False): ErrorCode.NONE,
 }
-"""(state, committed) to what a producer is told that asks again: its own decision stands, the other one is refused."""
+"""(state, committed) to the answer to a retry: the same decision is confirmed; any other is INVALID_TXN_STATE."""
 
 _COMPLETE: Final = {
     TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
@@ -60,7 +60,7 @@ def end_transaction(
     fresh_id: int | None,
     now_ms: int,
 ) -> Decided:
-    """Decide; `fresh_id` is a producer id nobody had, if the caller has one at hand."""
+    """Decide an EndTxn. `fresh_id` is an unused producer id, None before one is known to be needed."""
     if not producer.transactional_id:
         return None, Ended(ErrorCode.INVALID_REQUEST)
     current = table.transactions.get(producer.transactional_id)
@@ -97,7 +97,7 @@ def _prepared(committed: bool) -> TransactionState:
 
 
 def _is_retry(current: Transaction, producer: ProducerIdentity) -> bool:
-    """Whether the claim is of the epoch, or of the producer id, that the last end of a transaction left behind."""
+    """Whether the producer has the epoch, or the producer id, from before the last end of a transaction."""
     if current.state in (TransactionState.ONGOING, TransactionState.EMPTY):
         return False
     if current.producer_id == producer.producer_id:
@@ -108,12 +108,12 @@ def _is_retry(current: Transaction, producer: ProducerIdentity) -> bool:
 
 def _check_producer_or_retry(current: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
     if current is not None and _is_retry(current, producer):
-        # An epoch that nobody can have, since it was kept for fencing: the producer has to ask for its next id.
+        # The epoch reserved for fencing, which no producer has: this one must request its next producer id.
         exhausted = current.producer_epoch == FENCING_EPOCH and current.state in NO_OPEN_TRANSACTION
         return ErrorCode.PRODUCER_FENCED if exhausted else ErrorCode.NONE
     error = check_producer(current, producer)
     prepared = current is not None and current.state in PREPARED
-    # The producer is ahead: it may end its next transaction once the markers of this one are written.
+    # The request ends the next transaction, which is possible once the markers of this one are written.
     return ErrorCode.CONCURRENT_TRANSACTIONS if prepared and not error else error
 
 
@@ -141,12 +141,12 @@ def _end_in_the_next_epoch(
         next_producer_id=fresh_id if exhausted and fresh_id is not None else NO_PRODUCER_ID,
     )
     table.predecessors[current.transactional_id] = Predecessor(current.producer_id, current.producer_epoch)
-    goes_on_as = (ended.next_producer_id, 0) if exhausted else (ended.producer_id, epoch)
-    return ended, Ended(ErrorCode.NONE, *goes_on_as)
+    next_producer = (ended.next_producer_id, 0) if exhausted else (ended.producer_id, epoch)
+    return ended, Ended(ErrorCode.NONE, *next_producer)
 
 
 def complete(table: TransactionTable, ended: Transaction, now_ms: int) -> Transaction | None:
-    """All partitions of `ended` have their markers: the next state, None when that was known already."""
+    """The next state once all partitions of `ended` have their markers; None when it was completed already."""
     current = table.transactions.get(ended.transactional_id)
     if current is None or (current.producer_id, current.producer_epoch) != (ended.producer_id, ended.producer_epoch):
         return None

@@ -1,4 +1,4 @@
-"""What time does: transactions that take too long are aborted, ids that nobody uses are forgotten."""
+"""Transactions that exceed their time-out are aborted; transactional ids that are not used are removed."""
 
 from odradek.coordinator.transactions.init import fence
 from odradek.coordinator.transactions.state import NO_OPEN_TRANSACTION
@@ -6,7 +6,7 @@ from odradek.coordinator.transactions.table import Transaction, TransactionTable
 
 
 def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:
-    """The next states of all ids whose transaction has lasted longer than its producer said it would."""
+    """The next states of all ids whose transaction has lasted longer than the time-out its producer set."""
     fenced: dict[str, Transaction] = {}
     while (late := table.pop_timed_out(now_ms)) is not None:
         fenced[late.transactional_id] = fence(table, late, now_ms)
@@ -14,7 +14,7 @@ def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:
 
 
 def expired_ids(table: TransactionTable, now_ms: int) -> list[str]:
-    """The ids unused for `transactional.id.expiration.ms`, when it is time to look for them."""
+    """The ids unused for `transactional.id.expiration.ms`; none before the cleanup interval has passed."""
     if table.expiry_due_ms is None or now_ms < table.expiry_due_ms:
         return []
     schedule_expiry(table, now_ms)

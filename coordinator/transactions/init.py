@@ -1,4 +1,4 @@
-"""InitProducerId, versions 0 to 5, for a transactional id: a producer takes it up, and fences whoever had it before."""
+"""InitProducerId, versions 0 to 5, for a transactional id: its producer gets an epoch, which fences the one before."""
 
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -11,22 +11,22 @@ from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 LAST_EPOCH: Final = 2**15 - 2
-"""A producer with this epoch gets another producer id; the one above is kept for fencing it."""
+"""A producer with this epoch gets another producer id next; the epoch above is reserved for fencing."""
 FENCING_EPOCH: Final = LAST_EPOCH + 1
 
 
 class NeedsProducerId(NamedTuple):
-    """The answer to a request that needs a producer id nobody had: call again with one."""
+    """The answer to a request that needs an unused producer id: call the operation again with one."""
 
 
 Decided = tuple[Transaction | None, InitProducerIdResponse | NeedsProducerId]
-"""The id's next state, None to leave it alone, and the answer."""
+"""The id's next state, None where it does not change, and the answer."""
 
 
 def init_producer_id(
     table: TransactionTable, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int
 ) -> Decided:
-    """Decide; `fresh_id` is a producer id nobody had, if the caller has one at hand."""
+    """Decide an InitProducerId. `fresh_id` is an unused producer id, None before one is known to be needed."""
     if not request.transactional_id:
         return refuse(ErrorCode.INVALID_REQUEST)
     if not 0 < request.transaction_timeout_ms <= table.config.transaction_max_timeout_ms:
@@ -34,7 +34,7 @@ def init_producer_id(
     current = table.transactions.get(request.transactional_id)
     if current is None:
         return _begin(request, fresh_id, now_ms)
-    if not _may_claim(table, current, request):
+    if not _may_initialise(table, current, request):
         return refuse(ErrorCode.PRODUCER_FENCED)
     if current.state in PREPARED:
         return refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -44,15 +44,15 @@ def init_producer_id(
 
 
 def refuse(error: ErrorCode) -> Decided:
-    """Leave the id alone, and say why."""
+    """No change of state, and a response with `error`."""
     return None, InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
 def fence(table: TransactionTable, ongoing: Transaction, now_ms: int) -> Transaction:
-    """Abort a transaction against its producer's will, in an epoch that shuts that producer out.
+    """Abort a transaction that its producer has not ended, in an epoch that fences the producer.
 
-    Where the cluster raises epochs with every transaction, that is all that it means, so that the producer may claim
-    the new epoch as long as nobody else has taken the id up.
+    Where the cluster raises the epoch with every transaction, a fenced producer may go on with the new epoch as long as
+    no other producer has initialised the id; so its old epoch is kept as the predecessor.
     """
     bumps = table.level() >= EPOCH_PER_TRANSACTION
     before = Predecessor(ongoing.producer_id, ongoing.producer_epoch) if bumps else NO_PREDECESSOR
@@ -67,13 +67,13 @@ def fence(table: TransactionTable, ongoing: Transaction, now_ms: int) -> Transac
     )
 
 
-def _claims(request: InitProducerIdRequest) -> bool:
-    """Whether the producer says that it has the id already (KIP-360)."""
+def _names_producer(request: InitProducerIdRequest) -> bool:
+    """Whether the request names the current producer id and epoch, to raise the epoch after an error (KIP-360)."""
     return request.producer_id != NO_PRODUCER_ID
 
 
-def _may_claim(table: TransactionTable, current: Transaction, request: InitProducerIdRequest) -> bool:
-    if not _claims(request) or request.producer_id == current.producer_id:
+def _may_initialise(table: TransactionTable, current: Transaction, request: InitProducerIdRequest) -> bool:
+    if not _names_producer(request) or request.producer_id == current.producer_id:
         return True
     before = table.predecessors.get(current.transactional_id, NO_PREDECESSOR)
     return request.producer_id == before.producer_id and request.producer_epoch >= LAST_EPOCH
@@ -115,12 +115,12 @@ def _empty(current: Transaction, producer_id: int, epoch: int, timeout_ms: int, 
 def _take_over(
     table: TransactionTable, current: Transaction, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int
 ) -> Decided:
-    """The next epoch; where there is none, the next producer id; for a retry, what was given the first time."""
+    """The next epoch, or at the last epoch the next producer id; for a retry, the answer of the first time."""
     transactional_id, timeout_ms = current.transactional_id, request.transaction_timeout_ms
-    claimed = _claims(request)
+    named = _names_producer(request)
     producer_id, epoch = current.producer_id, current.producer_epoch
-    retry = claimed and _is_retry(table, current, request)
-    if claimed and not retry and request.producer_epoch != epoch:
+    retry = named and _is_retry(table, current, request)
+    if named and not retry and request.producer_epoch != epoch:
         return refuse(ErrorCode.PRODUCER_FENCED)
     if retry and epoch != FENCING_EPOCH:
         return _empty(current, producer_id, epoch, timeout_ms, now_ms)
@@ -130,13 +130,13 @@ def _take_over(
         return None, NeedsProducerId()
     else:
         producer_id, epoch = fresh_id, 0
-    before = Predecessor(current.producer_id, current.producer_epoch) if claimed else NO_PREDECESSOR
+    before = Predecessor(current.producer_id, current.producer_epoch) if named else NO_PREDECESSOR
     table.predecessors[transactional_id] = before
     return _empty(current, producer_id, epoch, timeout_ms, now_ms)
 
 
 def _is_retry(table: TransactionTable, current: Transaction, request: InitProducerIdRequest) -> bool:
-    """Whether the claim is of the epoch that the current one was given for."""
+    """Whether the request names the epoch from before the current one, so that its answer was lost."""
     if request.producer_epoch == current.producer_epoch:
         return False
     return request.producer_epoch == table.predecessors.get(current.transactional_id, NO_PREDECESSOR).producer_epoch

@@ -16,9 +16,9 @@ UNTAGGED: Final = 0
 
 
 def transaction_record(transaction: Transaction, level: int) -> ShardRecord:
-    """An id's whole state. An Empty id has no partitions, which Kafka tells from "none any more" by null.
+    """The record of an id's whole state. The partitions of an Empty id are null, as Kafka writes them.
 
-    Below `transaction.version` 1 there are no tagged fields, unless the state would not be whole without them.
+    Below `transaction.version` 1 it has no tagged fields, unless the state would be incomplete without them.
     """
     tagged = level >= TAGGED_RECORDS or transaction.version >= EPOCH_PER_TRANSACTION
     partitions = None
@@ -43,7 +43,7 @@ def transaction_record(transaction: Transaction, level: int) -> ShardRecord:
 
 
 def tombstone(transactional_id: str) -> ShardRecord:
-    """That nobody uses the id any more."""
+    """The record that removes an id."""
     return ShardRecord(_key(transactional_id), None)
 
 

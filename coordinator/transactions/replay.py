@@ -1,4 +1,4 @@
-"""Applies records to the state: the only place where what is durable changes, in a restart as in live handling."""
+"""Applies records to the state: the only place where durable state changes, at a restart as in operation."""
 
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.transactions.records import decode_id, decode_transaction
@@ -7,7 +7,7 @@ from odradek.coordinator.transactions.table import Transaction, TransactionTable
 
 
 def replay(table: TransactionTable, record: ShardRecord) -> None:
-    """Apply one record; kinds that this coordinator does not know are left alone."""
+    """Apply one record; kinds of records that this coordinator does not know change nothing."""
     transactional_id = decode_id(record.key)
     if transactional_id is None:
         return

@@ -2,7 +2,7 @@
 
 Operations return an `Outcome`; the runtime replays its records, writes them and releases the replies (see
 `coordinator.contract`). Once a decision is durable the runtime takes it with `take_unfinished`, writes the markers, and
-says so with `complete`.
+then calls `complete`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from odradek.wire.messages.list_transactions import ListTransactionsRequest
 class TransactionShard:
     """Transactional ids and their transactions; implements `odradek.coordinator.contract.Shard`.
 
-    Every operation answers errors in its reply and raises nothing for what a client may send. `level` tells the
+    Every operation answers errors in its reply and raises nothing for what a client may send. `level` gives the
     finalized `transaction.version`.
     """
 
@@ -35,29 +35,29 @@ class TransactionShard:
         replaying.replay(self._table, record)
 
     def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
-        """This log is no part of transactions itself."""
+        """Do nothing: no record of this log is written in a transaction."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """Begin to look for expired ids; what is unfinished waits in `take_unfinished`."""
+        """Schedule the search for expired ids; `take_unfinished` gives the decisions without markers."""
         expiry.schedule_expiry(self._table, now_ms)
         return Outcome()
 
     def next_deadline_ms(self) -> int | None:
-        """When the first transaction times out, or ids are looked through."""
+        """When the first transaction times out, or expired ids are searched."""
         due = [at for at in (self._table.next_timeout_ms(), self._table.expiry_due_ms) if at is not None]
         return min(due, default=None)
 
     def on_time(self, now_ms: int) -> Outcome:
-        """Abort what has timed out and forget what has expired."""
+        """Abort transactions that have timed out and remove ids that have expired."""
         fenced = [self._record(after) for after in expiry.time_out(self._table, now_ms)]
         expired = [records.tombstone(transactional_id) for transactional_id in expiry.expired_ids(self._table, now_ms)]
         return Outcome([*fenced, *expired])
 
     def forget(self, token: Token) -> None:
-        """No operation waits."""
+        """Do nothing: every operation is answered at once."""
 
     def take_unfinished(self) -> Sequence[Transaction]:
-        """The decided transactions whose markers are to be written, each given out once."""
+        """The decided transactions whose markers are to be written; each is returned once."""
         taken = [self._table.transactions[transactional_id] for transactional_id in self._table.unfinished]
         self._table.unfinished.clear()
         return taken
@@ -74,7 +74,7 @@ class TransactionShard:
     def add_partitions(
         self, producer: ProducerIdentity, partitions: Partitions, version: int, token: Token, now_ms: int
     ) -> Outcome:
-        """Answer with the ErrorCode for all of the partitions; `version` is what the producer follows."""
+        """Answer with the ErrorCode for all of the partitions; `version` is as in `add.add_partitions`."""
         after, reply = add.add_partitions(self._table, producer, partitions, version, now_ms)
         return self._outcome(after, token, reply)
 
@@ -95,7 +95,7 @@ class TransactionShard:
         return Outcome((), (Reply(token, add.verify(self._table, producer, partitions)),))
 
     def complete(self, ended: Transaction, token: Token, now_ms: int) -> Outcome:
-        """All partitions have their markers. Answer with None."""
+        """Called when all partitions have their markers. Answer with None."""
         return self._outcome(end.complete(self._table, ended, now_ms), token, None)
 
     # Administration
@@ -105,7 +105,7 @@ class TransactionShard:
         return Outcome((), (Reply(token, describe.describe_transaction(self._table, transactional_id)),))
 
     def list_transactions(self, request: ListTransactionsRequest, token: Token, now_ms: int) -> Outcome:
-        """Answer with ListTransactionsResponse of this shard's ids, whatever the pattern (see `describe.matching`)."""
+        """Answer with ListTransactionsResponse of this shard's ids, without the pattern (see `describe.matching`)."""
         return Outcome((), (Reply(token, describe.list_ids(self._table, request, now_ms)),))
 
     def _outcome(self, after: Transaction | None, token: Token, reply: object) -> Outcome:

@@ -2,38 +2,38 @@
 
 Theory of operation
 -------------------
-A transactional id outlives its producers. Each producer that takes it up is given a producer id and an epoch one higher
-than its predecessor's, which *fences* the predecessor: whatever still comes from it, here or at a partition, has an
-epoch that has passed. An id is in at most one transaction at a time:
+A transactional id outlives its producers. Each producer that initialises it is given a producer id and an epoch one
+higher than its predecessor's, which *fences* the predecessor: its later requests and batches have a stale epoch. An id
+is in at most one transaction at a time:
 
     from              to                by                                 because
-    (none)            Empty             InitProducerId                     a new id, or one that had expired
-    Empty, Complete*  Empty             InitProducerId                     another producer takes over: epoch + 1
+    (none)            Empty             InitProducerId                     a new id, or an expired one
+    Empty, Complete*  Empty             InitProducerId                     the next producer: epoch + 1
     Empty, Complete*  Ongoing           AddPartitionsToTxn, AddOffsets     the first partition; the time-out runs
     Ongoing           Ongoing           AddPartitionsToTxn, AddOffsets     more partitions
-    Ongoing           PrepareCommit     EndTxn                             THE decision: once durable it is never undone
-    Ongoing           PrepareAbort      EndTxn, InitProducerId, time-out   the latter two fence first: epoch + 1
-    Empty, Complete*  PrepareAbort      EndTxn from version 5              an abort of nothing: epoch + 1
+    Ongoing           PrepareCommit     EndTxn                             the decision; final once durable
+    Ongoing           PrepareAbort      EndTxn, InitProducerId, time-out   the latter two fence: epoch + 1
+    Empty, Complete*  PrepareAbort      EndTxn from version 5              nothing was written: epoch + 1
     PrepareCommit     CompleteCommit    the runtime                        every partition has its marker
     PrepareAbort      CompleteAbort     the runtime                        every partition has its marker
     Empty, Complete*  (gone)            expiry                             unused for `transactional.id.expiration.ms`
 
 From EndTxn 5 on (`transaction.version` 2, KIP-890 part 2) every end raises the epoch, and the markers carry the raised
-one. So whatever is late, a batch or another EndTxn, has an epoch that has passed, and can never be taken for a part of
-the next transaction. An epoch that cannot be raised further ends with its producer id: the decision names the next one,
-which is in force, with epoch 0, when the markers are written. What a request may do depends on its own version; what
-the broker decides by itself (fencing, time-outs), and how records are written, on the cluster's finalized level.
+one. So a late batch or EndTxn has a stale epoch, and can never be taken for a part of the next transaction. An epoch
+that cannot be raised further ends with its producer id: the decision names the next one, which is in force, with epoch
+0, when the markers are written. What a request may do depends on its own version; what the broker decides by itself
+(fencing, time-outs), and how records are written, on the cluster's finalized level.
 
-One record is written per line, and it is the state: there is none in memory that a record does not describe, but for
-what makes a lost reply of InitProducerId repeatable (`table.last_epochs`), which Kafka does not store either.
+Each transition writes one record with the whole state. The only state in memory that no record describes is what
+answers a repeated InitProducerId (`table.predecessors`), which Kafka does not store either.
 
 Between Prepare* and Complete* the runtime writes a marker into every partition of the transaction, `__consumer_offsets`
-included. A crash there changes nothing: `on_loaded` finds the state, and the markers are written again, which harms
-nobody. Everything else that asks for the id meanwhile is told CONCURRENT_TRANSACTIONS. So a transaction that has begun
-ends: by its producer, by the next producer, or by its time-out; and a partition can only be written to in a transaction
-that knows of it (`verify`), so no partition is left without its marker.
+included. After a crash the state is found again by replay, and the markers are written again, which has no effect where
+they are there already. Other requests for the id are answered CONCURRENT_TRANSACTIONS meanwhile. So a transaction that
+has begun ends: by its producer, by the next producer, or by its time-out. A partition can only be written to in a
+transaction that it is part of (`add.verify`), so every partition gets its marker.
 
-Kafka's PrepareEpochFence never shows here. There it is a transition in memory; here fencing and PrepareAbort are one
+Kafka's state PrepareEpochFence is not used: there it is a transition in memory; here fencing and PrepareAbort are one
 record.
 
 Sources: KIP-98, KIP-360 (bumping the epoch instead of failing), KIP-447 (offsets), KIP-664 (tools), KIP-890, Kafka's
@@ -73,12 +73,12 @@ TRANSITIONS: Final[dict[TransactionState | None, frozenset[TransactionState | No
     _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, None}),
     _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, None}),
 }
-"""From each state, where an id can go; None is no id at all. Anything else is a bug of ours."""
+"""From each state, the states that may follow; None is an id that does not exist. Any other is a bug."""
 
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-"""Decided, and the markers are being written."""
+"""The states of a decided transaction whose markers are being written."""
 
 NO_OPEN_TRANSACTION: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-"""Nothing is under way."""
+"""The states without an open transaction."""
 
 STATE_BY_LABEL: Final = {state.label: state for state in TransactionState}

@@ -1,4 +1,4 @@
-"""All that one shard holds; operations take it as their first argument."""
+"""The transactional ids of one shard; operations take it as their first argument."""
 
 import heapq
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ class Transaction:
     """One transactional id as its last record describes it. `start_ms` is when the last transaction began, or -1.
 
     `version` is the `transaction.version` that its last transition followed. `previous_producer_id` is the one before
-    that transition; `next_producer_id` follows when the markers are written, -1 where the producer id stays.
+    that transition; `next_producer_id` takes effect when the markers are written, -1 where the producer id stays.
     """
 
     transactional_id: str
@@ -38,16 +38,16 @@ class Transaction:
 
     @property
     def deadline_ms(self) -> int:
-        """When a transaction that is going on is given up."""
+        """When the transaction times out, if it is still open."""
         return self.start_ms + self.timeout_ms
 
     def holds(self, topic: str, partition: int) -> bool:
-        """Whether the partition takes part in the transaction."""
+        """Whether the partition is in the transaction."""
         return partition in self.partitions.get(topic, ())
 
 
 class Predecessor(NamedTuple):
-    """Which producer id and epoch the current ones were given for: InitProducerId with these is a retry."""
+    """The producer id and epoch from before the current ones: an InitProducerId that names them is a retry."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -58,9 +58,10 @@ NO_PREDECESSOR = Predecessor()
 
 @dataclass(slots=True)
 class TransactionTable:
-    """The transactional ids of one partition of `__transaction_state`. `predecessors` is soft, the rest is replayed.
+    """The transactional ids of one partition of `__transaction_state`. `predecessors` is lost in a restart, the rest is
+    replayed.
 
-    `level` tells the cluster's finalized `transaction.version`.
+    `level` gives the cluster's finalized `transaction.version`.
     """
 
     config: TransactionConfig
@@ -68,22 +69,22 @@ class TransactionTable:
     transactions: dict[str, Transaction] = field(default_factory=dict[str, Transaction])
     predecessors: dict[str, Predecessor] = field(default_factory=dict[str, Predecessor])
     unfinished: dict[str, None] = field(default_factory=dict[str, None])
-    """Decided ids whose markers the runtime has not been told to write, in the order of their decisions."""
+    """Decided ids that `take_unfinished` has not returned yet, in the order of their decisions."""
     expiry_due_ms: int | None = None
     _deadlines: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
     def add_deadline(self, transaction: Transaction) -> None:
-        """Let a transaction that has just begun time out."""
+        """Register the time-out of a transaction that has just begun."""
         heapq.heappush(self._deadlines, (transaction.deadline_ms, transaction.transactional_id))
 
     def next_timeout_ms(self) -> int | None:
-        """When the first transaction times out, None when none is going on."""
+        """When the first transaction times out, None when none is open."""
         while self._deadlines and not self._counts(*self._deadlines[0]):
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
     def pop_timed_out(self, now_ms: int) -> Transaction | None:
-        """Take one transaction whose time is over, the oldest deadline first."""
+        """Remove and return one transaction that has timed out, the earliest first; None when there is none."""
         due_ms = self.next_timeout_ms()
         if due_ms is None or due_ms > now_ms:
             return None

@@ -1,7 +1,7 @@
-"""`transaction.version` (KIP-890, KIP-584): what a cluster, a request and a transaction can do.
+"""The feature `transaction.version` (KIP-890, KIP-584).
 
-A request's version says what its client can do, whatever the cluster's level; clients look at the finalized level
-before they use such a version.
+A request's version shows which level its client follows, independently of the cluster's; clients look at the finalized
+level before they use such a version.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ PLAIN: Final = 0
 TAGGED_RECORDS: Final = 1
 """From this level on records have tagged fields."""
 EPOCH_PER_TRANSACTION: Final = 2
-"""Every end of a transaction raises the epoch; producing and committing offsets lets partitions take part."""
+"""Every end of a transaction raises the epoch; Produce and TxnOffsetCommit add partitions."""
 
 HIGHEST: Final = EPOCH_PER_TRANSACTION
 END_TXN_SINCE: Final = 5
@@ -21,5 +21,5 @@ END_TXN_SINCE: Final = 5
 
 
 def version_of_end_txn(api_version: int) -> int:
-    """What the client of an EndTxn can do."""
+    """The `transaction.version` that the client of an EndTxn follows."""
     return EPOCH_PER_TRANSACTION if api_version >= END_TXN_SINCE else PLAIN
