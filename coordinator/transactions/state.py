@@ -28,9 +28,9 @@ Each transition writes one record with the whole state. The only state in memory
 answers a repeated InitProducerId (`table.predecessors`), which Kafka does not store either.
 
 Between Prepare* and Complete* the runtime writes a marker into every partition of the transaction, `__consumer_offsets`
-included. After a crash the state is found again by replay, and the markers are written again, which has no effect where
-they are there already. Other requests for the id are answered CONCURRENT_TRANSACTIONS meanwhile. So a transaction that
-has begun ends: by its producer, by the next producer, or by its time-out. A partition can only be written to in a
+included. After a crash the state is found again by replay, and the markers are written again; a second marker changes
+nothing for readers. Other requests for the id are answered CONCURRENT_TRANSACTIONS meanwhile. So a transaction that has
+begun ends: by its producer, by the next producer, or by its time-out. A partition can only be written to in a
 transaction that it is part of (`add.verify`), so every partition gets its marker.
 
 Kafka's state PrepareEpochFence is not used: there it is a transition in memory; here fencing and PrepareAbort are one

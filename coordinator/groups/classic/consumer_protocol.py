@@ -1,7 +1,7 @@
-"""Reads which topics a consumer subscribed to out of its JoinGroup metadata.
+"""Reads the topics that a consumer subscribes to from its JoinGroup metadata.
 
-The coordinator treats that metadata as opaque but for this, which it needs to refuse deleting, or expiring, offsets
-that are in use. Only the version 0 prefix is read; every later version of Kafka's ConsumerProtocolSubscription begins
+Otherwise the coordinator treats that metadata as opaque. It needs the topics so as not to delete or expire offsets that
+are in use. Only the version 0 prefix is read; every later version of Kafka's ConsumerProtocolSubscription begins
 with it.
 """
 
@@ -12,7 +12,7 @@ _LENGTH = struct.Struct(">h")
 
 
 class MalformedSubscription(ValueError):  # noqa: N818 - named by condition
-    """A member's metadata is no consumer protocol subscription; the coordinator then knows no topics."""
+    """A member's metadata is not a subscription of the consumer protocol; its topics are then unknown."""
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:

@@ -62,7 +62,7 @@ def _complete_join_without(table: ClassicTable, group: ClassicGroup, decision: D
 
 
 def _expire_sync(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
-    """Remove the members that were told the generation and have not asked for their assignment."""
+    """Remove the members that have sent no SyncGroup in this generation, and rebalance."""
     for member_id in list(group.unsynced):
         remove_member(table, group, member_id, decision)
     prepare_rebalance(table, group, decision)

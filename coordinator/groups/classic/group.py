@@ -24,11 +24,11 @@ GROUP_TYPE = "classic"
 """The type of these groups in ListGroups (KIP-848)."""
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""What a member can speak, the favourite first: (protocol name, the member's metadata for it)."""
+"""The protocols that a member supports, the preferred one first: (protocol name, the member's metadata for it)."""
 
 
 class JoinWaiter(NamedTuple):
-    """A JoinGroup whose reply is held back. The version decides how a refusal is written."""
+    """A JoinGroup whose reply is held until the join phase ends. A refusal depends on the version of the request."""
 
     token: Token
     api_version: int
@@ -36,7 +36,7 @@ class JoinWaiter(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One member. `session` is its heartbeat deadline; `is_new` until its first join phase ends."""
+    """One member. `session` is the timer of its session; `is_new` holds until its first join phase ends."""
 
     member_id: str
     group_instance_id: str | None
@@ -50,7 +50,7 @@ class Member:
     is_new: bool = False
 
     def metadata(self, protocol: str | None) -> bytes:
-        """The member's metadata for `protocol`, empty when it does not speak it."""
+        """The member's metadata for `protocol`, empty when it does not support it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
@@ -60,7 +60,7 @@ class Member:
 class ClassicGroup:
     """The state of one group; `rebalance`, `join`, `sync` and `leave` decide what happens to it.
 
-    Dictionaries keep the order of arrival, so that the same requests give the same leader and the same records.
+    Dictionaries keep the order of arrival, so that the same requests result in the same leader and the same records.
     """
 
     __slots__ = (
@@ -77,12 +77,12 @@ class ClassicGroup:
         "protocol",
         "protocol_type",
         "remaining_delay_ms",
-        "speakers",
         "state",
         "state_since_ms",
         "static_members",
         "stored",
         "subscribed_topics",
+        "supporters",
         "sync_timer",
         "syncing",
         "unsynced",
@@ -101,15 +101,15 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Group instance id to member id (KIP-345)."""
         self.pending: dict[str, Timer] = {}
-        """Ids given out with MEMBER_ID_REQUIRED that have not come back yet (KIP-394)."""
+        """Member ids returned with MEMBER_ID_REQUIRED with which no member has joined yet (KIP-394)."""
         self.joining: dict[str, JoinWaiter] = {}
         self.syncing: dict[str, Token] = {}
         self.unsynced: dict[str, None] = {}
         """Members that have not sent SyncGroup in this generation."""
-        self.speakers: dict[str, int] = {}
-        """Protocol name to how many members speak it."""
+        self.supporters: dict[str, int] = {}
+        """Protocol name to the number of members that support it."""
         self.subscribed_topics: frozenset[str] | None = None
-        """Topics that any member reads; None when unknown, as in other protocols than the consumer's."""
+        """Topics that any member subscribes to; None when unknown, as with other protocol types than the consumer's."""
         self.join_timer = Timer(ClassicTimer.JOIN, group_id)
         self.sync_timer = Timer(ClassicTimer.SYNC, group_id)
         self.initial_rebalance = False
@@ -120,7 +120,7 @@ class ClassicGroup:
     # State
 
     def become(self, state: GroupState, now_ms: int) -> None:
-        """Go to `state`, which the transition table must allow."""
+        """Change to `state`, which the transition table must allow."""
         assert state in TRANSITIONS[self.state], f"{self.group_id}: {self.state} to {state}"
         self.state = state
         self.state_since_ms = now_ms
@@ -130,11 +130,11 @@ class ClassicGroup:
         return self.state in REBALANCEABLE
 
     def is_consumer_group(self) -> bool:
-        """Whether the members speak Kafka's consumer protocol."""
+        """Whether the protocol type is that of Kafka's consumers."""
         return self.protocol_type == PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads `topic`; unknown subscriptions of a consumer group count as all topics."""
+        """Whether a member subscribes to `topic`; unknown subscriptions of consumers count as all topics."""
         if self.subscribed_topics is None:
             return self.is_consumer_group()
         return topic in self.subscribed_topics
@@ -142,7 +142,7 @@ class ClassicGroup:
     # Members
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """NONE, or why a request in the name of this member must be refused."""
+        """NONE if this is a member of the group, else UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID (KIP-345)."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is None:
@@ -152,7 +152,7 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def add(self, member: Member) -> None:
-        """Take `member` in; the first one becomes the leader."""
+        """Add `member`; the first one becomes the leader."""
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
@@ -161,7 +161,7 @@ class ClassicGroup:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member and what it waited for; the longest-standing one left takes over as leader."""
+        """Remove a member, if it is one, and its held requests; the oldest member left becomes leader in its place."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member.protocols, -1)
@@ -174,7 +174,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
 
     def replace(self, old_member_id: str, member: Member) -> None:
-        """Put `member` in the place of a static member of the same instance id that speaks the same protocols."""
+        """Replace a static member by `member`, which has the same instance id and protocols."""
         assert member.group_instance_id is not None, f"{member.member_id} is not static"
         del self.members[old_member_id]
         self.members[member.member_id] = member
@@ -186,21 +186,21 @@ class ClassicGroup:
             self.unsynced[member.member_id] = None
 
     def set_protocols(self, member: Member, protocols: Protocols) -> None:
-        """Change what `member` speaks."""
+        """Replace the protocols of `member`."""
         self._count_protocols(member.protocols, -1)
         member.protocols = protocols
         self._count_protocols(protocols, 1)
 
     def has_all_joined(self) -> bool:
-        """Whether nobody is left to wait for in the join phase."""
+        """Whether all members, and all members with a pending id, have joined."""
         return len(self.members) == len(self.joining) and not self.pending
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest time that a member needs to rejoin."""
+        """The longest rebalance time-out of a member, in milliseconds; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else elect the first member that has; False when none has."""
+        """Keep the leader if it has joined, else make the first member that has joined leader; False when none has."""
         if self.leader in self.joining:
             return True
         joined = next((member_id for member_id in self.members if member_id in self.joining), None)
@@ -212,33 +212,33 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member that speaks these can take part: with one protocol at least that all others speak too."""
+        """Whether a member with these protocols may join: all members must support one of them, at least."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        everyone = len(self.members)
+        member_count = len(self.members)
         return self.protocol_type == protocol_type and any(
-            self.speakers.get(name, 0) == everyone for name, _ in protocols
+            self.supporters.get(name, 0) == member_count for name, _ in protocols
         )
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes among those that all members speak; on a tie the leader's favourite."""
+        """The protocol with the most votes among those that all members support; on a tie the leader's preference."""
         assert self.leader is not None, f"{self.group_id} has no leader"
-        everyone = len(self.members)
-        votes = {name: 0 for name, _ in self.members[self.leader].protocols if self.speakers[name] == everyone}
+        member_count = len(self.members)
+        votes = {name: 0 for name, _ in self.members[self.leader].protocols if self.supporters[name] == member_count}
         for member in self.members.values():
-            favourite = next(name for name, _ in member.protocols if name in votes)
-            votes[favourite] += 1
+            preferred = next(name for name, _ in member.protocols if name in votes)
+            votes[preferred] += 1
         return max(votes, key=votes.__getitem__)
 
-    def learn_subscriptions(self) -> None:
-        """Read the subscribed topics anew from the members' metadata."""
+    def read_subscriptions(self) -> None:
+        """Read the subscribed topics from the members' metadata."""
         self.subscribed_topics = None
         if self.is_consumer_group():
             self.subscribed_topics = _union_of_topics({m.metadata(self.protocol) for m in self.members.values()})
 
     def _count_protocols(self, protocols: Protocols, change: int) -> None:
         for name, _ in protocols:
-            self.speakers[name] = self.speakers.get(name, 0) + change
+            self.supporters[name] = self.supporters.get(name, 0) + change
 
     # Offsets and administration, see `groups.group.Group`
 
@@ -330,5 +330,5 @@ def _union_of_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     try:
         return frozenset(topic for metadata in subscriptions for topic in subscribed_topics(metadata))
     except MalformedSubscription:
-        # Other clients put what they like there. Unknown topics only make deleting and expiring offsets stricter.
+        # Other clients may write any bytes there. With unknown topics fewer offsets are deleted and expired.
         return None

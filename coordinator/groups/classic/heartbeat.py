@@ -1,4 +1,4 @@
-"""Heartbeat, versions 0 to 4: by far the most frequent request, so it touches one timer and builds nothing new."""
+"""Heartbeat, versions 0 to 4. It is the most frequent request, so it sets one timer and allocates nothing."""
 
 from odradek.coordinator.groups.classic.rebalance import keep_alive
 from odradek.coordinator.groups.classic.states import GroupState
@@ -8,7 +8,7 @@ from odradek.wire.messages.heartbeat import HeartbeatRequest
 
 
 def heartbeat(table: ClassicTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-    """Keep the member alive; REBALANCE_IN_PROGRESS tells it to join again."""
+    """Extend the member's session. With REBALANCE_IN_PROGRESS it has to join again."""
     group = table.groups.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID

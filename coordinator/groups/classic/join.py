@@ -1,4 +1,4 @@
-"""JoinGroup, versions 0 to 9: a member comes, or comes again."""
+"""JoinGroup, versions 0 to 9: a member joins, or joins again."""
 
 from dataclasses import dataclass
 
@@ -27,21 +27,21 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group import JoinGroupRequest
 
 MEMBER_ID_REQUIRED_VERSION = 4
-"""From this version a dynamic member is first given an id and joins with it (KIP-394)."""
+"""From this version a dynamic member first gets an id and joins with it (KIP-394)."""
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a new member's JoinGroup may wait. It cannot heartbeat yet, and Kafka has no setting for it either."""
+"""How long a new member's JoinGroup may wait: it cannot heartbeat yet. Kafka has no setting for it either."""
 
 MEMBER_ID_NAME_MAX = 1000
-"""How many characters of a client's or an instance's name begin a member id, which must fit into a string itself."""
+"""How many characters of a client id or an instance id begin a member id: it must fit into a Kafka string."""
 
 SKIP_ASSIGNMENT_VERSION = 9
-"""From this version a leader can be told not to assign (KIP-814)."""
+"""From this version a reply can tell the leader to skip the assignment (KIP-814)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joiner:
-    """One JoinGroup, with all that depends on its version settled. `new_member_id` is the id to give out, if any."""
+    """One JoinGroup, independent of its version. `new_member_id` is the id for a member that has none."""
 
     waiter: JoinWaiter
     group_id: str
@@ -57,15 +57,15 @@ class Joiner:
 
     @staticmethod
     def of(request: JoinGroupRequest, client: ClientInfo, token: Token) -> "Joiner":
-        """Read a request; version 0 has no rebalance timeout and uses the session's (KIP-62)."""
+        """Read a request; version 0 has no rebalance time-out and uses the session time-out (KIP-62)."""
         by_session = client.api_version == 0
-        named_after = client.client_id if request.group_instance_id is None else request.group_instance_id
+        name = client.client_id if request.group_instance_id is None else request.group_instance_id
         return Joiner(
             waiter=JoinWaiter(token, client.api_version),
             group_id=request.group_id,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
-            new_member_id=f"{named_after[:MEMBER_ID_NAME_MAX]}-{client.new_member_id}",
+            new_member_id=f"{name[:MEMBER_ID_NAME_MAX]}-{client.new_member_id}",
             client_id=client.client_id,
             client_host=client.client_host,
             protocol_type=request.protocol_type,
@@ -76,7 +76,7 @@ class Joiner:
 
 
 def join_group(table: ClassicTable, joiner: Joiner, decision: Decision) -> None:
-    """Take a member in or refuse it; the reply may be held back until the join phase ends."""
+    """Add a member or refuse it; the reply may be held until the join phase ends."""
     error = check_limits(table.config, joiner)
     if error:
         refuse_join(decision, joiner.waiter, error, joiner.member_id)
@@ -94,7 +94,7 @@ def join_group(table: ClassicTable, joiner: Joiner, decision: Decision) -> None:
 
 
 def check_limits(config: GroupConfig, joiner: Joiner) -> ErrorCode:
-    """Whether the request can be about any group at all."""
+    """NONE if the request is valid for any group: it has a group id, and its session time-out is within bounds."""
     if not joiner.group_id:
         return ErrorCode.INVALID_GROUP_ID
     allowed = config.group_min_session_timeout_ms <= joiner.session_timeout_ms <= config.group_max_session_timeout_ms
@@ -121,9 +121,9 @@ def _join(table: ClassicTable, group: ClassicGroup, joiner: Joiner, decision: De
 
 
 def _has_room(group: ClassicGroup, member_id: str, limit: int) -> bool:
-    """Whether the group takes this member. During the join phase those that have joined count.
+    """Whether the group may have this member. During the join phase only members that have joined count.
 
-    A group that is above a limit lowered since so sheds the members that rejoin last.
+    So a group above a limit that was lowered loses the members that rejoin last.
     """
     if group.state is GroupState.EMPTY:
         return True
@@ -150,7 +150,7 @@ def _join_static(
         return
     hold_join(group, member.member_id, joiner.waiter, decision)
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The leader may be assigning to the old id at this moment, so the assignment in the making is worthless.
+        # The leader may already assign partitions to the old id, so its assignment could not be used.
         prepare_rebalance(table, group, decision)
     else:
         rebalance_or_complete(table, group, decision)
@@ -159,10 +159,10 @@ def _join_static(
 def _keep_generation(
     group: ClassicGroup, member: Member, joiner: Joiner, old_leader: str | None, decision: Decision
 ) -> None:
-    """A static member is back and nothing changes for the others: only its new id is written.
+    """Keep the generation for a static member that rejoins with the same subscription: only its new id is written.
 
-    A leader must not assign anew. From version 9 the reply says so (KIP-814); before, it is told that someone else
-    leads, its own former self.
+    A leader must not compute a new assignment. From version 9 the reply says so (KIP-814); before, the reply names its
+    own old member id as the leader.
     """
     decision.record(group_record(group, assignments_of(group), group.state_since_ms))
     if joiner.waiter.api_version >= SKIP_ASSIGNMENT_VERSION:
@@ -191,7 +191,7 @@ def _add_member(table: ClassicTable, group: ClassicGroup, joiner: Joiner, member
         group.new_member_added = True
     group.add(member)
     hold_join(group, member_id, joiner.waiter, decision)
-    # It cannot heartbeat while it waits. Without this limit, clients that time out and come again would pile up.
+    # It cannot heartbeat while it waits. Without this limit, requests of clients that time out would accumulate.
     table.timers.set(member.session, decision.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
     rebalance_or_complete(table, group, decision)
 
@@ -202,7 +202,7 @@ def _add_member(table: ClassicTable, group: ClassicGroup, joiner: Joiner, member
 def _join_known(table: ClassicTable, group: ClassicGroup, joiner: Joiner, decision: Decision) -> None:
     if joiner.member_id in group.pending:
         if joiner.group_instance_id is not None:
-            # Static members are never given a pending id: a client that does this is confused, and so says Kafka.
+            # Static members never get a pending id, so this is an error of the client; Kafka answers the same.
             refuse_join(decision, joiner.waiter, ErrorCode.UNKNOWN_SERVER_ERROR, "")
             return
         remove_pending(table, group, joiner.member_id)
@@ -224,9 +224,9 @@ def _join_known(table: ClassicTable, group: ClassicGroup, joiner: Joiner, decisi
 
 
 def _must_rebalance(group: ClassicGroup, member: Member, joiner: Joiner) -> bool:
-    """Whether a rejoin begins a rebalance or takes part in one, rather than asking what it missed.
+    """Whether a rejoin begins or joins a rebalance; otherwise it repeats a request whose reply was lost.
 
-    The leader of a stable group rejoins to have topics assigned anew whose partitions have changed.
+    The leader of a stable group rejoins to trigger a new assignment after the partitions of topics have changed.
     """
     if group.state is GroupState.PREPARING_REBALANCE:
         return True

@@ -1,7 +1,7 @@
-"""The engine of rebalances: members come and go, join phases begin and end.
+"""Rebalances: members are added and removed, join phases begin and end.
 
-Everything that changes who is in a group ends here. The functions take a `Decision` and add to it what they decide; see
-`states` for the theory.
+Every operation that changes the members of a group uses these functions, which add what they decide to a `Decision`.
+`states` explains the theory.
 """
 
 from odradek.coordinator.groups.classic.generation import group_record
@@ -18,27 +18,27 @@ from odradek.wire.errors import ErrorCode
 
 
 def keep_alive(table: ClassicTable, member: Member, now_ms: int) -> None:
-    """Give `member` a whole session timeout from now on."""
+    """Restart the session of `member`: it ends one session time-out from now."""
     table.timers.set(member.session, now_ms + member.session_timeout_ms)
 
 
 def add_pending(
     table: ClassicTable, group: ClassicGroup, member_id: str, session_timeout_ms: int, decision: Decision
 ) -> None:
-    """Expect a JoinGroup with the id just given out (KIP-394)."""
+    """Note a member id returned to a client, which has to join with it within its session time-out (KIP-394)."""
     timer = group.pending[member_id] = Timer(ClassicTimer.SESSION, group.group_id, member_id)
     table.timers.set(timer, decision.now_ms + session_timeout_ms)
 
 
 def remove_pending(table: ClassicTable, group: ClassicGroup, member_id: str) -> None:
-    """Stop expecting that id, if it was expected."""
+    """Remove a member id that was returned to a client and has not joined; do nothing for any other."""
     timer = group.pending.pop(member_id, None)
     if timer is not None:
         table.timers.cancel(timer)
 
 
 def remove_member(table: ClassicTable, group: ClassicGroup, member_id: str, decision: Decision) -> None:
-    """Drop a member, if it is one. Whatever it waits for is answered UNKNOWN_MEMBER_ID, so that it joins anew."""
+    """Remove a member, if it is one. Its held requests are answered UNKNOWN_MEMBER_ID, so that it joins again."""
     member = group.members.get(member_id)
     if member is None:
         return
@@ -52,11 +52,9 @@ def remove_member(table: ClassicTable, group: ClassicGroup, member_id: str, deci
 
 
 def hold_join(group: ClassicGroup, member_id: str, waiter: JoinWaiter, decision: Decision) -> None:
-    """Hold the member's JoinGroup back until the join phase ends.
-
-    A member that asks again has lost its connection. Kafka forgets the first request; we answer it, in case someone is
-    still there.
-    """
+    """Hold the member's JoinGroup until the join phase ends."""
+    # A repeated request means that the client's first connection is probably closed. Kafka drops the first request
+    # without an answer; here it is answered, in case the connection is still open.
     superseded = group.joining.pop(member_id, None)
     if superseded is not None:
         refuse_join(decision, superseded, ErrorCode.REBALANCE_IN_PROGRESS, member_id)
@@ -67,7 +65,7 @@ def hold_join(group: ClassicGroup, member_id: str, waiter: JoinWaiter, decision:
 
 
 def rebalance_or_complete(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
-    """Begin a rebalance if none is under way, else end the join phase if nobody is missing."""
+    """Begin a rebalance if none is in progress, else end the join phase if all members have joined."""
     if group.can_rebalance():
         prepare_rebalance(table, group, decision)
     else:
@@ -75,7 +73,7 @@ def rebalance_or_complete(table: ClassicTable, group: ClassicGroup, decision: De
 
 
 def prepare_rebalance(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
-    """Begin a join phase. The first one of an empty group waits a while for more members to come (KIP-134)."""
+    """Begin a join phase. The first one of an empty group is delayed, so that more members can join (KIP-134)."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         _abandon_generation(table, group, decision)
     group.unsynced.clear()
@@ -91,14 +89,14 @@ def prepare_rebalance(table: ClassicTable, group: ClassicGroup, decision: Decisi
 
 
 def complete_join_if_ready(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
-    """End the join phase if nobody is missing; an initial rebalance waits for its delay."""
+    """End the join phase if all members have joined; an initial rebalance waits for its delay."""
     preparing = group.state is GroupState.PREPARING_REBALANCE
     if preparing and not group.initial_rebalance and group.has_all_joined():
         complete_join(table, group, decision)
 
 
 def complete_join(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
-    """End the join phase with whoever has joined; dynamic members that have not are removed."""
+    """End the join phase with the members that have joined; dynamic members that have not are removed."""
     assert group.state is GroupState.PREPARING_REBALANCE, f"{group.group_id} is {group.state}"
     table.timers.cancel(group.join_timer)
     for member in list(group.members.values()):
@@ -109,14 +107,14 @@ def complete_join(table: ClassicTable, group: ClassicGroup, decision: Decision) 
     elif group.elect_joined_leader():
         _start_generation(table, group, decision)
     else:
-        # Only static members are left and none is here: wait until one comes or their sessions end.
+        # Only static members remain and none has joined: wait until one joins or their sessions end.
         table.timers.set(group.join_timer, decision.now_ms + max(group.rebalance_timeout_ms(), 1))
 
 
 def _start_generation(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
     group.generation += 1
     group.protocol = group.select_protocol()
-    group.learn_subscriptions()
+    group.read_subscriptions()
     group.become(GroupState.COMPLETING_REBALANCE, decision.now_ms)
     for member_id, member in group.members.items():
         waiter = group.joining.get(member_id)
@@ -133,7 +131,7 @@ def _start_generation(table: ClassicTable, group: ClassicGroup, decision: Decisi
 def _write_empty_generation(group: ClassicGroup, decision: Decision) -> None:
     group.generation += 1
     group.protocol = None
-    group.learn_subscriptions()
+    group.read_subscriptions()
     decision.record(group_record(group, {}, decision.now_ms))
 
 
@@ -157,7 +155,7 @@ def _schedule_initial_delay(table: ClassicTable, group: ClassicGroup, decision: 
 
 
 def extend_initial_delay_or_complete(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
-    """The initial delay has passed: wait once more while members keep coming, up to the rebalance timeout."""
+    """Called when the initial delay has passed: it is extended while members join, up to the rebalance time-out."""
     if not group.new_member_added or group.remaining_delay_ms == 0:
         complete_join(table, group, decision)
         return

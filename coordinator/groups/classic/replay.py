@@ -19,7 +19,7 @@ def replay_classic(table: ClassicTable, group_id: str, record: ShardRecord, now_
 
 
 def remove_group(table: ClassicTable, group_id: str, now_ms: int) -> None:
-    """Remove a group, if there is one of this id: it is Dead."""
+    """Remove the group of this id, if there is one, and cancel its timers."""
     group = table.groups.pop(group_id, None)
     if group is not None:
         table.cancel_timers(group)
@@ -37,18 +37,18 @@ def _replay_group(table: ClassicTable, group_id: str, value: GroupMetadataValue,
 
 
 def _was_decided_here(group: ClassicGroup, value: GroupMetadataValue) -> bool:
-    """Whether the working copy is what an operation made this record from, and not an older generation's."""
+    """Whether an operation made this record from the working copy, so that both have the same generation."""
     same_members = not value.members or [m.member_id for m in value.members] == list(group.members)
     return value.generation == group.generation and same_members
 
 
 def _finish(group: ClassicGroup, value: GroupMetadataValue, now_ms: int) -> None:
-    """The record of the working copy itself. That of a new group finds it already rebalancing and changes no state."""
+    """Apply the record of the working copy itself. A new group is already rebalancing then and keeps its state."""
     group.stored = value
     for stored in value.members:
         group.members[stored.member_id].assignment = bytes(stored.assignment)
     if value.members:
-        group.learn_subscriptions()  # a static member may have come back with others
+        group.read_subscriptions()  # a static member may have rejoined with another subscription
     if value.members and group.state is GroupState.COMPLETING_REBALANCE:
         group.become(GroupState.STABLE, now_ms)
     elif not group.members and group.state is GroupState.PREPARING_REBALANCE:
@@ -56,7 +56,7 @@ def _finish(group: ClassicGroup, value: GroupMetadataValue, now_ms: int) -> None
 
 
 def _rebuild(group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
-    """The group as the record alone tells it. Sessions start when the shard is loaded."""
+    """The group according to the record alone. Sessions start when the shard is loaded."""
     group = ClassicGroup(group_id, now_ms)
     group.stored = value
     group.generation = value.generation
@@ -68,12 +68,12 @@ def _rebuild(group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGr
     group.state = GroupState.STABLE if value.members else GroupState.EMPTY
     if value.current_state_timestamp >= 0:
         group.state_since_ms = value.current_state_timestamp
-    group.learn_subscriptions()
+    group.read_subscriptions()
     return group
 
 
 def _member(group_id: str, stored: MemberMetadata, protocol: str) -> Member:
-    """Of what a member speaks only the chosen protocol is stored; the rest it tells when it rejoins."""
+    """A stored member. Of its protocols only the selected one is stored; a rejoin brings the others."""
     no_rebalance_timeout = stored.rebalance_timeout == -1  # value version 0
     return Member(
         member_id=stored.member_id,

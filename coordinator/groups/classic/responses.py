@@ -1,4 +1,4 @@
-"""Replies to JoinGroup and SyncGroup, which several operations give."""
+"""Responses to JoinGroup and SyncGroup that several operations send."""
 
 from odradek.coordinator.contract import Token
 from odradek.coordinator.groups.classic.group import ClassicGroup, JoinWaiter
@@ -8,11 +8,11 @@ from odradek.wire.messages.join_group import JoinGroupResponse, JoinGroupRespons
 from odradek.wire.messages.sync_group import SyncGroupResponse
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
-"""From this version of JoinGroup a refusal says null, not "", for the protocol's name."""
+"""From this version of JoinGroup a refusal has null, not "", as the protocol's name."""
 
 
 def refuse_join(decision: Decision, waiter: JoinWaiter, error: ErrorCode, member_id: str) -> None:
-    """Answer a JoinGroup with `error`; `member_id` is what the client shall take as its id."""
+    """Answer a JoinGroup with `error`; `member_id` is the id that the client is to use."""
     name = None if waiter.api_version >= NULLABLE_PROTOCOL_NAME_VERSION else ""
     decision.reply(waiter.token, JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=name))
 
@@ -25,7 +25,7 @@ def join_reply(
     with_members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """The current generation as `member_id` shall see it; only the leader is told the members."""
+    """The current generation for `member_id`; the leader's reply lists the members."""
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
@@ -54,5 +54,5 @@ def refuse_sync(decision: Decision, token: Token, error: ErrorCode) -> None:
 
 
 def sync_reply(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
-    """What a member is assigned in the current generation."""
+    """The assignment of a member in the current generation."""
     return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment)

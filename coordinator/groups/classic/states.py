@@ -2,26 +2,26 @@
 
 Theory of operation
 -------------------
-A group agrees on who does what in *rebalances*. A rebalance has a join phase, in which every member says which
-protocols it can speak, and a sync phase, in which one member, the leader, hands in what everybody is assigned. Members
-send JoinGroup and SyncGroup and both replies are held back: JoinGroup's until the join phase ends, SyncGroup's until
-the leader's has come. What comes out is a *generation*: a number, the members, the protocol and the assignments.
+A group distributes its work in *rebalances*. A rebalance has a join phase, in which every member names the protocols
+that it supports, and a sync phase, in which one member, the leader, sends the assignments of all. Both replies are
+held: JoinGroup's until the join phase ends, SyncGroup's until the leader's request has arrived. The result is a
+*generation*: a number, the members, the protocol and the assignments.
 
 Only a finished generation is durable. The leader's SyncGroup writes one record with all of it, and an empty generation
-is written when the last member has gone. Everything before that, who waits, who has joined, the number of the
-generation in the making, is soft: a coordinator that restarts goes on from the last generation written, and members
-that were further notice by UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again. So every change *into* Stable and
-Empty, and Dead, is made by replay of a record, and every other one by an operation:
+is written when the last member has left. Everything before that (held requests, members that have joined, the number
+of the next generation) is soft: a coordinator that restarts continues from the last generation written, and members of
+a later one are answered UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again. So every change *into* Stable, Empty
+and Dead is made by replay of a record, and every other one by an operation:
 
     from                to                   by         because
     (none)              Empty                operation  first JoinGroup of an unknown group; its record follows
-    (none)              Empty                replay     first offset committed by a consumer that manages no membership
-    Empty               PreparingRebalance   operation  a member joins; the initial rebalance waits for more to come
-    Stable              PreparingRebalance   operation  a member joins anew, leaves, is expired, or the leader rejoins
-    CompletingRebalance PreparingRebalance   operation  the same, or some never synced; waiting SyncGroups are refused
+    (none)              Empty                replay     first offset committed by a consumer that is no member
+    Empty               PreparingRebalance   operation  a member joins; the initial rebalance is delayed
+    Stable              PreparingRebalance   operation  a member joins, leaves or expires, or the leader rejoins
+    CompletingRebalance PreparingRebalance   operation  the same, or the sync time-out; held SyncGroups are refused
     PreparingRebalance  CompletingRebalance  operation  all have joined, or the rebalance timeout has passed
     CompletingRebalance Stable               replay     the record that the leader's SyncGroup wrote
-    PreparingRebalance  Empty                replay     the record of an empty generation: nobody is left
+    PreparingRebalance  Empty                replay     the record of an empty generation
     any                 Dead                 replay     the tombstone: deleted, or empty and its offsets expired
 
 Sources: Kafka's `ClassicGroup`, KIP-62 (rebalance timeout), KIP-134 (initial delay), KIP-345 (static members), KIP-394
@@ -48,7 +48,7 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
 }
-"""From each state, where a group can go; anything else is a bug of ours."""
+"""From each state, the states that may follow; any other is a bug."""
 
 REBALANCEABLE = frozenset(state for state, targets in TRANSITIONS.items() if GroupState.PREPARING_REBALANCE in targets)
 """The states in which a new rebalance can begin."""

@@ -1,4 +1,4 @@
-"""Static members (KIP-345): a process that restarts takes over from its former self under a new member id."""
+"""Static members (KIP-345): a process that restarts replaces the member of its instance id under a new member id."""
 
 from odradek.coordinator.groups.classic.group import ClassicGroup, Member
 from odradek.coordinator.groups.classic.rebalance import keep_alive
@@ -13,9 +13,9 @@ from odradek.wire.errors import ErrorCode
 def replace_static_member(
     table: ClassicTable, group: ClassicGroup, old_member_id: str, new_member_id: str, decision: Decision
 ) -> tuple[Member, str | None]:
-    """Let `new_member_id` stand where `old_member_id` stood, assignment and leadership included.
+    """Replace the static member `old_member_id`; the new one keeps its assignment and leadership.
 
-    Returns the new member and who led before. Whoever still waits under the old id is fenced.
+    Held requests of the old id are answered FENCED_INSTANCE_ID. Returns the new member, and the leader from before.
     """
     old = group.members[old_member_id]
     old_leader = group.leader

@@ -1,4 +1,4 @@
-"""SyncGroup, versions 0 to 5: the leader hands in the assignments, the others wait for theirs."""
+"""SyncGroup, versions 0 to 5: the leader sends the assignments, the other members wait for theirs."""
 
 from odradek.coordinator.contract import Token
 from odradek.coordinator.groups.classic.generation import group_record
@@ -12,13 +12,13 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.sync_group import SyncGroupRequest
 
 PROTOCOL_VERSION = 5
-"""From this version a member must say which protocol it believes was chosen."""
+"""From this version a member must name the protocol that it believes was selected."""
 
 
 def sync_group(
     table: ClassicTable, request: SyncGroupRequest, client: ClientInfo, token: Token, decision: Decision
 ) -> None:
-    """Answer with the member's assignment, at once or when the leader has handed it in."""
+    """Answer with the member's assignment, at once or when the leader has sent it."""
     group = table.groups.get(request.group_id)
     error = _check(group, request, client.api_version)
     if error or group is None:
@@ -65,7 +65,7 @@ def _differ(claimed: str | None, actual: str | None) -> bool:
 
 
 def _hold_sync(group: ClassicGroup, member_id: str, token: Token, decision: Decision) -> None:
-    # As for JoinGroup: a second request means that the first one's connection is probably gone.
+    # As for JoinGroup: a repeated request means that the first one's connection is probably closed.
     superseded = group.syncing.pop(member_id, None)
     if superseded is not None:
         refuse_sync(decision, superseded, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -73,7 +73,7 @@ def _hold_sync(group: ClassicGroup, member_id: str, token: Token, decision: Deci
 
 
 def _finish_generation(table: ClassicTable, group: ClassicGroup, request: SyncGroupRequest, decision: Decision) -> None:
-    """Write the generation; its replay makes the group Stable. A member that the leader left out gets nothing."""
+    """Write the generation; its replay makes the group Stable. A member that the leader omits is assigned nothing."""
     given = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     decision.record(group_record(group, assignments, group.state_since_ms))

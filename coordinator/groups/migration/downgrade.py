@@ -41,7 +41,7 @@ def to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str]
             assert member.classic is not None, f"{member_id} speaks no classic protocol"
             classic.add(_as_classic_member(group.group_id, member, member.classic))
     classic.protocol = classic.select_protocol()
-    classic.learn_subscriptions()
+    classic.read_subscriptions()
     for member in classic.members.values():
         target = group.target.get(member.member_id, {})
         member.assignment = write_assignment(target, member.metadata(classic.protocol), table.consumer.image())

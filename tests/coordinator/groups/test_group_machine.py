@@ -311,7 +311,7 @@ class GroupMachine(RuleBasedStateMachine):
         statics = {m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id is not None}
         assert group.static_members == statics
         spoken = Counter(name for m in members.values() for name, _ in m.protocols)
-        assert +Counter(group.speakers) == spoken
+        assert +Counter(group.supporters) == spoken
 
     @invariant()
     def replies_are_held_back_in_their_phase_only(self):
