@@ -82,8 +82,9 @@ def _assigned(image: MetadataImage, topic: CreatableTopic) -> list[tuple[int, ..
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         )
     partitions: dict[int, tuple[int, ...]] = {}
+    checked: set[tuple[int, ...]] = set()  # thousands of partitions have few different replicas
     for assignment in topic.assignments:
-        _add_assignment(image, partitions, assignment)
+        _add_assignment(image, partitions, assignment, checked)
     if sorted(partitions) != list(range(len(partitions))):
         raise RefusedError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
@@ -92,15 +93,20 @@ def _assigned(image: MetadataImage, topic: CreatableTopic) -> list[tuple[int, ..
 
 
 def _add_assignment(
-    image: MetadataImage, partitions: dict[int, tuple[int, ...]], assignment: CreatableReplicaAssignment
+    image: MetadataImage,
+    partitions: dict[int, tuple[int, ...]],
+    assignment: CreatableReplicaAssignment,
+    checked: set[tuple[int, ...]],
 ) -> None:
     if assignment.partition_index in partitions:
         raise RefusedError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Found multiple manual partition assignments for partition {assignment.partition_index}",
         )
-    factor = len(next(iter(partitions.values()))) if partitions else None
-    check_assignment(image, assignment.broker_ids, factor, assignment.partition_index)
+    if assignment.broker_ids not in checked:
+        factor = len(next(iter(partitions.values()))) if partitions else None
+        check_assignment(image, assignment.broker_ids, factor, assignment.partition_index)
+        checked.add(assignment.broker_ids)
     partitions[assignment.partition_index] = assignment.broker_ids
 
 
