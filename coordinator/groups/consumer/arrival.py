@@ -1,4 +1,4 @@
-"""Who a heartbeat or a JoinGroup comes from: a known member, a new one, or a static one in another's place."""
+"""Finds the member that sent a request: a known one, a new one, or a static one that replaces an earlier one."""
 
 from dataclasses import replace
 
@@ -32,16 +32,20 @@ def find_member(draft: Draft, request: ConsumerGroupHeartbeatRequest, member_id:
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> RefusedError:
-    """The refusal of somebody who is no member."""
+    """The error for a member id that is not in the group."""
     message = f"Member {member_id} is not a member of group {group.group_id}."
     return RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
 
 
 def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """The member that an instance id stands for, which must be this one. Raises RefusedError."""
+    """The static member with this instance id and member id.
+
+    Raises:
+        RefusedError: UNKNOWN_MEMBER_ID for an unknown instance id, FENCED_INSTANCE_ID if it has another member id.
+    """
     member = group.static_member(instance_id)
     if member is None:
-        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Nobody has the instance id {instance_id}.")
+        raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if member.member_id != member_id:
         message = f"Instance id {instance_id} is in use by member {member.member_id}, not by {member_id}."
         raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, message)
@@ -49,9 +53,10 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
 
 
 def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool) -> ConsumerMember:
-    """The member that a static one joins as; it takes the place of its former self, with all that this one has.
+    """The member that a static one joins as: it replaces the earlier member of its instance id, with its partitions.
 
-    Raises RefusedError (UNRELEASED_INSTANCE_ID) while the former self has not left; between protocols it need not.
+    Raises:
+        RefusedError: UNRELEASED_INSTANCE_ID, while the earlier member has not left and both use the consumer protocol.
     """
     group, old = draft.group, draft.group.static_member(instance_id)
     if old is None:
@@ -72,11 +77,14 @@ def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
-    """Refuse an epoch that is not the member's; its last one will do if the answer with the new one was lost."""
+    """Raise RefusedError (FENCED_MEMBER_EPOCH) for an epoch that is not the member's.
+
+    Its previous epoch is accepted if the answer with the new one may have been lost.
+    """
     epoch = request.member_epoch
     if epoch in (JOIN_EPOCH, member.epoch):
         return
     lost_answer = epoch == member.previous_epoch and member.owns_no_more_than_assigned(request.topic_partitions)
     if epoch > member.epoch or not lost_answer:
-        message = f"The member's epoch is {member.epoch}, not {epoch}: it must give up its partitions and join again."
+        message = f"The member's epoch is {member.epoch}, not {epoch}: it must release its partitions and join again."
         raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)

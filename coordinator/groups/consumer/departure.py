@@ -1,4 +1,4 @@
-"""Members leave, or are removed: one way for both, which may make the group one of another protocol."""
+"""Members leave or are removed, after which the group may become one of another protocol."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,11 @@ from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 def leave(
     table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, decision: Decision
 ) -> ConsumerGroupHeartbeatResponse:
-    """A member leaves; a static one may keep its place until its session ends. Raises RefusedError."""
+    """Remove a member that leaves; a static one may keep its partitions until its session ends.
+
+    Raises:
+        RefusedError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    """
     group = table.groups.get(request.group_id)
     if group is None:
         raise table.conversion.not_found(request.group_id)
@@ -37,7 +41,7 @@ def leave(
 
 
 def fence(table: ConsumerTable, group: ConsumerGroup, members: Sequence[ConsumerMember], decision: Decision) -> None:
-    """Remove members, and what only they needed; the others' target will be computed anew."""
+    """Remove members, and regular expressions that only they used, and raise the group epoch."""
     removed = [member.member_id for member in members]
     if table.conversion.downgrade(group, removed, decision):
         return

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, versions 0 and 1 (from 1 with the kind of each member)."""
+"""ConsumerGroupDescribe, versions 0 and 1 (from 1 with the type of each member)."""
 
 from collections.abc import Iterable, Iterator
 from uuid import UUID
@@ -49,7 +49,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) 
 
 
 def _named(held: Iterable[tuple[UUID, Iterable[int]]], image: MetadataImage) -> Iterator[TopicPartitions]:
-    """By topic; topics that are no more are left out."""
+    """The partitions by topic, without topics that have been deleted."""
     merged: dict[UUID, set[int]] = {}
     for topic_id, partitions in held:
         merged.setdefault(topic_id, set()).update(partitions)

@@ -1,4 +1,4 @@
-"""One consumer group: what its records say, and what follows from it. Changed in replay alone, or as a draft."""
+"""One consumer group: what its records say, and what follows from that. Changed only in replay, or as a draft."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from odradek.wire.messages.list_groups import ListedGroup
 from odradek.wire.stored.group_records import OffsetCommitValue
 
 FIRST_EPOCH: Final = 1
-"""Of a group that nothing is known of yet, and of its target: the first real ones are 2."""
+"""The epoch of a new group and of its target; the first that a member gets is 2."""
 
 GROUP_TYPE: Final = "consumer"
 """The type of these groups in ListGroups (KIP-848)."""
@@ -50,21 +50,21 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        """Of the topics subscribed to, as they were when the epoch was last raised."""
+        """The hash of the topics subscribed to when the epoch was last raised."""
         self.has_partition_metadata = False
-        """Whether a record of Kafka 4.0 stands in the log that later versions replace by the hash."""
+        """Whether the log has a record of Kafka 4.0 that later versions replace by the hash."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Instance id to member id."""
         self.owners: Owners = {}
-        """Who holds a partition, as assigned or as revoking."""
+        """(topic id, partition) to the member that holds it, as assigned or as revoking."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.target: dict[str, Partitions] = {}
         self.target_epoch = FIRST_EPOCH
         self.target_timestamp_ms = 0
 
     def copy(self) -> "ConsumerGroup":
-        """A draft: whoever changes it does not change this one."""
+        """A copy whose changes do not affect this group."""
         draft = ConsumerGroup(self.group_id)
         draft.epoch, draft.metadata_hash = self.epoch, self.metadata_hash
         draft.has_partition_metadata = self.has_partition_metadata
@@ -76,20 +76,20 @@ class ConsumerGroup:
     # Members
 
     def put(self, member: ConsumerMember) -> None:
-        """Take in a member, or what has changed about it."""
+        """Add a member, or replace its earlier state."""
         old = self.members.get(member.member_id)
         if old is not None:
             self._disown(old)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
-        for place in _places(member.assigned):
-            self.owners[place] = member.member_id
-        for place in _places(member.revoking):
-            self.owners[place] = member.member_id
+        for partition in _partitions_of(member.assigned):
+            self.owners[partition] = member.member_id
+        for partition in _partitions_of(member.revoking):
+            self.owners[partition] = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, if it is one."""
+        """Remove a member, if it is one."""
         member = self.members.pop(member_id, None)
         if member is None:
             return
@@ -99,23 +99,23 @@ class ConsumerGroup:
 
     def _disown(self, member: ConsumerMember) -> None:
         for held in (member.assigned, member.revoking):
-            for place in _places(held):
-                if self.owners.get(place) == member.member_id:
-                    del self.owners[place]
+            for partition in _partitions_of(held):
+                if self.owners.get(partition) == member.member_id:
+                    del self.owners[partition]
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member that an instance id stands for now."""
+        """The member that has an instance id, None when there is none."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def supports_classic(self, protocol_type: str, names: list[str]) -> bool:
-        """Whether a classic member that speaks these can take part: with one that all other classic members speak."""
+        """Whether a classic member with these protocols may join: all classic members must support one of them."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if not self.members:
             return bool(names)
-        speakers = [member.classic.protocols for member in self.members.values() if member.classic is not None]
-        return any(all(any(each == name for each, _ in spoken) for spoken in speakers) for name in names)
+        others = [member.classic.protocols for member in self.members.values() if member.classic is not None]
+        return any(all(any(each == name for each, _ in protocols) for protocols in others) for name in names)
 
     # What follows
 
@@ -151,12 +151,12 @@ class ConsumerGroup:
         return any(topic in self.topics_of(member) for member in self.members.values())
 
     def preferred_assignor(self, default: str) -> str:
-        """The server-side assignor that most members ask for; `default` when nobody does."""
+        """The server-side assignor that most members name; `default` when none does."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return max(votes, key=votes.__getitem__, default=default)
 
     def is_waiting(self, member: ConsumerMember) -> bool:
-        """Whether somebody else still holds a partition that the target grants to `member`."""
+        """Whether another member still holds a partition that the target assigns to `member`."""
         return any(
             self.owners.get((topic_id, partition), member.member_id) != member.member_id
             for topic_id, partitions in self.target.get(member.member_id, {}).items()
@@ -254,7 +254,7 @@ def _commit_time(value: OffsetCommitValue) -> int:
     return value.commit_timestamp
 
 
-def _places(held: Held) -> Iterator[tuple[UUID, int]]:
+def _partitions_of(held: Held) -> Iterator[tuple[UUID, int]]:
     for topic_id, partitions in held.items():
         for partition in partitions:
             yield topic_id, partition

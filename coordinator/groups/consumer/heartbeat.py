@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat, versions 0 and 1: a member joins, stays, says what it owns, or leaves (KIP-848).
+"""ConsumerGroupHeartbeat, versions 0 and 1: a member joins, stays, reports its partitions, or leaves (KIP-848).
 
-From version 1 a member makes its own id, and may subscribe with a regular expression.
+From version 1 a member generates its own id, and may subscribe with a regular expression.
 """
 
 from dataclasses import replace
@@ -22,10 +22,10 @@ from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
-_NOTHING_SAID = (None, None, None, None)
+_NO_CHANGE = (None, None, None, None)
 
 OWN_MEMBER_ID_VERSION = 1
-"""From this version a member brings its id with its first heartbeat (KIP-1082)."""
+"""From this version a member has an id in its first heartbeat (KIP-1082)."""
 
 
 def consumer_group_heartbeat(
@@ -97,12 +97,12 @@ def _stay(
     after = progress(table, draft, member.member_id, request.topic_partitions, change)
     session_ms = table.session_timeout_ms(draft.group_id)
     table.arm(ConsumerTimer.SESSION, draft.group_id, after.member_id, draft.now_ms + session_ms)
-    told = request.member_epoch == JOIN_EPOCH or _is_full(request) or before.assigned != after.assigned
+    reported = request.member_epoch == JOIN_EPOCH or _is_full(request) or before.assigned != after.assigned
     return ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
         heartbeat_interval_ms=table.heartbeat_interval_ms(draft.group_id),
-        assignment=assignment_of(after) if told else None,
+        assignment=assignment_of(after) if reported else None,
     )
 
 
@@ -123,11 +123,11 @@ def _check_room(table: ConsumerTable, draft: Draft, member_id: str) -> None:
 
 
 def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> ConsumerMember:
-    """The member with everything that the request says about it; what is null has not changed."""
+    """The member with the fields of the request; null fields have not changed."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
-    said = (names, regex, request.rack_id, request.server_assignor)
-    if said == _NOTHING_SAID and timeout_ms == -1 and _comes_from(member, request, client):
+    changes = (names, regex, request.rack_id, request.server_assignor)
+    if changes == _NO_CHANGE and timeout_ms == -1 and _is_same_client(member, request, client):
         return member
     return replace(
         member,
@@ -143,13 +143,13 @@ def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, cli
     )
 
 
-def _comes_from(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> bool:
-    """Whether it is the same client as before, by what it says of itself and what its connection says."""
-    who = (request.instance_id, client.client_id, client.client_host, None)
-    return who == (member.instance_id, member.client_id, member.client_host, member.classic)
+def _is_same_client(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> bool:
+    """Whether the request has the instance id, client id and host of the member, which uses the consumer protocol."""
+    identity = (request.instance_id, client.client_id, client.client_host, None)
+    return identity == (member.instance_id, member.client_id, member.client_host, member.classic)
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member tells everything, as after an error; it may then have missed what it was assigned."""
+    """Whether the request has all fields, as after an error: the member may then have missed its assignment."""
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None

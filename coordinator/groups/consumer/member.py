@@ -1,4 +1,4 @@
-"""One member of a consumer group, as records tell it: immutable, changed by `dataclasses.replace`."""
+"""One member of a consumer group, as its records describe it: immutable, changed by `dataclasses.replace`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ _NOTHING: Mapping[int, int] = {}
 
 
 class NamedPartitions(Protocol):
-    """A topic's partitions as requests name them."""
+    """A topic's partitions in a request."""
 
     @property
     def topic_id(self) -> UUID:
@@ -32,7 +32,7 @@ class NamedPartitions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClassicSide:
-    """What a member that speaks the classic protocol told in JoinGroup: its favourite protocol first."""
+    """The JoinGroup of a member that uses the classic protocol; `protocols` has the preferred one first."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -40,7 +40,7 @@ class ClassicSide:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member; `topics` and `regex` (empty for none) are its subscription, `classic` is None for new consumers."""
+    """A member. `topics` and `regex` (empty for none) are its subscription; `classic` is None in the new protocol."""
 
     member_id: str
     epoch: int = 0
@@ -59,24 +59,24 @@ class ConsumerMember:
     revoking: Held = field(default_factory=dict[UUID, Mapping[int, int]])
 
     def is_at(self, target_epoch: int) -> bool:
-        """Whether it has all that the target of this epoch grants it."""
+        """Whether it has all partitions that the target of this epoch assigns to it."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def at_epoch(self, epoch: int) -> "ConsumerMember":
-        """The same in another epoch; the old one is remembered, in case the answer is lost."""
+        """The member in another epoch; the current one becomes its previous epoch, in case the answer is lost."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch)
 
     def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:
-        """Since which epoch it holds the partition, also while it gives it up; None when it does not."""
+        """The epoch since which it holds the partition, also while it revokes it; None when it does not hold it."""
         found = self.assigned.get(topic_id, _NOTHING).get(partition)
         return self.revoking.get(topic_id, _NOTHING).get(partition) if found is None else found
 
     def held_since(self, epoch: int) -> Held:
-        """What it is assigned, as if it had been since `epoch`: whoever takes a static member's place counts anew."""
+        """Its assigned partitions, held since `epoch`: for a member that replaces it as a static member."""
         return {topic_id: dict.fromkeys(held, epoch) for topic_id, held in self.assigned.items()}
 
     def owns_no_more_than_assigned(self, owned: Iterable[NamedPartitions] | None) -> bool:
-        """Whether what it says that it owns is what it was assigned, or less; it must say."""
+        """Whether all partitions in `owned` are assigned to it; False for None."""
         if owned is None:
             return False
         return all(
@@ -87,7 +87,7 @@ class ConsumerMember:
 
 
 def still_owns(owned: Iterable[NamedPartitions] | None, held: Held) -> bool:
-    """Whether a heartbeat names any of `held` as owned; one that names nothing at all may own everything."""
+    """Whether any partition of `held` is in `owned`; None, for a heartbeat that does not list them, may own all."""
     if owned is None:
         return True
     return any(partition in held.get(topic.topic_id, _NOTHING) for topic in owned for partition in topic.partitions)

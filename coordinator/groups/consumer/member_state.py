@@ -2,24 +2,24 @@
 
 Theory of operation
 -------------------
-Three numbers rule. The *group epoch* grows whenever what there is to assign has changed: members, subscriptions, or the
-topics subscribed to. The *target epoch* is the group epoch that the last target assignment was computed for. A *member
-epoch* is the target that this member has reached. A member moves with its own heartbeats and waits only for those whose
-partitions it is to get:
+There are three epochs. The *group epoch* grows whenever the input of the assignment changes: members, subscriptions, or
+the topics subscribed to. The *target epoch* is the group epoch that the last target assignment was computed for. A
+*member epoch* is the target epoch that this member has reached. A member changes its state with its own heartbeats, and
+waits only for the members whose partitions are assigned to it next:
 
-    assigned  = what it has, as far as the target grants it
-    revoking  = what it has and must give up; named in no heartbeat any more once it has
-    to come   = what the target grants and it has not; taken as soon as nobody else holds it
+    assigned  = partitions that it has and that the target assigns to it
+    revoking  = partitions that it has and must release; it has when a heartbeat lists none of them
+    missing   = partitions that the target assigns to it and it does not have; assigned when no other member holds them
 
     from        to          because
-    Stable      Unrevoked   the target takes partitions away; the epoch stays until they are given up
-    Stable      Unreleased  it has reached the target's epoch, but others still hold some of its partitions
+    Stable      Unrevoked   the target revokes partitions; the epoch stays until they are released
+    Stable      Unreleased  it has reached the target's epoch, but other members hold some of its partitions
     Stable      Stable      it has reached the target's epoch with all of its partitions
-    Unrevoked   any         its heartbeat names none of the partitions to give up any more
-    Unreleased  any         another heartbeat: look again
+    Unrevoked   any         its heartbeat lists none of the partitions to release
+    Unreleased  any         with each heartbeat the owners are checked again
 
-A partition is never assigned while anyone holds it, be it as assigned or as revoking: so it has one owner at most.
-Partitions remember the epoch in which they were assigned: a commit in the name of an older one is refused (KIP-1251).
+A partition is never assigned while another member holds it, as assigned or as revoking, so it has one owner at most.
+With each partition the epoch is kept in which it was assigned: a commit with an older epoch is refused (KIP-1251).
 
 The group's own state follows from these: Empty without members, Assigning while the target is older than the group
 epoch, Reconciling until every member is Stable at the target epoch, then Stable.
@@ -29,7 +29,7 @@ from enum import Enum, IntEnum
 
 
 class MemberState(IntEnum):
-    """Where a member is on its way to the target; the value is what records say."""
+    """How far a member has reached the target; the value is that of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -50,4 +50,4 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 """The member epoch of a heartbeat that leaves."""
 STATIC_LEAVE_EPOCH = -2
-"""The member epoch of a static member that leaves and means to come back."""
+"""The member epoch of a heartbeat of a static member that leaves and will join again."""

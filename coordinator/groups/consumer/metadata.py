@@ -1,4 +1,4 @@
-"""What a group makes of the cluster's metadata: which topics its members mean, and whether they have changed."""
+"""The cluster's metadata in a group: the ids of the topics subscribed to, and whether they have changed."""
 
 import hashlib
 import struct
@@ -18,9 +18,9 @@ _HASH_BYTES: Final = 8
 
 
 def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
-    """A number that changes with the topics that are there, their ids and their numbers of partitions.
+    """A hash of the topics that exist, their ids and their numbers of partitions; 0 when none exists.
 
-    Kafka computes another one; only whether it has changed is ever asked. None of the topics there: 0.
+    Kafka computes another one, but uses it likewise only to detect changes.
     """
     digest, found = hashlib.blake2b(digest_size=_HASH_BYTES), False
     for name in sorted(topics):
@@ -32,13 +32,13 @@ def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
 
 
 def topic_ids(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) -> frozenset[UUID]:
-    """The ids of the topics that a member subscribes to, of those that are there."""
+    """The ids of the existing topics that a member subscribes to."""
     found = (image.topic(name) for name in group.topics_of(member))
     return frozenset(topic.topic_id for topic in found if topic is not None)
 
 
 def has_new_metadata(table: ConsumerTable, group_id: str) -> bool:
-    """Whether topics have changed since the group's hash was last computed here."""
+    """Whether topics may have changed since this shard last computed the group's hash."""
     return table.seen.get(group_id) is not table.image().topics_by_name
 
 

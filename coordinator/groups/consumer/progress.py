@@ -1,4 +1,4 @@
-"""What follows from any message of a member: the group epoch, the target, and the member's own next step."""
+"""The consequences of a member's request: the group epoch, the target, and the member's own next step."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionChange:
-    """Whether a member's subscription has changed at all, and whether the group must assign anew for it now."""
+    """`changed`: a member's subscription has changed. `reassign`: the group needs a new assignment for that now."""
 
     changed: bool
     reassign: bool
 
 
 def save_member(draft: Draft, before: ConsumerMember, member: ConsumerMember) -> None:
-    """Write who the member is, if that is news."""
+    """Write the member's metadata, if it is new or has changed."""
     if (member is not before and member != before) or member.member_id not in draft.group.members:
         draft.write(records.member_record(draft.group_id, member))
 
@@ -30,14 +30,14 @@ def save_member(draft: Draft, before: ConsumerMember, member: ConsumerMember) ->
 def progress(
     table: ConsumerTable, draft: Draft, member_id: str, owned: Owned, change: SubscriptionChange
 ) -> ConsumerMember:
-    """Raise the group epoch if need be, update the target, and move the member one step; returns it as it is then."""
+    """Raise the group epoch if necessary, update the target, and move the member one step. Returns the member."""
     if change.reassign or has_new_metadata(table, draft.group_id):
         raise_epoch(table, draft, forced=change.reassign)
     update_target(table, draft)
     group = draft.group
     member = group.members[member_id]
     if member.is_at(group.target_epoch) and not change.changed:
-        return member  # as with most heartbeats
+        return member  # the case of most heartbeats
     ids = topic_ids(group, member, table.image())
     step = Step(group, ids, owned, target_of(group, member_id), group.target_epoch)
     moved = reconcile(member, step, subscription_changed=change.changed)
@@ -48,7 +48,7 @@ def progress(
 
 
 def _watch_revocation(table: ConsumerTable, draft: Draft, member: ConsumerMember) -> None:
-    """A member has its rebalance timeout to give partitions up. Classic members have their join and sync times."""
+    """Set or clear the rebalance time-out, within which a member must release partitions. Classic members have none."""
     if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
         deadline_ms = draft.now_ms + member.rebalance_timeout_ms
         table.arm(ConsumerTimer.REBALANCE, draft.group_id, member.member_id, deadline_ms)

@@ -1,4 +1,4 @@
-"""One step of a member towards its target; `member_state` has the theory."""
+"""One step of a member towards its target; `member_state` explains the theory."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,12 +9,12 @@ from odradek.coordinator.groups.consumer.member import ConsumerMember, Held, Nam
 from odradek.coordinator.groups.consumer.member_state import MemberState
 
 Owned = Iterable[NamedPartitions] | None
-"""What a heartbeat names as owned; None when it does not say."""
+"""The partitions that a heartbeat lists as owned; None when it does not list them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step rests on: the topics subscribed to, what the heartbeat owns, and the target."""
+    """The input of a step: the topics subscribed to, the partitions in the heartbeat, and the target."""
 
     group: ConsumerGroup
     topic_ids: frozenset[UUID]
@@ -24,7 +24,7 @@ class Step:
 
 
 def reconcile(member: ConsumerMember, step: Step, *, subscription_changed: bool) -> ConsumerMember:
-    """The member after this step: the same one when it cannot move, or need not."""
+    """The member after this step: the same object when nothing changes."""
     waits = member.state is MemberState.UNREVOKED_PARTITIONS and still_owns(step.owned, member.revoking)
     settled = member.is_at(step.target_epoch)
     if not waits and not settled:
@@ -42,14 +42,14 @@ def _next(member: ConsumerMember, step: Step) -> ConsumerMember:
     missing = [
         (topic_id, index) for topic_id in target for index in sorted(target[topic_id] - kept.get(topic_id, {}).keys())
     ]
-    free = [place for place in missing if step.group.owners.get(place, member.member_id) == member.member_id]
+    free = [each for each in missing if step.group.owners.get(each, member.member_id) == member.member_id]
     state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS
     assigned = _with(kept, free, step.target_epoch)
     return replace(member.at_epoch(step.target_epoch), state=state, assigned=assigned, revoking={})
 
 
 def _without_unsubscribed(member: ConsumerMember, step: Step) -> ConsumerMember:
-    """What the member no longer subscribes to is taken away at once, before there is a new target."""
+    """Revoke partitions of topics that are no longer subscribed to, before there is a new target."""
     kept = {topic_id: held for topic_id, held in member.assigned.items() if topic_id in step.topic_ids}
     if len(kept) == len(member.assigned):
         return member
@@ -71,8 +71,8 @@ def _select(held: Held, wanted: Callable[[UUID, int], bool]) -> dict[UUID, Mappi
     return {topic_id: partitions for topic_id, partitions in found.items() if partitions}
 
 
-def _with(held: Held, places: list[tuple[UUID, int]], epoch: int) -> Held:
+def _with(held: Held, partitions: list[tuple[UUID, int]], epoch: int) -> Held:
     grown = {topic_id: dict(partitions) for topic_id, partitions in held.items()}
-    for topic_id, index in places:
+    for topic_id, index in partitions:
         grown.setdefault(topic_id, {})[index] = epoch
     return grown

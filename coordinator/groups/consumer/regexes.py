@@ -1,7 +1,8 @@
-"""Regular expressions that members subscribe with: checked at once, resolved a little later, for the group as a whole.
+"""Regular expressions that members subscribe with: checked at once, resolved later, for the group as a whole.
 
-Resolving asks every topic's name, so it is a turn of its own, and happens at most every ten seconds: when an expression
-has no result yet, when topics have come or gone since, and every `group.consumer.regex.refresh.interval.ms`.
+Resolving matches the name of every topic, so it is an operation of its own, at most every ten seconds: when an
+expression has no result yet, when topics were created or deleted since, and every
+`group.consumer.regex.refresh.interval.ms`.
 """
 
 from typing import Final
@@ -18,8 +19,8 @@ from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
 from odradek.coordinator.regex import InvalidRegex
 from odradek.wire.errors import ErrorCode
 
-AGAIN_MS: Final = 20
-"""How soon an expression that is still being matched is asked for again."""
+RETRY_MS: Final = 20
+"""How soon the result of an expression that is still being matched is requested again."""
 REGEX_REFRESH_MIN_INTERVAL_MS: Final = 10_000
 """How soon a group's regular expressions may be resolved again; no setting in Kafka either."""
 
@@ -29,9 +30,12 @@ NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)
 def update_regex(
     table: ConsumerTable, draft: Draft, before: ConsumerMember, member: ConsumerMember
 ) -> tuple[bool, bool]:
-    """Note a member's new expression: whether it changed, and whether its topics are known already.
+    """Decide what follows from a member's new expression; schedule a resolution if one is due.
 
-    Raises RefusedError (INVALID_REGULAR_EXPRESSION).
+    Returns whether the expression changed, and whether its topics are known already.
+
+    Raises:
+        RefusedError: INVALID_REGULAR_EXPRESSION.
     """
     changed, resolved = before.regex != member.regex, False
     if changed:
@@ -41,7 +45,7 @@ def update_regex(
         if member.regex and draft.group.regex_users(member.regex) == 1:
             check_regex(table, member.regex)
             resolved = False
-    concerned = member.regex or draft.group.regexes  # most groups are not, and their members beat often
+    concerned = member.regex or draft.group.regexes  # not so in most groups, whose heartbeats skip the check
     if concerned and _is_due(table, draft.group, draft.now_ms):
         table.arm(ConsumerTimer.REGEX, draft.group_id, "", draft.now_ms)
     return changed, resolved
@@ -71,13 +75,13 @@ def _is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bool:
 
 
 def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
-    """Match all expressions in use against all topics; the group epoch is raised if that changes what is subscribed.
+    """Match all expressions in use against all topics; raise the group epoch if the subscribed topics change.
 
-    Where one is still being matched, all are looked at again a little later.
+    While one of them is still being matched, nothing is decided, and the resolution is scheduled again.
     """
     found = {regex: _topics(table, draft, regex) for regex in draft.group.subscribed_regexes()}
     if None in found.values():
-        table.arm(ConsumerTimer.REGEX, draft.group_id, "", draft.now_ms + AGAIN_MS)
+        table.arm(ConsumerTimer.REGEX, draft.group_id, "", draft.now_ms + RETRY_MS)
         return
     changed = False
     for regex, topics in found.items():
@@ -89,7 +93,7 @@ def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
 
 
 def _topics(table: ConsumerTable, draft: Draft, regex: str) -> frozenset[str] | None:
-    """The topics that match; those known before where it takes too much work over the topics that there are by now."""
+    """The topics that match, None while they are matched; the last result where matching takes too much work now."""
     try:
         return table.resolver.topics(regex, table.image())
     except InvalidRegex:

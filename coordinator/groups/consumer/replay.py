@@ -1,4 +1,4 @@
-"""Applies the records of consumer groups: to the shard's groups, or to somebody's draft of one."""
+"""Applies the records of consumer groups: to the groups of the shard, or to the draft of an operation."""
 
 from dataclasses import replace
 from typing import Final
@@ -51,7 +51,7 @@ _KEYS: Final[dict[int, type[Message]]] = {
 
 
 def decode_consumer_key(data: bytes) -> ConsumerKey | None:
-    """Read a record's key; None for a kind that consumer groups do not use. Raises DecodeError for other bytes."""
+    """Read a record's key; None for a record of another kind. Raises DecodeError for other bytes."""
     if int.from_bytes(data[:2], "big") not in _KEYS:
         return None
     key = decode_key(data, _KEYS)
@@ -72,14 +72,14 @@ def replay_consumer(table: ConsumerTable, key: ConsumerKey, value: bytes | None)
 
 
 def apply(group: ConsumerGroup, record: ShardRecord) -> None:
-    """Apply a record about this group; the group's own end is the caller's to see to."""
+    """Apply a record about this group, except the tombstone that removes the group itself."""
     key = decode_consumer_key(record.key)
     assert key is not None, "a record of another kind of group"
     apply_to(group, key, record.value)
 
 
 def apply_to(group: ConsumerGroup, key: ConsumerKey, value: bytes | None) -> None:
-    """Apply a record whose key has been read."""
+    """As `apply`, for a record whose key has been decoded."""
     match key:
         case ConsumerGroupMetadataKey():
             _apply_epoch(group, value)
@@ -170,7 +170,7 @@ def _placed(member: ConsumerMember, stored: ConsumerGroupCurrentMemberAssignment
 
 
 def _held(topics: tuple[TopicPartitions, ...], member_epoch: int) -> dict[UUID, dict[int, int]]:
-    """What is held; a record from before KIP-1251 does not say since when, and the member's epoch is then said."""
+    """Partitions with their assignment epochs; the member's epoch where a record from before KIP-1251 has none."""
     held: dict[UUID, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

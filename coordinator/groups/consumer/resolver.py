@@ -1,4 +1,4 @@
-"""Who matches the topics' names against an expression: it may take long, so a broker does it beside its event loop."""
+"""The interface to the matching of topic names, which may take long: a broker does it in a worker thread."""
 
 from typing import Final, Protocol
 
@@ -7,19 +7,19 @@ from odradek.coordinator.regex import Matcher
 
 
 class RegexResolver(Protocol):
-    """What the consumer groups of a shard ask about expressions."""
+    """Checks and matches the regular expressions of the consumer groups of a shard."""
 
     def check(self, regex: str) -> None:
-        """Raise InvalidRegex for what is none, or takes too much work over the topics that there are."""
+        """Raise InvalidRegex for an expression that is not valid, or takes too much work over the existing topics."""
         ...
 
     def topics(self, regex: str, image: MetadataImage) -> frozenset[str] | None:
-        """The topics that match, or None while that is being found out: ask again. Raises InvalidRegex."""
+        """The topics that match, None while they are being matched: call again later. Raises InvalidRegex."""
         ...
 
 
 class ResolverAtOnce:
-    """Matches when it is asked."""
+    """Matches within the call."""
 
     def check(self, regex: str) -> None:
         """See `RegexResolver.check`."""

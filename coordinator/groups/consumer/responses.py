@@ -1,11 +1,11 @@
-"""Pieces of replies that several operations give."""
+"""Parts of responses that several operations use."""
 
 from odradek.coordinator.groups.consumer.member import ConsumerMember
 from odradek.wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
 
 
 def assignment_of(member: ConsumerMember) -> Assignment:
-    """All that a member has, as a heartbeat's answer says it."""
+    """The partitions that a member is assigned, as a heartbeat's response lists them."""
     return Assignment(
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions)))

@@ -1,4 +1,4 @@
-"""The consumer groups of one shard, with what is soft about them: timers, and which metadata they have seen."""
+"""The consumer groups of one shard; the operations on consumer groups take it as their first argument."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,10 @@ NO_METADATA: Final = MetadataImage()
 
 @dataclass(slots=True)
 class ConsumerTable:
-    """Group id to group, and what a restart may lose. `image` gives the newest published metadata."""
+    """Consumer groups by group id, with their settings and their soft state: timers, and the metadata they have seen.
+
+    `image` gives the newest published metadata.
+    """
 
     config: ConsumerGroupConfig
     image: Callable[[], MetadataImage]
@@ -41,15 +44,15 @@ class ConsumerTable:
     # Settings of one group
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """How long a member may be silent."""
+        """The session time-out of the group's members, in milliseconds."""
         return self._setting(group_id, "session.timeout.ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often a member shall heartbeat."""
+        """The interval of the members' heartbeats, in milliseconds."""
         return self._setting(group_id, "heartbeat.interval.ms")
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """How long the group keeps a target at least (KIP-1263)."""
+        """The shortest time between two target assignments, in milliseconds (KIP-1263)."""
         return self._setting(group_id, "assignment.interval.ms")
 
     def _setting(self, group_id: str, name: str) -> int:
@@ -65,7 +68,7 @@ class ConsumerTable:
     # Timers
 
     def arm(self, kind: TimerKind, group_id: str, member_id: str, deadline_ms: int) -> None:
-        """Let a timer fire at `deadline_ms` instead of whenever it was to fire."""
+        """Set a timer to `deadline_ms`, in place of any earlier setting."""
         key = (kind, group_id, member_id)
         timer = self._armed.get(key)
         if timer is None:
@@ -77,18 +80,18 @@ class ConsumerTable:
         return (kind, group_id, member_id) in self._armed
 
     def disarm(self, kind: TimerKind, group_id: str, member_id: str) -> None:
-        """Let a timer not fire."""
+        """Cancel a timer, if it is set."""
         timer = self._armed.pop((kind, group_id, member_id), None)
         if timer is not None:
             self.timers.cancel(timer)
 
     def disarm_member(self, group_id: str, member_id: str) -> None:
-        """Let none of a member's timers fire."""
+        """Cancel all timers of a member."""
         for kind in MEMBER_TIMERS:
             self.disarm(kind, group_id, member_id)
 
     def forget(self, group_id: str) -> None:
-        """Drop a group that is no more, and everything soft about it."""
+        """Remove a group, if there is one, and its soft state."""
         group = self.groups.pop(group_id, None)
         self.seen.pop(group_id, None)
         self.disarm(ConsumerTimer.REGEX, group_id, "")

@@ -1,11 +1,11 @@
-"""The target assignment: what every member is to have in the end, computed anew when the group epoch has moved on."""
+"""The target assignment: the partitions that each member is to have, computed when the group epoch has grown."""
 
 from collections.abc import Mapping
 from uuid import UUID
 
 from odradek.coordinator.groups.consumer import records
 from odradek.coordinator.groups.consumer.assignors import ASSIGNORS
-from odradek.coordinator.groups.consumer.assignors.problem import MemberWish, Problem
+from odradek.coordinator.groups.consumer.assignors.problem import MemberSubscription, Problem
 from odradek.coordinator.groups.consumer.draft import Draft
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import Partitions
@@ -15,7 +15,7 @@ from odradek.coordinator.metadata.image.image import MetadataImage
 
 
 def update_target(table: ConsumerTable, draft: Draft) -> None:
-    """Compute a new target if the last one is for an older epoch, and old enough (KIP-1263)."""
+    """Compute a new target if the last one is for an older epoch and its interval has passed (KIP-1263)."""
     group = draft.group
     if not target_is_due(table, group, draft.now_ms):
         return
@@ -30,7 +30,7 @@ def update_target(table: ConsumerTable, draft: Draft) -> None:
 
 
 def target_is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bool:
-    """Whether the target is for an older epoch, and may be computed again."""
+    """Whether the target is for an older epoch, and its interval has passed."""
     interval_ms = table.assignment_interval_ms(group.group_id)
     never = group.target_timestamp_ms == 0
     may = never or interval_ms == 0 or now_ms >= group.target_timestamp_ms + interval_ms
@@ -38,8 +38,8 @@ def target_is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bo
 
 
 def _problem(group: ConsumerGroup, image: MetadataImage) -> Problem:
-    wishes = tuple(
-        MemberWish(
+    members = tuple(
+        MemberSubscription(
             member_id=member.member_id,
             instance_id=member.instance_id,
             topic_ids=topic_ids(group, member, image),
@@ -47,15 +47,15 @@ def _problem(group: ConsumerGroup, image: MetadataImage) -> Problem:
         )
         for member in group.members.values()
     )
-    return Problem(wishes, _partition_counts(wishes, image))
+    return Problem(members, _partition_counts(members, image))
 
 
-def _partition_counts(wishes: tuple[MemberWish, ...], image: MetadataImage) -> Mapping[UUID, int]:
-    wanted = frozenset[UUID]().union(*(wish.topic_ids for wish in wishes))
+def _partition_counts(members: tuple[MemberSubscription, ...], image: MetadataImage) -> Mapping[UUID, int]:
+    wanted = frozenset[UUID]().union(*(member.topic_ids for member in members))
     found = {topic_id: image.topic_by_id(topic_id) for topic_id in sorted(wanted)}
     return {topic_id: len(topic.partitions) for topic_id, topic in found.items() if topic is not None}
 
 
 def target_of(group: ConsumerGroup, member_id: str) -> Partitions:
-    """What a member is to have; nothing until a target knows it."""
+    """A member's part of the target; empty until a target includes the member."""
     return group.target.get(member_id, {})

@@ -1,4 +1,4 @@
-"""What an assignor is asked, and what it answers."""
+"""The input and the output of an assignor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from uuid import UUID
 from odradek.coordinator.groups.consumer.member import Partitions
 
 Solution = Mapping[str, Partitions]
-"""Member id to what it is to have. Every partition that anyone subscribes to is given to exactly one subscriber."""
+"""Member id to its partitions. Every partition that has subscribers is assigned to exactly one of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class MemberWish:
-    """A member: the topics that it subscribes to, and what the last target gave it."""
+class MemberSubscription:
+    """A member: the topics that it subscribes to, and its part of the last target."""
 
     member_id: str
     instance_id: str | None
@@ -24,5 +24,5 @@ class MemberWish:
 class Problem:
     """The members, and how many partitions each of their topics has."""
 
-    members: tuple[MemberWish, ...]
+    members: tuple[MemberSubscription, ...]
     partition_counts: Mapping[UUID, int]

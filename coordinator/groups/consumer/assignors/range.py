@@ -1,12 +1,12 @@
-"""The `range` assignor: of each topic every subscriber gets one run of partitions, in the order of the members.
+"""The `range` assignor: each subscriber of a topic gets a range of consecutive partitions, in the order of the members.
 
-Topics with the same subscribers and as many partitions are so split alike, which joins need. Static members come first,
-by instance id, so that they keep their ranges when their member ids change.
+Topics with the same subscribers and as many partitions are split equally, which joins of topics need. Static members
+come first, by instance id, so that they keep their ranges when their member ids change.
 """
 
 from uuid import UUID
 
-from odradek.coordinator.groups.consumer.assignors.problem import MemberWish, Problem, Solution
+from odradek.coordinator.groups.consumer.assignors.problem import MemberSubscription, Problem, Solution
 
 
 def assign_ranges(problem: Problem) -> Solution:
@@ -25,5 +25,5 @@ def assign_ranges(problem: Problem) -> Solution:
     return given
 
 
-def _order(member: MemberWish) -> tuple[bool, str]:
+def _order(member: MemberSubscription) -> tuple[bool, str]:
     return (member.instance_id is None, member.instance_id or member.member_id)

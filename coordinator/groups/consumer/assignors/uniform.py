@@ -1,20 +1,20 @@
-"""The `uniform` assignor: every member has as many partitions as any other, within one, and keeps what it can.
+"""The `uniform` assignor: the members' numbers of partitions differ by one at most, and members keep what they can.
 
-Where members subscribe to different topics that may be impossible; then nobody has two more than somebody who could
-take one of them.
+Where members subscribe to different topics that may be impossible; then no member has two more than another member that
+could get one of them.
 """
 
 from collections.abc import Iterable
 from uuid import UUID
 
-from odradek.coordinator.groups.consumer.assignors.problem import MemberWish, Problem, Solution
+from odradek.coordinator.groups.consumer.assignors.problem import MemberSubscription, Problem, Solution
 
-Place = tuple[UUID, int]
-"""A partition."""
+TopicIdPartition = tuple[UUID, int]
+"""A topic's id and a partition's index."""
 
 
 def assign_uniformly(problem: Problem) -> Solution:
-    """Keep what members have, as far as they still may; give the rest to whoever has least; then even out."""
+    """Keep what members have, as far as they subscribe to it; assign the rest to members with few; then balance."""
     members = problem.members
     held = {member.member_id: _kept(problem, member) for member in members}
     alike = len({member.topic_ids for member in members}) == 1
@@ -22,11 +22,11 @@ def assign_uniformly(problem: Problem) -> Solution:
         _fill_alike(problem, held)
     else:
         _fill(problem, held)
-        _even_out(problem, held)
-    return {member_id: _by_topic(places) for member_id, places in held.items()}
+        _balance(problem, held)
+    return {member_id: _by_topic(partitions) for member_id, partitions in held.items()}
 
 
-def _kept(problem: Problem, member: MemberWish) -> list[Place]:
+def _kept(problem: Problem, member: MemberSubscription) -> list[TopicIdPartition]:
     return sorted(
         (topic_id, partition)
         for topic_id, partitions in member.current.items()
@@ -36,35 +36,35 @@ def _kept(problem: Problem, member: MemberWish) -> list[Place]:
     )
 
 
-def _free(problem: Problem, held: dict[str, list[Place]]) -> list[Place]:
-    taken = {place for places in held.values() for place in places}
+def _free(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> list[TopicIdPartition]:
+    taken = {partition for partitions in held.values() for partition in partitions}
     every = ((topic_id, index) for topic_id, count in problem.partition_counts.items() for index in range(count))
-    return [place for place in every if place not in taken]
+    return [partition for partition in every if partition not in taken]
 
 
-def _fill_alike(problem: Problem, held: dict[str, list[Place]]) -> None:
-    """All subscribe to the same: whoever has most already is granted the partition more that some must have."""
+def _fill_alike(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> None:
+    """All subscribe to the same topics: members that have most keep the one partition more that some must have."""
     share, extra = divmod(sum(problem.partition_counts.values()), len(held))
     by_size = sorted(held, key=lambda member_id: -len(held[member_id]))
     quotas = {member_id: share + (position < extra) for position, member_id in enumerate(by_size)}
-    for member_id, places in held.items():
-        del places[quotas[member_id] :]
+    for member_id, partitions in held.items():
+        del partitions[quotas[member_id] :]
     free = iter(_free(problem, held))
-    for member_id, places in held.items():
-        missing = quotas[member_id] - len(places)
-        places += [place for _, place in zip(range(missing), free, strict=False)]
+    for member_id, partitions in held.items():
+        missing = quotas[member_id] - len(partitions)
+        partitions += [partition for _, partition in zip(range(missing), free, strict=False)]
 
 
-def _fill(problem: Problem, held: dict[str, list[Place]]) -> None:
-    """Topics with few subscribers first, for the others can still make good for it."""
+def _fill(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> None:
+    """Assign topics with few subscribers first: with the others the numbers can still be balanced."""
     subscribers = _subscribers(problem)
-    for place in sorted(_free(problem, held), key=lambda place: (len(subscribers[place[0]]), place)):
-        least = min(subscribers[place[0]], key=lambda member_id: len(held[member_id]))
-        held[least].append(place)
+    for partition in sorted(_free(problem, held), key=lambda partition: (len(subscribers[partition[0]]), partition)):
+        least = min(subscribers[partition[0]], key=lambda member_id: len(held[member_id]))
+        held[least].append(partition)
 
 
-def _even_out(problem: Problem, held: dict[str, list[Place]]) -> None:
-    """Move partitions from who has more to a subscriber who has at least two less, until there is none.
+def _balance(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> None:
+    """Move partitions from a member to a subscriber that has at least two less, until there is none.
 
     Each move makes the sum of the squares of the members' numbers smaller, so it ends.
     """
@@ -73,16 +73,16 @@ def _even_out(problem: Problem, held: dict[str, list[Place]]) -> None:
     while moved:
         moved = False
         for member_id in sorted(held, key=lambda member_id: -len(held[member_id])):
-            moved |= _give_away(member_id, held, subscribers)
+            moved |= _move_from(member_id, held, subscribers)
 
 
-def _give_away(member_id: str, held: dict[str, list[Place]], subscribers: dict[UUID, list[str]]) -> bool:
+def _move_from(member_id: str, held: dict[str, list[TopicIdPartition]], subscribers: dict[UUID, list[str]]) -> bool:
     moved = False
-    for place in list(held[member_id]):
-        least = min(subscribers[place[0]], key=lambda each: len(held[each]))
+    for partition in list(held[member_id]):
+        least = min(subscribers[partition[0]], key=lambda each: len(held[each]))
         if len(held[least]) + 1 < len(held[member_id]):
-            held[member_id].remove(place)
-            held[least].append(place)
+            held[member_id].remove(partition)
+            held[least].append(partition)
             moved = True
     return moved
 
@@ -94,8 +94,8 @@ def _subscribers(problem: Problem) -> dict[UUID, list[str]]:
     }
 
 
-def _by_topic(places: Iterable[Place]) -> dict[UUID, frozenset[int]]:
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, frozenset[int]]:
     found: dict[UUID, set[int]] = {}
-    for topic_id, partition in sorted(places):
+    for topic_id, partition in sorted(partitions):
         found.setdefault(topic_id, set()).add(partition)
     return {topic_id: frozenset(partitions) for topic_id, partitions in found.items()}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from odradek.coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES
 from odradek.coordinator.groups.consumer.assignors import ASSIGNORS
-from odradek.coordinator.groups.consumer.assignors.problem import MemberWish, Problem
+from odradek.coordinator.groups.consumer.assignors.problem import MemberSubscription, Problem
 from odradek.coordinator.groups.consumer.assignors.range import assign_ranges
 from odradek.coordinator.groups.consumer.assignors.uniform import assign_uniformly
 
@@ -25,13 +25,15 @@ def problems(draw, *, alike=False):
     wishes = draw(st.lists(wanted, min_size=1, max_size=6))
     statics = draw(st.lists(st.booleans(), min_size=6, max_size=6))
     members = [
-        MemberWish(f"m{n}", f"i{n}" if static else None, ids, {})
+        MemberSubscription(f"m{n}", f"i{n}" if static else None, ids, {})
         for n, (ids, static) in enumerate(zip(wishes, statics, strict=False))
     ]
     if draw(st.booleans()):
         earlier = tuple(members[: draw(st.integers(1, len(members)))])
         before = assign_uniformly(Problem(earlier, _of(earlier, sizes)))
-        members = [MemberWish(m.member_id, m.instance_id, m.topic_ids, before.get(m.member_id, {})) for m in members]
+        members = [
+            MemberSubscription(m.member_id, m.instance_id, m.topic_ids, before.get(m.member_id, {})) for m in members
+        ]
     return Problem(tuple(members), _of(members, sizes))
 
 
@@ -89,7 +91,9 @@ def test_uniform_leaves_nobody_with_two_more_than_one_who_could_take_one(problem
 @given(problem=problems())
 def test_uniform_is_settled(problem):
     solution = assign_uniformly(problem)
-    again = tuple(MemberWish(m.member_id, m.instance_id, m.topic_ids, solution[m.member_id]) for m in problem.members)
+    again = tuple(
+        MemberSubscription(m.member_id, m.instance_id, m.topic_ids, solution[m.member_id]) for m in problem.members
+    )
     assert assign_uniformly(Problem(again, problem.partition_counts)) == solution
 
 
@@ -105,7 +109,7 @@ def test_range_gives_runs_in_the_order_of_the_members(problem):
 
 
 def test_range_splits_topics_of_the_same_size_alike():
-    members = tuple(MemberWish(name, None, frozenset(TOPICS[:2]), {}) for name in "abc")
+    members = tuple(MemberSubscription(name, None, frozenset(TOPICS[:2]), {}) for name in "abc")
     solution = assign_ranges(Problem(members, {TOPICS[0]: 7, TOPICS[1]: 7}))
     for member in members:
         assert solution[member.member_id][TOPICS[0]] == solution[member.member_id][TOPICS[1]]
