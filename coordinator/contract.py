@@ -1,9 +1,9 @@
-"""What every coordinator is: a pure shard that decides records and replies, and changes state only in replay.
+"""The contract of every coordinator: a pure shard that decides records and replies, and changes state only in replay.
 
 The contract (after Kafka's coordinator runtime, KIP-848 and the `coordinator-common` module):
 
 - An operation looks at the state and returns an `Outcome`: records to write and replies to release. It may keep *soft*
-  state, what a restart may lose (who waits for which reply, timers), but never touches what records describe.
+  state, which a restart may lose (held requests, timers), but never changes what records describe.
 - The runtime replays the outcome's records into the shard at once, so that the next operation sees them, appends all
   records decided meanwhile in one transaction, and releases the replies only when that transaction is durable. Replies
   of reads go the same way, for they may rest on records that are not durable yet.
@@ -20,7 +20,7 @@ from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.values import immutable
 
 Token = NewType("Token", int)
-"""Names one waiting caller. The runtime makes it, hands it to an operation and takes the reply back under it."""
+"""Identifies one waiting request. The runtime makes it and passes it to an operation; a reply carries it back."""
 
 
 class Producer(NamedTuple):
@@ -47,7 +47,7 @@ class ShardRecord:
 
 @immutable
 class Reply:
-    """The answer to the caller behind `token`; released once the outcome's records are durable."""
+    """The answer to the request of `token`; sent once the outcome's records are durable."""
 
     token: Token
     value: object
@@ -105,5 +105,5 @@ class Shard(Protocol):
         ...
 
     def forget(self, token: Token) -> None:
-        """The caller behind `token` has gone; a reply for it may still be returned and is then dropped."""
+        """The client of `token` has disconnected; a reply for it may still be returned and is then dropped."""
         ...

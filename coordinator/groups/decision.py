@@ -1,4 +1,4 @@
-"""Values that pass between the runtime and the operations, and the note on which an operation writes its outcome."""
+"""What the operations of a group shard are given about a client, and what they add their decisions to."""
 
 from collections.abc import Iterable
 from dataclasses import field
@@ -9,10 +9,10 @@ from odradek.wire.values import immutable, mutable
 
 @immutable
 class ClientInfo:
-    """Who asks, as the connection knows it.
+    """The client that sent a request, as its connection knows it.
 
-    `new_member_id` is a fresh UUID as text: a member that needs an id gets its client id (or, if static, its group
-    instance id), a hyphen and this. `client_host` is as Kafka shows it, "/127.0.0.1".
+    `new_member_id` is a new UUID as text: a member that needs an id gets its client id (or, if static, its group
+    instance id), a hyphen and this. `client_host` is in Kafka's form, "/127.0.0.1".
     """
 
     api_version: int
@@ -23,7 +23,7 @@ class ClientInfo:
 
 @mutable
 class Decision:
-    """What an operation at `now_ms` has decided so far; with a `producer` all of it in that one's transaction.
+    """What an operation at `now_ms` has decided so far. With a `producer` it is in that one's transaction.
 
     `batch` is as in `Outcome`.
     """
@@ -48,9 +48,9 @@ class Decision:
         self.replies += attempt.replies
 
     def reply(self, token: Token, value: object) -> None:
-        """Answer the caller behind `token`, once the records are durable."""
+        """Send `value` to the request of `token`, once the records are durable."""
         self.replies.append(Reply(token, value))
 
     def outcome(self) -> Outcome:
-        """The decision, finished."""
+        """The decision as the runtime takes it."""
         return Outcome(self.records, self.replies, self.producer, self.batch)

@@ -2,8 +2,8 @@
 
 Operations take what the handler read and return an `Outcome`; the runtime replays its records, writes them and releases
 the replies (see `coordinator.contract`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests
-that may name groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8, ListGroups) are put
-together by the handler from the answers of each.
+that may name groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8, ListGroups) are split
+by the handler, which joins the answers.
 """
 
 from collections.abc import Callable, Collection
@@ -58,11 +58,11 @@ class GroupShard:
         image: Callable[[], MetadataImage] = lambda: NO_METADATA,
         resolver: RegexResolver = AT_ONCE,
     ) -> None:
-        """`image` gives the newest published metadata: topics, and settings of groups. `resolver` matches them."""
+        """`image` gives the newest published metadata: topics, and settings of groups. `resolver` matches topics."""
         self._table = GroupTable(config, image, GroupConversion, resolver)
 
     def configure(self, config: GroupConfig) -> None:
-        """Act on these settings from now on."""
+        """Use these settings from now on."""
         self._table.configure(config)
 
     # What the runtime calls
@@ -72,11 +72,11 @@ class GroupShard:
         replaying.replay(self._table, record, now_ms)
 
     def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
-        """Let the offsets count that the producer committed in its transaction, or forget them."""
+        """Make the offsets current that the producer committed in its transaction, or drop them."""
         self._table.offsets.store.end_transaction(producer_id, committed)
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """Start all sessions anew; rebalance groups that are above a limit lowered since."""
+        """Start all sessions; rebalance groups above a limit that was lowered since."""
         table, decision = self._table, Decision(now_ms)
         schedule_retention(table.offsets, now_ms)
         start_timers(table.consumer, now_ms)
@@ -88,18 +88,18 @@ class GroupShard:
         return self._table.timers.next_deadline_ms()
 
     def on_time(self, now_ms: int) -> Outcome:
-        """Expire what is due. More may be due at once: see `next_deadline_ms` after replaying the outcome."""
+        """Handle the timers that are due. More may be due: see `next_deadline_ms` after replaying the outcome."""
         decision = Decision(now_ms)
         expiry.on_time(self._table, decision)
         return decision.outcome()
 
     def forget(self, token: Token) -> None:
-        """Do nothing: as in Kafka, a member whose connection broke stays until its session ends."""
+        """Do nothing: as in Kafka, a member whose connection was closed stays until its session ends."""
 
     # Membership
 
     def join_group(self, request: JoinGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with JoinGroupResponse, mostly in a later outcome: when the join phase ends."""
+        """Answer with JoinGroupResponse, usually in a later outcome, when the join phase ends."""
         decision = Decision(now_ms)
         joiner = Joiner.of(request, client, token)
         consumer_group = self._table.consumer.groups.get(joiner.group_id)
@@ -110,7 +110,7 @@ class GroupShard:
         return decision.outcome()
 
     def sync_group(self, request: SyncGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with SyncGroupResponse, in a later outcome if the leader has not handed in the assignments yet."""
+        """Answer with SyncGroupResponse, in a later outcome if the leader has not sent the assignments yet."""
         decision = Decision(now_ms)
         consumer_group = self._table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
@@ -159,7 +159,7 @@ class GroupShard:
     ) -> Outcome:
         """Answer with OffsetCommitResponse. A topic's id, where the handler knows it, is stored with the offset.
 
-        `prepared` is what `prepare` has made of this very request, if it was called.
+        `prepared` is the result of `prepare` for this request, if it was called.
         """
         decision = Decision(now_ms)
         group = self._table.find(request.group_id)
@@ -174,10 +174,10 @@ class GroupShard:
         now_ms: int,
         prepared: Prepared | None = None,
     ) -> Outcome:
-        """Answer with TxnOffsetCommitResponse. The offsets count once the producer's transaction is committed.
+        """Answer with TxnOffsetCommitResponse. The offsets become current when the producer's transaction commits.
 
-        That the transaction is open here, and in the producer's epoch, is for the caller to make sure. `prepared` is
-        what `prepare` has made of this very request, if it was called.
+        The caller has verified that the transaction is open here, in the producer's epoch. `prepared` is the result of
+        `prepare` for this request, if it was called.
         """
         decision = Decision(now_ms)
         group = self._table.find(request.group_id)

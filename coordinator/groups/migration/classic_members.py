@@ -1,9 +1,10 @@
-"""Classic members of a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, answered by the new rules.
+"""Members of the classic protocol in a consumer group: their JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-LeaveGroup removes members of either protocol, for an administrator removes members with it.
+LeaveGroup removes members of either protocol, since administrators remove members with it.
 
-To such a member every new epoch is a generation: its heartbeat tells it to join again, its JoinGroup is answered at
-once with the epoch as generation and nobody as leader, and SyncGroup brings what the coordinator has assigned.
+For such a member every new epoch is a generation: the answer to its heartbeat makes it join again, its JoinGroup is
+answered at once with the epoch as generation and without a leader, and the answer to its SyncGroup has the assignment
+that the coordinator computed.
 """
 
 from dataclasses import replace
@@ -89,7 +90,7 @@ def _join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, attempt: Deci
         if behind:
             prepare_rebalance(table.classic, classic, attempt)
     else:
-        _watch(table, draft, joiner, after)
+        _set_timers(table, draft, joiner, after)
     attempt.reply(joiner.waiter.token, _reply(after, names[0]))
 
 
@@ -104,7 +105,7 @@ def _needs_id(joiner: Joiner) -> bool:
 
 
 def _subscription(joiner: Joiner) -> ConsumerProtocolSubscription:
-    """All protocols of a consumer carry the same subscription."""
+    """The subscription of a consumer, which is the same in all of its protocols. Raises RefusedError."""
     try:
         return decode_subscription(joiner.protocols[0][1])
     except ProtocolError as error:
@@ -127,7 +128,7 @@ def _updated(member: ConsumerMember, joiner: Joiner, subscription: ConsumerProto
         rack_id=subscription.rack_id or member.rack_id,
         rebalance_timeout_ms=joiner.rebalance_timeout_ms,
         topics=frozenset(subscription.topics),
-        regex="",  # classic members match their expressions themselves
+        regex="",  # consumers of the classic protocol match regular expressions themselves
         client_id=joiner.client_id,
         client_host=joiner.client_host,
         classic=ClassicSide(joiner.session_timeout_ms, joiner.protocols),
@@ -135,7 +136,7 @@ def _updated(member: ConsumerMember, joiner: Joiner, subscription: ConsumerProto
 
 
 def _replaces_last_new_member(table: GroupTable, group: ConsumerGroup, joiner: Joiner) -> bool:
-    """Whether a static member changes to the classic protocol, and all others speak it already."""
+    """Whether a static member changes to the classic protocol, and all other members use it already."""
     old = group.static_member(joiner.group_instance_id)
     if old is None or old.classic is not None or not table.config.consumer.downgrades:
         return False
@@ -150,7 +151,7 @@ def _owned(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> 
     ]
 
 
-def _watch(table: GroupTable, draft: Draft, joiner: Joiner, member: ConsumerMember) -> None:
+def _set_timers(table: GroupTable, draft: Draft, joiner: Joiner, member: ConsumerMember) -> None:
     group_id, member_id = draft.group_id, member.member_id
     table.consumer.disarm(ConsumerTimer.JOIN, group_id, member_id)
     _keep_alive(table, group_id, member, draft.now_ms)
@@ -158,7 +159,7 @@ def _watch(table: GroupTable, draft: Draft, joiner: Joiner, member: ConsumerMemb
 
 
 def _keep_alive(table: GroupTable, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-    assert member.classic is not None, f"{member.member_id} speaks no classic protocol"
+    assert member.classic is not None, f"{member.member_id} does not use the classic protocol"
     deadline_ms = now_ms + member.classic.session_timeout_ms
     table.consumer.arm(ConsumerTimer.SESSION, group_id, member.member_id, deadline_ms)
 
@@ -180,7 +181,7 @@ def sync(
     token: Token,
     decision: Decision,
 ) -> None:
-    """Answer with what the member has been assigned."""
+    """Answer with the member's assignment."""
     if lacks_protocol(request, client.api_version):
         refuse_sync(decision, token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return
@@ -204,7 +205,7 @@ def sync(
 
 
 def heartbeat(table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-    """Keep the member alive; REBALANCE_IN_PROGRESS tells it to join again."""
+    """Extend the member's session. With REBALANCE_IN_PROGRESS it has to join again."""
     try:
         member, _ = _classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -214,13 +215,13 @@ def heartbeat(table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest
     released = member.state is MemberState.UNRELEASED_PARTITIONS and not group.is_waiting(member)
     behind = member.epoch < group.target_epoch or _must_compute_target(table, group, now_ms)
     if behind or member.state is MemberState.UNREVOKED_PARTITIONS or released:
-        _expect_join(table, group, member, now_ms)
+        _await_join(table, group, member, now_ms)
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
 def _must_compute_target(table: GroupTable, group: ConsumerGroup, now_ms: int) -> bool:
-    """Whether there is nobody but classic members to compute a target that is due, by joining again."""
+    """Whether a new target is due and the group has only classic members, which compute it by joining again."""
     alone = all(member.classic is not None for member in group.members.values())
     return alone and target_is_due(table.consumer, group, now_ms)
 
@@ -247,13 +248,14 @@ def _check_protocol(side: ClassicSide, request: SyncGroupRequest) -> None:
 
 
 def _check_no_rebalance(table: GroupTable, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-    """A member that still has to give partitions up has joined for that; the next epoch can wait."""
+    """Raise RefusedError (REBALANCE_IN_PROGRESS) if the member is behind the target."""
+    # A member that must release partitions has joined for that, and reaches the next epoch afterwards.
     if group.target_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        _expect_join(table, group, member, now_ms)
+        _await_join(table, group, member, now_ms)
         raise RefusedError(ErrorCode.REBALANCE_IN_PROGRESS, None)
 
 
-def _expect_join(table: GroupTable, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+def _await_join(table: GroupTable, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     if not table.consumer.is_armed(ConsumerTimer.JOIN, group.group_id, member.member_id):
         deadline_ms = now_ms + member.rebalance_timeout_ms
         table.consumer.arm(ConsumerTimer.JOIN, group.group_id, member.member_id, deadline_ms)
@@ -281,7 +283,7 @@ def leave(
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | ErrorCode:
-    """The member that is meant; an administrator may name a static one by its instance id alone."""
+    """The member to remove, or the error for it. Administrators may name a static member by its instance id alone."""
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if instance_id is None:
         return group.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)

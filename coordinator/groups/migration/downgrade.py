@@ -19,26 +19,26 @@ from odradek.wire.schema.versioned import peek_int16
 
 
 def can_downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str]) -> bool:
-    """Whether without those that go only classic members are left, and the group may become a classic one."""
+    """Whether only classic members are left without `removed`, and the group may become a classic one."""
     left = [member for member_id, member in group.members.items() if member_id not in removed]
     all_classic = bool(left) and all(member.classic is not None for member in left)
     return all_classic and table.config.consumer.downgrades and len(left) <= table.config.group_max_size
 
 
 def downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> None:
-    """Make a classic group of the classic members that are left, and have them rebalance."""
+    """Convert the group without `removed` to a classic group, and begin a rebalance."""
     classic = to_classic(table, group, removed, decision)
     prepare_rebalance(table.classic, classic, decision)
 
 
 def to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> ClassicGroup:
-    """The classic group that `group` becomes without those that go: Stable, with what its members were to have."""
+    """Convert the group without `removed` to a classic group: Stable, with the target assignment of its members."""
     classic = ClassicGroup(group.group_id, decision.now_ms)
     classic.state, classic.generation = GroupState.STABLE, group.epoch
     classic.protocol_type = PROTOCOL_TYPE
     for member_id, member in group.members.items():
         if member_id not in removed:
-            assert member.classic is not None, f"{member_id} speaks no classic protocol"
+            assert member.classic is not None, f"{member_id} does not use the classic protocol"
             classic.add(_as_classic_member(group.group_id, member, member.classic))
     classic.protocol = classic.select_protocol()
     classic.read_subscriptions()
@@ -67,7 +67,7 @@ def _as_classic_member(group_id: str, member: ConsumerMember, side: ClassicSide)
 
 
 def write_assignment(partitions: Partitions | Held, metadata: bytes, image: MetadataImage) -> bytes:
-    """What a classic member is assigned, in the version in which it subscribed."""
+    """The assignment of a classic member as bytes, in the version of its subscription `metadata`."""
     version = min(max(peek_int16(memoryview(metadata), "a subscription"), 0), 3)
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=tuple(_named(partitions, image))), version)
 

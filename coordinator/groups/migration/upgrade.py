@@ -60,14 +60,14 @@ def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> Con
 
 
 def not_found(table: GroupTable, group_id: str, why: str = "") -> RefusedError:
-    """The error for an id that no consumer group has; `why` says why a group of another protocol is not converted."""
+    """The error for an id that no consumer group has; `why` is why a group of another protocol is not converted."""
     if table.find(group_id) is not None:
         return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group{why}.")
     return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
 def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerGroup:
-    """Every member is Stable in the classic generation, with what it was assigned then."""
+    """A consumer group in which every member is Stable in the classic generation, with its assignment of then."""
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.target_epoch = classic.generation
     for member in classic.members.values():
@@ -79,8 +79,8 @@ def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerG
 
 
 def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataImage) -> ConsumerMember:
-    spoken = member.metadata(classic.protocol) or member.protocols[0][1]
-    subscription = decode_subscription(spoken)
+    metadata = member.metadata(classic.protocol) or member.protocols[0][1]
+    subscription = decode_subscription(metadata)
     return ConsumerMember(
         member_id=member.member_id,
         epoch=classic.generation,
@@ -97,7 +97,7 @@ def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataIm
 
 
 def _has_user_data(member: Member) -> bool:
-    """Whether the member's assignment carries more than partitions: no assignor of the coordinator's writes that."""
+    """Whether the member's assignment has user data, which the coordinator's assignors would not keep."""
     return bool(member.assignment) and bool(decode_assignment(member.assignment).user_data)
 
 

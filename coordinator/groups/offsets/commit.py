@@ -1,6 +1,6 @@
-"""OffsetCommit, versions 2 to 9: a member, or a consumer that manages its partitions itself, stores its positions.
+"""OffsetCommit, versions 2 to 9: a member, or a consumer that assigns its partitions itself, commits offsets.
 
-Whether the topics and partitions exist is the handler's question; it sends on only those that do.
+The handler passes on only topics and partitions that exist.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from odradek.wire.messages.offset_commit import (
 )
 
 GROUP_ID_NOT_FOUND_VERSION = 9
-"""From this version an unknown group is called that; before, clients know only ILLEGAL_GENERATION."""
+"""From this version an unknown group is GROUP_ID_NOT_FOUND; before, clients know only ILLEGAL_GENERATION."""
 
 
 def offset_commit(
@@ -73,11 +73,11 @@ def _commit_topic(
 
 
 def batch_of_all(decision: Decision, prepared: Prepared | None) -> bytes | None:
-    """The batch that was made in advance, unless something that is in it is not written."""
+    """The batch that was encoded in advance, None if any of its records is not written."""
     return prepared.batch if prepared and len(decision.records) == prepared.count else None
 
 
 def check_metadata(partition: CommitPartition, limit: int) -> ErrorCode:
-    """Whether what a client notes beside an offset is within `offset.metadata.max.bytes`."""
+    """NONE if the metadata of an offset is within `offset.metadata.max.bytes`, else OFFSET_METADATA_TOO_LARGE."""
     too_large = len(partition.committed_metadata or "") > limit
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else ErrorCode.NONE

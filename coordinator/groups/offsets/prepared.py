@@ -1,6 +1,6 @@
-"""The records of OffsetCommit and TxnOffsetCommit, which of a large request are made before it is decided.
+"""The records of OffsetCommit and TxnOffsetCommit; those of a large request are encoded before it is decided.
 
-They depend on no state, so that another thread makes them; which of them are written is the decision's.
+They depend on no state, so that a worker thread can encode them. The decision selects those that are written.
 """
 
 from collections.abc import Sequence
@@ -31,21 +31,21 @@ CommitPartition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 @immutable
 class Prepared:
-    """The records of a commit, for each topic of the request in order those of its partitions, and the batch of all."""
+    """The encoded records of a request, by topic and partition in its order, and the batch of all of them."""
 
     topics: Sequence[Sequence[ShardRecord]]
     batch: bytes
 
     @property
     def count(self) -> int:
-        """How many records the batch holds."""
+        """The number of records in the batch."""
         return sum([len(topic) for topic in self.topics])
 
 
 def prepare(request: Commit, now_ms: int) -> Prepared | None:
     """All records that the request may write at `now_ms`.
 
-    None when one cannot be encoded: most likely its metadata is too large, which is for the decision to find.
+    None when one cannot be encoded: most likely its metadata is too large, which the decision then answers.
     """
     try:
         topics = [
@@ -60,7 +60,7 @@ def prepare(request: Commit, now_ms: int) -> Prepared | None:
 
 
 def commit_record(request: Commit, topic: CommitTopic, partition: CommitPartition, now_ms: int) -> ShardRecord:
-    """The record of one partition; a transaction's belongs to its producer."""
+    """The record of one partition. Raises odradek.wire.errors.EncodeError for metadata that is too long."""
     if isinstance(request, TxnOffsetCommitRequest):
         return offset_record(request.group_id, topic, partition, now_ms, producer_id=request.producer_id)
     expire_ms = _expire_ms(request.retention_time_ms, now_ms)
@@ -68,5 +68,5 @@ def commit_record(request: Commit, topic: CommitTopic, partition: CommitPartitio
 
 
 def _expire_ms(retention_ms: int, now_ms: int) -> int | None:
-    """When a commit of versions 2 to 4 that brought its own retention expires; the sum must fit into an int64."""
+    """The expiry of a commit whose request has a retention (versions 2 to 4), limited to an int64; None without one."""
     return None if retention_ms == DEFAULT_RETENTION else min(now_ms + retention_ms, LAST_TIMESTAMP_MS)

@@ -1,8 +1,8 @@
-"""Committed offsets: what the OffsetCommit records say, by group, topic and partition. Changed only in replay.
+"""Committed offsets by group, topic and partition. Changed only in replay.
 
-Offsets committed in a transaction are *pending* until its marker comes. What then counts is the order of the log, not
-that of the markers: a commit that was written after a pending one stays, or a log without the older record (compaction)
-would tell another story than the whole one.
+Offsets committed in a transaction are *pending* until its marker. If the transaction commits, the order of the records
+in the log decides, not that of the markers: a commit that was written after a pending one stays. Otherwise a compacted
+log, without the older record, would result in another state than the whole log.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _NOTHING: TopicOffsets = {}
 
 
 class OffsetStore:
-    """The last committed offset of each partition of each group, and what open transactions would make of it."""
+    """The last committed offset of each partition of each group, and the pending offsets of open transactions."""
 
     def __init__(self) -> None:
         self._groups: dict[str, TopicOffsets] = {}
@@ -27,11 +27,11 @@ class OffsetStore:
         self._open: dict[GroupTopicPartition, set[int]] = {}
         """Key to the producer ids that have a pending offset there."""
         self._positions: dict[GroupTopicPartition, int] = {}
-        """Where in the log the commit stands that counts, for keys with a commit after a pending one."""
+        """The position in the log of the current commit, for keys with a pending offset."""
         self._position = 0
 
     def put(self, group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> None:
-        """Remember a commit."""
+        """Store a commit."""
         self._position += 1
         self._put((group_id, topic, partition), self._position, value)
 
@@ -46,14 +46,14 @@ class OffsetStore:
     def put_pending(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: OffsetCommitValue
     ) -> None:
-        """Remember a commit that counts if the producer's transaction does."""
+        """Store a pending commit, which becomes current when the producer's transaction commits."""
         self._position += 1
         key = (group_id, topic, partition)
         self._pending.setdefault(producer_id, {})[key] = (self._position, value)
         self._open.setdefault(key, set()).add(producer_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Let the producer's pending offsets count, unless a later commit stands; or forget them."""
+        """Make the producer's pending offsets current, except where a later commit was written; or drop them."""
         for key, (position, value) in self._pending.pop(producer_id, {}).items():
             if committed and position > self._positions.get(key, 0):
                 self._put(key, position, value)
@@ -67,11 +67,11 @@ class OffsetStore:
             self._positions.pop(key, None)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction would change the offset."""
+        """Whether an open transaction has a pending commit for the partition."""
         return (group_id, topic, partition) in self._open
 
     def pending_partitions(self, group_id: str) -> list[tuple[str, int]]:
-        """The (topic, partition) pairs of a group that open transactions would change."""
+        """The (topic, partition) pairs of a group that have pending commits."""
         return [(topic, partition) for group, topic, partition in self._open if group == group_id]
 
     def each_pending(self) -> Iterator[tuple[int, str, str, int, OffsetCommitValue]]:
@@ -81,7 +81,7 @@ class OffsetStore:
                 yield producer_id, *key, value
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Forget a commit, pending ones too, if there are any, and whatever is then empty."""
+        """Remove the commit and the pending commits of a partition, if there are any."""
         key = (group_id, topic, partition)
         for producer_id in self._open.pop(key, ()):
             del self._pending[producer_id][key]

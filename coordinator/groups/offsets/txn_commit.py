@@ -1,7 +1,7 @@
-"""TxnOffsetCommit, versions 0 to 4: positions that count if the producer's transaction commits (KIP-98, KIP-447).
+"""TxnOffsetCommit, versions 0 to 5: offsets committed with the producer's transaction (KIP-98, KIP-447).
 
-From version 3 a consumer names itself, so that one that was given up cannot commit; older producers do not, and are
-held back by their epoch alone. Unlike OffsetCommit it is allowed while members wait for their assignment.
+From version 3 a request names the consumer, so that one that was removed from its group cannot commit; before, only the
+epoch of the producer fences it. Unlike OffsetCommit it is allowed while members wait for their assignment.
 """
 
 from collections.abc import Sequence
