@@ -39,6 +39,7 @@ class Services:
     def __init__(
         self,
         env: Environment,
+        cluster_id: str,
         settings: LiveSettings,
         metadata: MetadataPublisher,
         controller: Controller,
@@ -52,6 +53,7 @@ class Services:
         loop: LoopRecord,
     ) -> None:
         self.env = env
+        self.cluster_id = cluster_id
         self.settings = settings
         self.metadata = metadata
         self.controller = controller

@@ -237,9 +237,10 @@ async def _join(
         groups.on_published,
         transactions.on_published,
     )
-    await start_metadata(metadata, controller, store, env, advertised, config.rack)
+    cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
     return Services(
         env,
+        cluster_id,
         settings,
         metadata,
         controller,

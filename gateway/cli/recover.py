@@ -146,7 +146,8 @@ class _Recovery:
             note("Adopt a topic with --adopt TOPIC, or delete all with --delete-strays.")
 
     def _rebuild(self, store: "Store", found: "Found") -> None:
-        from odradek.gateway.metadata.controller import CLUSTER_ID, text_of
+        from odradek.gateway.metadata.cluster_id import CLUSTER_ID, PROPERTY
+        from odradek.gateway.metadata.ids import random_ids, text_of
         from odradek.gateway.metadata.recovery import plan, rebuild
 
         planned = plan(found, self._metadata_config, self._counts)
@@ -156,7 +157,8 @@ class _Recovery:
         for key in planned.left:
             note(f"{key} with topic id {key.topic_id} is not adopted: its topic was deleted, or another has its name")
         if self._is_wanted():
-            cluster_id = self._config.layers.static.get(CLUSTER_ID) or text_of(self._env.uuid())
+            known = store.properties().get(PROPERTY) or self._config.layers.static.get(CLUSTER_ID)
+            cluster_id = known or text_of(next(random_ids(self._env)))
             aside = rebuild(store, found, planned, self._metadata_config, cluster_id, self._env.wall_ms())
             if aside:
                 note(f"The damaged metadata log is kept as {self._data / aside}.")

@@ -12,7 +12,7 @@ REQUEST: Final = AddRaftVoterRequest
 
 async def handle(ctx: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
     """Refuse as Kafka does with a fixed set of voters, after it has looked at what was asked."""
-    if request.cluster_id not in (None, ctx.services.metadata.image.cluster_id):
+    if request.cluster_id not in (None, ctx.services.cluster_id):
         return _refused(ErrorCode.INCONSISTENT_CLUSTER_ID, "The request is for another cluster.")
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
         return _refused(ErrorCode.INVALID_REQUEST, "The voter's id or directory is missing.")

@@ -31,7 +31,7 @@ async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> Descri
     host, port = ctx.services.advertised[ctx.listener]
     node_id, rack = ctx.services.config.node_id, ctx.services.config.rack
     return DescribeClusterResponse(
-        cluster_id=ctx.services.metadata.image.cluster_id,
+        cluster_id=ctx.services.cluster_id,
         controller_id=node_id,
         brokers=(DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack),),
         cluster_authorized_operations=(

@@ -44,12 +44,11 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
         found = await _all(ctx, request)
     else:
         found = await _named(ctx, request, asked)
-    image = ctx.services.metadata.image
     host, port = ctx.services.advertised[ctx.listener]
     node_id = ctx.services.config.node_id
     return MetadataResponse(
         brokers=(MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=ctx.services.config.rack),),
-        cluster_id=image.cluster_id,
+        cluster_id=ctx.services.cluster_id,
         controller_id=node_id,
         topics=tuple(found),
         cluster_authorized_operations=(

@@ -3,13 +3,10 @@
 It runs the metadata shard. What it decided is published (`publisher.py`) once it is durable, before the reply.
 """
 
-import base64
-import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Final, TypeVar, cast
-from uuid import UUID
+from typing import TypeVar, cast
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.contract import Outcome, Token
@@ -21,6 +18,7 @@ from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.coordinators.runtime import ShardRuntime, SteadyClock
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, StartError
+from odradek.gateway.metadata.ids import random_ids
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.replica import Replica
@@ -29,8 +27,6 @@ log = logging.getLogger(__name__)
 
 Q = TypeVar("Q")
 R = TypeVar("R")
-
-CLUSTER_ID: Final = "odradek.cluster.id"
 
 
 class Controller:
@@ -51,7 +47,7 @@ class Controller:
 
     def _make_shard(self) -> MetadataShard:
         """A shard that begins where the published image ends: after a failed write only what follows is replayed."""
-        return MetadataShard(self._config, self._topic_ids(), self._publisher.logged)
+        return MetadataShard(self._config, random_ids(self._env), self._publisher.logged)
 
     def _to_publish(self, shard: MetadataShard) -> Callable[[], None]:
         return partial(self._publisher.publish, shard.take_delta())
@@ -69,25 +65,24 @@ class Controller:
         """Finish what is being written, and close the log."""
         await self._runtime.replica.close()
 
-    async def register(self, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:
+    async def register(self, cluster_id: str, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:
         """Tell the cluster that this broker has started; the first broker founds the cluster.
 
         While the metadata log takes no writes (a full disk), a broker of a known cluster serves all the same: the image
         shows it as it is now, and the next change of metadata writes its registration first. Raises StartError, and
         CoordinatorUnavailable where there is no cluster yet.
         """
-        known = self._publisher.logged.cluster_id
         self._registration = BrokerRegistration(
             node_id=self._config.node_id,
             incarnation_id=self._env.uuid(),
-            cluster_id=self._config.static.get(CLUSTER_ID) or known or text_of(self._env.uuid()),
+            cluster_id=cluster_id,
             listeners=[ListenerImage(name, host, port) for name, (host, port) in listeners.items()],
             rack=rack,
         )
         try:
             await self._register(self._registration)
         except CoordinatorUnavailable:
-            if not known:
+            if not self._publisher.logged.cluster_id:
                 raise
             log.warning("the metadata log takes no writes: this broker serves, and is registered with the next change")
             self._publisher.show_broker(self._registration)
@@ -95,7 +90,7 @@ class Controller:
     async def _register(self, registration: BrokerRegistration) -> None:
         reply = await self._decide(register_broker, registration)
         if isinstance(reply, RefusedError):
-            raise StartError(f"{reply} ({CLUSTER_ID}; CLUSTER_ID in a container)") from reply
+            raise StartError(str(reply)) from reply
         self._is_registered = True
 
     async def decide(self, operation: Operation[Q, R], request: Q) -> R:
@@ -120,13 +115,3 @@ class Controller:
         for part in in_parts(tuple(names), ()):
             outcomes |= await self.decide(auto_create_topics, part)
         return outcomes
-
-    def _topic_ids(self) -> Iterator[UUID]:
-        """Random topic ids. Kafka never gives one whose text begins with a hyphen, for it looks like an option."""
-        fresh = (self._env.uuid() for _ in itertools.count())
-        return (each for each in fresh if not text_of(each).startswith("-"))
-
-
-def text_of(value: UUID) -> str:
-    """A UUID as Kafka writes it."""
-    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

@@ -7,8 +7,10 @@ import shlex
 from collections.abc import Mapping
 from functools import partial
 
+from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, StartError
+from odradek.gateway.metadata.cluster_id import CLUSTER_ID, ClusterId
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.metadata_log import METADATA_KEY
 from odradek.gateway.metadata.publisher import MetadataPublisher
@@ -25,25 +27,32 @@ async def start_metadata(
     store: Store,
     env: Environment,
     listeners: Listeners,
-    rack: str | None,
-) -> None:
-    """Load the metadata log, take back the logs that it knows, and register the broker.
+    config: BrokerConfig,
+) -> str:
+    """Load the metadata log, take back the logs that it knows, register the broker, and give the cluster's id.
 
-    Raises StartError when the log is damaged or missing, and StoreError.
+    Raises StartError when the log is damaged or missing, or another cluster's, and StoreError.
     """
+    cluster_id = ClusterId(store, env, config.layers.static.get(CLUSTER_ID, ""))
+    await cluster_id.read()
     if not await env.run_blocking(partial(store.holds, METADATA_KEY)):
         await _refuse_unless_alone(store, env, "no metadata log")
+        await cluster_id.format()
     doing = "read"
     try:
         await controller.load()
-        if not metadata.image.cluster_id:
+        if metadata.image.cluster_id:
+            await cluster_id.take_logged(metadata.image.cluster_id)
+        else:
             await _refuse_unless_alone(store, env, "an empty metadata log")
+            await cluster_id.format()
         await take_back(metadata.image, store, env)
         doing = "written"
-        await controller.register(listeners, rack)
+        await controller.register(cluster_id.text, listeners, config.rack)
     except CoordinatorUnavailable as error:
         cause = _cause(error, await _location(store, env))
         raise StartError(f"the metadata log cannot be {doing}: {cause}") from error
+    return cluster_id.text
 
 
 async def _location(store: Store, env: Environment) -> str:

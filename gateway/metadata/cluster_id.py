@@ -1,0 +1,74 @@
+"""The cluster's id: a property of the store, as `cluster.id` of Kafka's meta.properties is of a log directory.
+
+It is known before the first metadata record is read or written. The metadata log has a copy of it, which is taken where
+the property is missing: with a store of a version that kept the copy alone, or after a loss of the properties.
+"""
+
+import logging
+from functools import partial
+from typing import Final
+
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.errors import StartError
+from odradek.gateway.metadata.ids import random_ids, text_of
+from odradek.storage_backends.interface import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+CLUSTER_ID: Final = "odradek.cluster.id"
+"""The setting that gives a new cluster its id."""
+PROPERTY: Final = "cluster.id"
+
+
+class ClusterId:
+    """The id that a store is formatted with; `text` is empty while it is not."""
+
+    def __init__(self, store: Store, env: Environment, configured: str) -> None:
+        self.text = ""
+        self._store = store
+        self._env = env
+        self._configured = configured
+
+    async def read(self) -> None:
+        """Take the id from the store. Raises StartError when another one is configured, and StoreError."""
+        self.text = (await self._env.run_blocking(self._store.properties)).get(PROPERTY, "")
+        self._check_configured()
+
+    async def format(self) -> None:
+        """Give the store the configured id, or a random one, unless it has one. Raises StartError."""
+        if self.text:
+            return
+        chosen = self._configured or text_of(next(random_ids(self._env)))
+        try:
+            await self._write(chosen)
+        except StoreError as error:
+            raise StartError(f"the cluster's id cannot be stored: {error}") from error
+        self.text = chosen
+
+    async def take_logged(self, logged: str) -> None:
+        """Compare the id with the metadata log's, or take that where the store has none. Raises StartError.
+
+        A store that takes no writes is given the property at the next start.
+        """
+        if self.text and self.text != logged:
+            raise StartError(
+                f"the metadata log is of cluster {logged}, and the store was formatted for {self.text} ({PROPERTY} in "
+                "its properties): the files of two clusters were mixed"
+            )
+        if not self.text:
+            self.text = logged
+            self._check_configured()
+            try:
+                await self._write(logged)
+            except StoreError as error:
+                log.warning("cannot store the cluster's id, tried again at the next start cause=%s", error)
+
+    def _check_configured(self) -> None:
+        if self.text and self._configured not in ("", self.text):
+            raise StartError(
+                f"This storage belongs to cluster {self.text}, not to {self._configured}. "
+                f"({CLUSTER_ID}; CLUSTER_ID in a container)"
+            )
+
+    async def _write(self, text: str) -> None:
+        await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: text}))
