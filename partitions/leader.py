@@ -14,10 +14,10 @@ from typing import Final
 
 from odradek.partitions.markers import read_end_txn_marker
 from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
-from odradek.partitions.producers import VerificationGuard
 from odradek.partitions.reads import Reads
 from odradek.partitions.results import NO_LEADER_EPOCH, Appended, AppendOrigin, Duplicate, Rejected
 from odradek.partitions.state import PartitionState
+from odradek.partitions.transaction_guard import VerificationGuard
 from odradek.partitions.validation import LATEST_PRODUCE_VERSION, check_client_batch, check_trusted_batch
 from odradek.wire.records.batch import NO_SEQUENCE, BatchHeader, stamp_batch
 

@@ -30,14 +30,9 @@ transaction has ended, may repeat the epoch. The marker's coordinator epoch must
 The last stable offset is the smallest first offset of any transaction that is ongoing or whose marker is not yet below
 the high watermark. Since offsets only grow, `_ongoing` is in offset order by construction.
 
-A transactional batch of a client or of a coordinator may open a transaction here only if the transaction coordinator
-knows that this partition is in it (KIP-890), or no marker would ever end it. The asking takes time, in which a marker
-may come, so it is bracketed by a guard:
-
-    verification(pid, epoch) -> guard ... ask the coordinator ... append with the guard
-
-The first transactional batch and every marker of the pid delete the guard, and a batch whose guard is gone is refused
-with INVALID_TXN_STATE: ask again. Guards are soft; a log that is built again has none.
+A transactional batch of a client or of a coordinator may open a transaction here only with a guard of the producer
+(`transaction_guard.py`). The first transactional batch and every marker of the producer delete it, and a batch whose
+guard is gone is refused with INVALID_TXN_STATE. Guards are not stored: a log that is built again has none.
 
 A guard also keeps the order of batches that wait for their answers: the lowest sequence asked about has to come first.
 Without an entry, where any sequence would do, producers of transaction version 2 have to begin with 0.
@@ -58,6 +53,7 @@ from typing import Final, NamedTuple
 from odradek.partitions.config import NO_LIMIT
 from odradek.partitions.model import AbortedTransaction
 from odradek.partitions.results import UNKNOWN_OFFSET, AppendOrigin, Rejected
+from odradek.partitions.transaction_guard import VerificationGuard
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
 
@@ -143,33 +139,6 @@ class EndTxnMarker(NamedTuple):
     is_abort: bool
     timestamp_ms: int
     transaction_version: int = 0
-
-
-class VerificationGuard:
-    """Stands for questions to the transaction coordinator about one epoch of a producer; `lowest_sequence` comes first.
-
-    Whether it is the same one is what matters; with `adds_partition` the producer follows transaction version 2.
-    """
-
-    __slots__ = ("adds_partition", "lowest_sequence", "producer_epoch")
-
-    def __init__(self, producer_epoch: int, sequence: int, *, adds_partition: bool) -> None:
-        self.producer_epoch = producer_epoch
-        self.lowest_sequence = sequence
-        self.adds_partition = adds_partition
-
-    def ask_also(self, producer_epoch: int, sequence: int) -> None:
-        """Another batch waits for the same answer."""
-        if producer_epoch > self.producer_epoch:
-            self.producer_epoch, self.lowest_sequence = producer_epoch, sequence
-        elif producer_epoch == self.producer_epoch:
-            self.lowest_sequence = min(self.lowest_sequence, sequence)
-
-    def keeps_waiting(self, header: BatchHeader, *, known: bool) -> bool:
-        """Whether another batch has to come before this one; `known` says that the log has an entry of the producer."""
-        if self.adds_partition and not known and header.base_sequence != 0:
-            return True
-        return self.lowest_sequence != NO_SEQUENCE and header.base_sequence > self.lowest_sequence
 
 
 _ABSENT: Final = ProducerEntry()

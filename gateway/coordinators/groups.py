@@ -1,6 +1,6 @@
 """The group coordinator of this broker: one shard for each partition of `__consumer_offsets`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.coordinator.contract import Outcome, Producer, Reply, Token
@@ -10,11 +10,13 @@ from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import Marker
 from odradek.gateway.coordinators.regexes import TopicRegexes
+from odradek.gateway.coordinators.verification import verified
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.replicas import Replicas
+from odradek.partitions.transaction_guard import GuardedBatch
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         self,
         group_id: str,
         producer: Producer,
-        verify: Callable[[int], Awaitable[ErrorCode]],
+        verify: Callable[[Sequence[int]], Awaitable[Mapping[int, ErrorCode]]],
         operation: GroupOperation,
         reply_type: type[R],
         *,
@@ -80,24 +82,22 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     ) -> R | ErrorCode:
         """Run an `operation` that writes in a producer's transaction, and wait for its reply.
 
-        `verify(partition)` has the transaction coordinator verify that this partition of the offsets topic is in the
-        transaction, or, where it `adds_partition`, add it (KIP-890). It is called only before the transaction's first
-        write there. The answer is an error when the partition is not in the transaction, or when the transaction has
-        ended meanwhile. Raises CoordinatorUnavailable.
+        `verify(partitions)` asks the transaction coordinator whether these partitions of the offsets topic are in the
+        transaction, or, where it `adds_partition`, adds them (KIP-890). It is called before the transaction's first write
+        there. The answer is an error when they are not, or when the transaction has ended meanwhile. Raises
+        CoordinatorUnavailable.
         """
         partition = self.partition(group_id)
         runtime = self._shard(partition)
         replica = runtime.replica
         try:
             await replica.ensure_open()
-            guard = replica.leader.verification(*producer, adds_partition=adds_partition)
-            while guard is not None:
-                if error := await verify(partition):
-                    replica.leader.end_verification(producer.producer_id)
-                    return error
-                if not replica.leader.is_overtaken(producer.producer_id, guard):
-                    break  # else a marker of the transaction before came in between
-                guard = replica.leader.verification(*producer, adds_partition=adds_partition)
+            outcomes = await verified(
+                {partition: GuardedBatch(*producer)}, lambda _: replica, verify, adds_partition=adds_partition
+            )
+            guard = outcomes.get(partition)
+            if isinstance(guard, ErrorCode):
+                return guard
 
             def guarded(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
                 refusal = replica.leader.check_transactional(*producer, guard)

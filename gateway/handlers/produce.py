@@ -11,19 +11,23 @@ is in the transaction (KIP-890): without that the batch would never get a marker
 version 11 the producer adds the partition itself (AddPartitionsToTxn); from 12 on the broker adds it itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
+from odradek.gateway.coordinators.verification import verified
 from odradek.gateway.env.completion import Completion, all_settled, completed
-from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, RequestRefusedError, error_of_store
+from odradek.gateway.errors import RequestRefusedError, error_of_store
+from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.handling.leader_hints import produce_with_leaders
 from odradek.gateway.handling.opening import open_all
-from odradek.gateway.replication.replica import ReplicaState
+from odradek.gateway.handling.partitions import answer_of_partition, replica_or_error
+from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import RequestContext
-from odradek.partitions.producers import VerificationGuard
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.partitions.transaction_guard import GuardedBatch, VerificationGuard
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.produce import (
@@ -67,10 +71,12 @@ NOT_NOW: Final = frozenset(
 OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
 """Refusals for what the log knows of the producer, beside which Kafka tells where the log starts."""
 
-_Asking = tuple[int, int, int]
-"""Producer id, epoch and sequence of a batch whose partition the coordinator is asked about."""
-_Guards = dict[tuple[str, int], VerificationGuard | ErrorCode]
-"""For each (topic, partition) that had to be asked about, the guard to append with, or what the coordinator said."""
+NO_RECORDS: Final = memoryview(b"")
+
+_Place = tuple[str, int]
+"""Topic and partition."""
+_Guards = Mapping[_Place, VerificationGuard | ErrorCode]
+"""For each partition that the coordinator was asked about, the guard to append with, or the error of the batch."""
 _Judged = dict[int, BatchHeader | Rejected]
 """What was said of each batch that had to be looked into in a thread, by the identity of its place in the request."""
 _Pending = tuple[PartitionProduceResponse, Completion[None] | None]
@@ -183,99 +189,52 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
     batches = _producers_of(request)
     if len({producer_id for producer_id, _, _ in batches.values()}) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    while True:
-        guards: _Guards = {}
-        for place, producer in batches.items():
-            guard = await _guard(ctx, place, producer)
-            if guard is not None:
-                guards[place] = guard
-        if guards:
-            producer_id, epoch, _ = next(iter(batches.values()))
-            await _ask(ctx, ProducerIdentity(request.transactional_id, producer_id, epoch), guards)
-        if not any(_is_overtaken(ctx, place, batches[place], guard) for place, guard in guards.items()):
-            return guards
+    if not batches:
+        return {}
+    producer_id, epoch, _ = next(iter(batches.values()))
+    producer = ProducerIdentity(request.transactional_id, producer_id, epoch)
+    return await verified(
+        batches,
+        lambda place: ctx.services.replicas.get(*place),
+        partial(_ask, ctx, producer),
+        adds_partition=ctx.api_version >= ADDS_PARTITIONS_SINCE,
+    )
 
 
-def _is_overtaken(
-    ctx: RequestContext, place: tuple[str, int], producer: _Asking, guard: VerificationGuard | ErrorCode
-) -> bool:
-    """Whether a marker of the transaction before came between the guard and the answer, which was yes.
-
-    The question is asked again then: it ends, since from a yes on only this transaction's own end writes markers.
-    """
-    replica = ctx.services.replicas.get(*place)
-    if isinstance(guard, ErrorCode) or replica is None or replica.state is not ReplicaState.OPEN:
-        return False
-    return replica.leader.is_overtaken(producer[0], guard)
-
-
-def _producers_of(request: ProduceRequest) -> dict[tuple[str, int], _Asking]:
-    """(topic, partition) to (producer id, epoch, sequence) of each transactional batch long enough to have them."""
+def _producers_of(request: ProduceRequest) -> dict[_Place, GuardedBatch]:
+    """The producer of each transactional batch that is long enough to name it."""
     return {
-        (topic.name, part.index): _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
+        (topic.name, part.index): GuardedBatch(*_PRODUCER.unpack_from(part.records, _PRODUCER_AT))
         for topic in request.topic_data
         for part in topic.partition_data
         if part.records is not None and _is_transactional(part) and len(part.records) >= HEADER_BYTES
     }
 
 
-async def _guard(
-    ctx: RequestContext, place: tuple[str, int], producer: _Asking
-) -> VerificationGuard | ErrorCode | None:
-    """What to bracket the question with; None where none is due, or the partition will refuse the batch anyway.
-
-    An error for an epoch that has passed: the coordinator need not be asked.
-    """
-    replica = ctx.services.replicas.get(*place)
-    if replica is None:
-        return None
-    try:
-        await replica.ensure_open()
-        leader = replica.leader
-    except PartitionUnavailable:
-        return None
-    guard = leader.verification(*producer, adds_partition=ctx.api_version >= ADDS_PARTITIONS_SINCE)
-    refusal = None if guard is None else leader.check_transactional(*producer[:2], guard)
-    return guard if refusal is None else refusal.error
-
-
-async def _ask(ctx: RequestContext, producer: "ProducerIdentity", guards: _Guards) -> None:
-    """Put the error in place of the guard wherever the coordinator says no."""
+async def _ask(
+    ctx: RequestContext, producer: "ProducerIdentity", places: Sequence[_Place]
+) -> Mapping[_Place, ErrorCode]:
+    """The coordinator's answer for each partition, as a producer of the request's version knows it."""
     partitions: dict[str, frozenset[int]] = {}
-    for (topic, index), guard in guards.items():
-        if isinstance(guard, VerificationGuard):
-            partitions[topic] = partitions.get(topic, frozenset()) | {index}
-    if not partitions:
-        return
-    try:
-        results = await _verified(ctx, producer, partitions)
-    except CoordinatorUnavailable:
-        unanswered = [(topic, index) for topic, indexes in partitions.items() for index in indexes]
-        results = dict.fromkeys(unanswered, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    for place, error in results.items():
-        if error:
-            guards[place] = _as_told(error, ctx.api_version)
+    for topic, index in places:
+        partitions[topic] = partitions.get(topic, frozenset()) | {index}
+    transactions = ctx.services.transactions
+    ask = transactions.add_for_write if ctx.api_version >= ADDS_PARTITIONS_SINCE else transactions.verify
+    errors = await answer_of_coordinator(
+        ask(producer, partitions), lambda _: dict.fromkeys(places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    )
+    return {place: _for_producers(error, ctx.api_version) for place, error in errors.items()}
 
 
-async def _verified(
-    ctx: RequestContext, producer: "ProducerIdentity", partitions: dict[str, frozenset[int]]
-) -> Mapping[tuple[str, int], ErrorCode]:
-    if ctx.api_version >= ADDS_PARTITIONS_SINCE:
-        return await ctx.services.transactions.add_for_write(producer, partitions)
-    return await ctx.services.transactions.verify(producer, partitions)
-
-
-def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
-    """What a producer of this version makes the right thing of: older ones know few errors that they may retry."""
+def _for_producers(error: ErrorCode, api_version: int) -> ErrorCode:
+    """The code at which a producer of this version does the right thing: older ones know few errors to repeat at."""
     if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
     return ErrorCode.NOT_ENOUGH_REPLICAS if error in NOT_NOW else error
 
 
 def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[_Appended]:
-    return [
-        (topic, [(_refusal(part.index, error), None) for part in topic.partition_data]) for topic in request.topic_data
-    ]
+    return [(topic, [_refused(part, error) for part in topic.partition_data]) for topic in request.topic_data]
 
 
 async def _append(
@@ -286,42 +245,54 @@ async def _append(
     guards: _Guards,
     judged: _Judged,
 ) -> _Pending:
-    topic = asked.name
     if not guards:  # what the coordinator said of a transaction is acted upon at once
         await ctx.take_turns()
     if acks not in VALID_ACKS:
-        return _refusal(part.index, ErrorCode.INVALID_REQUIRED_ACKS), None
-    if topic in INTERNAL_TOPICS:  # what stands there is the coordinators' state
-        return _refusal(part.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
-    replica = ctx.services.replicas.get(topic, part.index)
-    if replica is None:
-        return _refusal(part.index, _error_of_missing(topic, ctx.api_version)), None
-    if ctx.api_version >= TOPIC_IDS_SINCE and asked.topic_id != replica.key.topic_id:  # created again meanwhile
-        return _refusal(part.index, ErrorCode.UNKNOWN_TOPIC_ID), None
-    guard = guards.get((topic, part.index))
+        return _refused(part, ErrorCode.INVALID_REQUIRED_ACKS)
+    if asked.name in INTERNAL_TOPICS:  # what stands there is the coordinators' state
+        return _refused(part, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    replica = _find(ctx, asked, part.index)
+    if isinstance(replica, ErrorCode):
+        return _refused(part, replica)
+    guard = guards.get((asked.name, part.index))
     if isinstance(guard, ErrorCode):
-        return _refusal(part.index, guard), None
-    try:
+        return _refused(part, guard)
+
+    def refused(error: ErrorCode) -> _Pending:
+        if error is ErrorCode.KAFKA_STORAGE_ERROR:
+            replica.note_refused(part.records or NO_RECORDS)
+        return _refused(part, error)
+
+    return await answer_of_partition(_appended(ctx, replica, part, guard, judged.get(id(part))), refused)
+
+
+async def _appended(
+    ctx: RequestContext,
+    replica: Replica,
+    part: PartitionProduceData,
+    guard: VerificationGuard | None,
+    judged: BatchHeader | Rejected | None,
+) -> _Pending:
+    if replica.state is not ReplicaState.OPEN:
         await replica.ensure_open()
-        result, write = replica.append(
-            part.records or memoryview(b""),
-            AppendOrigin.CLIENT,
-            api_version=ctx.api_version,
-            guard=guard,
-            judged=judged.get(id(part)),
-        )
-    except PartitionUnavailable as unavailable:
-        if unavailable.is_offline:
-            replica.note_refused(part.records or memoryview(b""))
-        return _refusal(part.index, unavailable.error), None
+    result, write = replica.append(
+        part.records or NO_RECORDS, AppendOrigin.CLIENT, api_version=ctx.api_version, guard=guard, judged=judged
+    )
     if isinstance(result, Rejected):
         return _rejection(part.index, result, replica.log.log_start_offset), None
     return _success(part.index, result, replica.log.log_start_offset), write
 
 
-def _error_of_missing(topic: str, api_version: int) -> ErrorCode:
-    by_unknown_id = not topic and api_version >= TOPIC_IDS_SINCE
-    return ErrorCode.UNKNOWN_TOPIC_ID if by_unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _find(ctx: RequestContext, asked: TopicProduceData, index: int) -> Replica | ErrorCode:
+    if ctx.api_version < TOPIC_IDS_SINCE:
+        return replica_or_error(ctx.services, asked.name, index)
+    found = replica_or_error(ctx.services, asked.name or None, index, asked.topic_id)
+    # the topic was created again meanwhile: as with Kafka, producers look the id up again
+    return ErrorCode.UNKNOWN_TOPIC_ID if found is ErrorCode.INCONSISTENT_TOPIC_ID else found
+
+
+def _refused(part: PartitionProduceData, error: ErrorCode) -> _Pending:
+    return _refusal(part.index, error), None
 
 
 def _success(index: int, result: Appended | Duplicate, log_start_offset: int) -> PartitionProduceResponse:

@@ -5,6 +5,7 @@ the transaction's coordinator has verified that the group's offsets are in the t
 added them to it (KIP-890).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -56,10 +57,10 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
     adds_partition = ctx.api_version >= ADDS_PARTITIONS_SINCE
     transactions = ctx.services.transactions
 
-    async def verify(partition: int) -> ErrorCode:
+    async def verify(partitions: Sequence[int]) -> Mapping[int, ErrorCode]:
         ask = transactions.add_for_write if adds_partition else transactions.verify
-        results = await ask(producer, {OFFSETS_TOPIC: frozenset({partition})})
-        return results[OFFSETS_TOPIC, partition]
+        errors = await ask(producer, {OFFSETS_TOPIC: frozenset(partitions)})
+        return {index: error for (_, index), error in errors.items()}
 
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID

@@ -29,9 +29,10 @@ from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, s
 from odradek.partitions.config import NO_LIMIT, LogConfig
 from odradek.partitions.leader import Leader, lead
 from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
-from odradek.partitions.producers import ProducerEntry, ProducerRowError, VerificationGuard
+from odradek.partitions.producers import ProducerEntry, ProducerRowError
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from odradek.partitions.state import PartitionState
+from odradek.partitions.transaction_guard import VerificationGuard
 from odradek.partitions.validation import check_client_batch, takes_long
 from odradek.storage_backends.interface import (
     LogPolicy,

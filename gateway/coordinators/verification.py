@@ -1,0 +1,52 @@
+"""Asks the transaction coordinator whether partitions are in a producer's transaction (KIP-890)."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.replication.replica import Replica, ReplicaState
+from odradek.partitions.transaction_guard import GuardedBatch, GuardedLog, TransactionGuard, VerificationGuard
+from odradek.wire.errors import ErrorCode
+
+K = TypeVar("K")
+
+
+async def verified(
+    batches: Mapping[K, GuardedBatch],
+    find: Callable[[K], Replica | None],
+    ask: Callable[[Sequence[K]], Awaitable[Mapping[K, ErrorCode]]],
+    *,
+    adds_partition: bool,
+) -> Mapping[K, VerificationGuard | ErrorCode]:
+    """For each partition that had to be asked about, the guard to append with, or the error that refuses the batch.
+
+    `find` gives the replica of a partition, and `ask` the coordinator's answers; it is not called when no question is
+    due. A partition that does not serve is passed over, and refuses the batch itself. Raises what `ask` raises.
+    """
+    question = TransactionGuard(batches, adds_partition=adds_partition)
+    while True:
+        await _open(batches, find)
+        asked = question.begin(_serving(batches, find))
+        if asked:
+            question.answer(await ask(asked), _serving(batches, find))
+        if not question.is_overtaken(_serving(batches, find)):
+            return question.outcomes
+
+
+async def _open(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | None]) -> None:
+    for key in keys:
+        replica = find(key)
+        if replica is not None:
+            try:
+                await replica.ensure_open()
+            except PartitionUnavailable:
+                continue
+
+
+def _serving(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | None]) -> Mapping[K, GuardedLog]:
+    replicas = {key: find(key) for key in keys}
+    return {
+        key: replica.leader
+        for key, replica in replicas.items()
+        if replica is not None and replica.state is ReplicaState.OPEN
+    }

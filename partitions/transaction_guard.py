@@ -1,0 +1,125 @@
+"""The guards of a question to the transaction coordinator: is this partition in the producer's transaction (KIP-890)?
+
+A transactional batch may open a transaction in a log only if the coordinator knows that the partition is in it, or no
+marker would ever end it. The question takes time, in which a marker of the transaction before may come, so each log
+gives a guard first, which the first batch of the transaction and every marker delete:
+
+    begin(logs) ─► which partitions to ask about ─► answer(errors) ─► is_overtaken(logs)? ─► no: append with `outcomes`
+       ▲                                                                  │
+       └────────────────────────────── yes ───────────────────────────────┘
+
+The repetition ends: after a positive answer only the end of this very transaction writes a marker.
+"""
+
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from odradek.partitions.results import Rejected
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import NO_SEQUENCE, BatchHeader
+
+K = TypeVar("K")
+
+
+class VerificationGuard:
+    """Stands for questions to the transaction coordinator about one epoch of a producer; `lowest_sequence` comes first.
+
+    Whether it is the same one is what matters; `adds_partition` says that the producer follows transaction version 2.
+    """
+
+    __slots__ = ("adds_partition", "lowest_sequence", "producer_epoch")
+
+    def __init__(self, producer_epoch: int, sequence: int, *, adds_partition: bool) -> None:
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = sequence
+        self.adds_partition = adds_partition
+
+    def ask_also(self, producer_epoch: int, sequence: int) -> None:
+        """Another batch waits for the same answer."""
+        if producer_epoch > self.producer_epoch:
+            self.producer_epoch, self.lowest_sequence = producer_epoch, sequence
+        elif producer_epoch == self.producer_epoch:
+            self.lowest_sequence = min(self.lowest_sequence, sequence)
+
+    def keeps_waiting(self, header: BatchHeader, *, known: bool) -> bool:
+        """Whether another batch has to come before this one; `known` says that the log has an entry of the producer."""
+        if self.adds_partition and not known and header.base_sequence != 0:
+            return True
+        return self.lowest_sequence != NO_SEQUENCE and header.base_sequence > self.lowest_sequence
+
+
+class GuardedLog(Protocol):
+    """What a log does for a question about it; see `Leader`."""
+
+    def verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, *, adds_partition: bool
+    ) -> VerificationGuard | None:
+        """The guard; None when no question is due."""
+        ...
+
+    def check_transactional(
+        self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None
+    ) -> Rejected | None:
+        """The log's refusal of a batch with this guard, as far as it is known now."""
+        ...
+
+    def is_overtaken(self, producer_id: int, guard: VerificationGuard) -> bool:
+        """Whether the guard was deleted."""
+        ...
+
+    def end_verification(self, producer_id: int) -> None:
+        """Forget the producer's guard."""
+        ...
+
+
+class GuardedBatch(NamedTuple):
+    """Who wrote the batch that the question is about; no sequence for one that a coordinator writes."""
+
+    producer_id: int
+    producer_epoch: int
+    sequence: int = NO_SEQUENCE
+
+
+class TransactionGuard(Generic[K]):
+    """The question about one batch in each of several logs; `K` names the logs.
+
+    `outcomes` has the guard to append with, or the error that refuses the batch. A log that is not in it needs none.
+    """
+
+    def __init__(self, batches: Mapping[K, GuardedBatch], *, adds_partition: bool) -> None:
+        self.outcomes: dict[K, VerificationGuard | ErrorCode] = {}
+        self._batches = batches
+        self._adds_partition = adds_partition
+
+    def begin(self, logs: Mapping[K, GuardedLog]) -> list[K]:
+        """Take the guards of logs that serve, and return those to ask about.
+
+        An epoch that has passed is an error here and now: the coordinator need not be asked.
+        """
+        self.outcomes.clear()
+        for key, log in logs.items():
+            batch = self._batches[key]
+            guard = log.verification(*batch, adds_partition=self._adds_partition)
+            if guard is not None:
+                refusal = log.check_transactional(batch.producer_id, batch.producer_epoch, guard)
+                self.outcomes[key] = guard if refusal is None else refusal.error
+        return [key for key, outcome in self.outcomes.items() if isinstance(outcome, VerificationGuard)]
+
+    def answer(self, errors: Mapping[K, ErrorCode], logs: Mapping[K, GuardedLog]) -> None:
+        """Take the coordinator's answer, for all that were asked about.
+
+        The guard of a refused batch with a sequence stays in its log: batches behind it must not pass its repetition.
+        """
+        for key, error in errors.items():
+            if error:
+                self.outcomes[key] = error
+                if self._batches[key].sequence == NO_SEQUENCE and key in logs:
+                    logs[key].end_verification(self._batches[key].producer_id)
+
+    def is_overtaken(self, logs: Mapping[K, GuardedLog]) -> bool:
+        """Whether a marker of the transaction before has deleted a guard, so that all has to begin again."""
+        return any(
+            key in logs and logs[key].is_overtaken(self._batches[key].producer_id, outcome)
+            for key, outcome in self.outcomes.items()
+            if isinstance(outcome, VerificationGuard)
+        )
