@@ -25,8 +25,8 @@ from benchmarks import (
     small_requests,
     transactions,
 )
-from benchmarks.brokers import Side, both_sides
-from benchmarks.cases import Case, Effort
+from benchmarks.brokers import EARLIER, Side, both_sides
+from benchmarks.cases import KAFKA, Case, Effort
 from benchmarks.machine import description
 from benchmarks.runner import CaseResult, run_case, run_rounds, warm_up
 from benchmarks.table import Row, as_json, rows_of, show
@@ -64,10 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = time.perf_counter()
     results = [CaseResult(case) for case in chosen]
     with tempfile.TemporaryDirectory(prefix="odradek-bench-", dir=options.dir, ignore_cleanup_errors=True) as root:
-        rounds = _run(results, Path(root), effort, _progress(started), lambda: time.perf_counter() - started)
+        sides = both_sides(Path(root), options.against)
+        rounds = _run(results, sides, effort, _progress(started), lambda: time.perf_counter() - started)
     rows = [row for result in results for row in rows_of(result)]
     print(f"\nrounds: {rounds}, {time.perf_counter() - started:.0f} s\n", flush=True)
-    show(rows)
+    show(rows, KAFKA if options.against is None else EARLIER)
     if options.json:
         Path(options.json).write_text(json.dumps(_report(machine, rounds, results, rows), indent=1))
     return 1 if any(result.failures for result in results) else 0
@@ -80,6 +81,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="exactly so many (default: up to 5, within 6 minutes)")
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--dir", help="where the brokers keep their data (default: the system's temporary directory)")
+    parser.add_argument(
+        "--against", metavar="COMMAND", help="the odradek command of another version, to compare with instead of Kafka"
+    )
     parser.add_argument("--list", action="store_true", help="name the benchmarks and end")
     return parser.parse_args(argv)
 
@@ -106,10 +110,13 @@ def _progress(started: float) -> Callable[[str], None]:
 
 
 def _run(
-    results: Sequence[CaseResult], root: Path, effort: Effort, say: Callable[[str], None], clock: Callable[[], float]
+    results: Sequence[CaseResult],
+    sides: dict[str, Side],
+    effort: Effort,
+    say: Callable[[str], None],
+    clock: Callable[[], float],
 ) -> int:
     """Fill `results`, and return how many rounds there were; Ctrl-C leaves what was measured until then."""
-    sides = both_sides(root)
     loads = [result for result in results if result.case in LOADS]
     rounds = 0
     try:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,9 @@ FIRST_PORT, LAST_PORT = 23_000, 23_999  # below the ephemeral range, so that no 
 START_TIMEOUT_S = 60
 KAFKA_JVM = ["-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 BOTH = {"group.initial.rebalance.delay.ms": "0"}
-"""Who measures a join does not mean the three seconds that an empty group waits for more members."""
+"""A join is measured without the three seconds that an empty group waits for more members."""
+EARLIER = "earlier"
+"""The name of another version of Odradek, where it takes Kafka's place."""
 _CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 _ports = iter(range(FIRST_PORT, LAST_PORT))
 _numbers = iter(range(1_000_000))
@@ -177,18 +180,27 @@ class Side:
             self._broker.stop()
 
 
-def both_sides(root: Path) -> dict[str, Side]:
-    """Odradek and Kafka, not started yet, with their data below `root`."""
-    return {ODRADEK: Side(ODRADEK, start_odradek, root), KAFKA: Side(KAFKA, start_kafka, root)}
+def both_sides(root: Path, against: str | None = None) -> dict[str, Side]:
+    """Odradek and Kafka, not started yet, with their data below `root`.
+
+    `against` is the `odradek` command of another version, which then takes Kafka's place.
+    """
+    start_theirs = start_kafka if against is None else partial(start_command, [against], EARLIER)
+    return {ODRADEK: Side(ODRADEK, start_odradek, root), KAFKA: Side(KAFKA, start_theirs, root)}
 
 
 def start_odradek(home: Path, settings: Mapping[str, str]) -> RunningBroker:
     """`odradek serve` as a user starts it, over LMDB. Raises NotMeasuredError."""
+    return start_command([sys.executable, "-m", "odradek"], ODRADEK, home, settings)
+
+
+def start_command(command: list[str], name: str, home: Path, settings: Mapping[str, str]) -> RunningBroker:
+    """`serve` of an `odradek` command, over LMDB. Raises NotMeasuredError."""
     bootstrap = f"127.0.0.1:{free_port()}"
     where = ["--listen", bootstrap, "--data", str(home / "data")]
-    for name, value in {**BOTH, **settings}.items():
-        where += ["--set", f"{name}={value}"]
-    return RunningBroker(ODRADEK, bootstrap, [sys.executable, "-m", "odradek", "serve", *where], home / "serve.log")
+    for setting, value in {**BOTH, **settings}.items():
+        where += ["--set", f"{setting}={value}"]
+    return RunningBroker(name, bootstrap, [*command, "serve", *where], home / "serve.log")
 
 
 def start_kafka(home: Path, more: Mapping[str, str]) -> RunningBroker:

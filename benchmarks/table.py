@@ -99,13 +99,23 @@ def _notes(result: CaseResult, ours_in: Mode, theirs_in: Mode) -> tuple[str, ...
     return (*notes, result.case.absent) if result.case.absent else tuple(notes)
 
 
-def plain(rows: Sequence[Row]) -> str:
-    """The table as aligned text, with the legend and what could not be measured."""
-    lines = [HEADINGS, *_thinned(rows)]
+def plain(rows: Sequence[Row], peer: str = KAFKA) -> str:
+    """The table as aligned text, with the legend and what could not be measured; `peer` is the other side."""
+    lines = [headings(peer), *_thinned(rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
     text = ["  ".join(_aligned(cell, widths[at], at) for at, cell in enumerate(line)).rstrip() for line in lines]
     text.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([*text, "", *LEGEND, *footnotes(rows)])
+    return "\n".join([*text, "", *legend(peer), *footnotes(rows)])
+
+
+def headings(peer: str) -> tuple[str, ...]:
+    """The first line of the table."""
+    return tuple(peer if heading == KAFKA else heading for heading in HEADINGS)
+
+
+def legend(peer: str) -> list[str]:
+    """What the columns mean."""
+    return [line.replace(KAFKA, peer) for line in LEGEND]
 
 
 def _aligned(cell: str, width: int, column: int) -> str:
@@ -135,18 +145,18 @@ def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return [asdict(row) for row in rows]
 
 
-def show(rows: Sequence[Row]) -> None:
+def show(rows: Sequence[Row], peer: str = KAFKA) -> None:
     """Print: with rich on a terminal, else plain."""
     import sys
 
     if not sys.stdout.isatty():
-        print(plain(rows))
+        print(plain(rows, peer))
         return
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for at, heading in enumerate(HEADINGS):
+    for at, heading in enumerate(headings(peer)):
         table.add_column(heading, justify="left" if at in {0, 1, 2, 7} else "right", no_wrap=at > 0)
     colours = {"better": "green", "worse": "red"}
     for cells in _thinned(rows):
@@ -155,5 +165,5 @@ def show(rows: Sequence[Row]) -> None:
         table.add_row(*marked)
     console = Console()
     console.print(table)
-    for line in ["", *LEGEND, *footnotes(rows)]:
+    for line in ["", *legend(peer), *footnotes(rows)]:
         console.print(line, markup=False, highlight=False)

@@ -173,3 +173,10 @@ def test_the_table_names_work_once_and_aligns():
     assert lines[3].startswith("             ms")
     assert "better" in lines[2]
     assert "worse" in lines[3]
+
+
+def test_another_version_is_named_in_the_place_of_kafka():
+    result, _ = run(a_case(), [1.0, 1.0, 1.0], [2.0, 2.0, 2.0])
+    text = plain(rows_of(result), "earlier")
+    assert "Odradek / earlier" in text
+    assert "Kafka" not in text
