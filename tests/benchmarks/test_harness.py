@@ -176,7 +176,7 @@ def test_the_table_names_work_once_and_aligns():
 
 
 def test_another_version_is_named_in_the_place_of_kafka():
-    result, _ = run(a_case(), [1.0, 1.0, 1.0], [2.0, 2.0, 2.0])
+    result, _ = run(a_case(), [{"rate": 2}] * 3, [{"rate": 1}] * 3)
     text = plain(rows_of(result), "earlier")
     assert "Odradek / earlier" in text
     assert "Kafka" not in text
