@@ -68,7 +68,7 @@ class Services:
         self.loop = loop
         self.inspection = SideWork(env, settings.config.inspect_threads)
         self.matching = groups.regexes.work
-        self.request_memory = RequestMemory(lambda: self.config.queued_max_request_bytes, self.repeats)
+        self.request_memory = RequestMemory(settings.config.queued_max_request_bytes, self.repeats)
         self.stopping = False
 
     @cached_property

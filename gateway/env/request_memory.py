@@ -1,25 +1,17 @@
 """The bytes of all requests that are being received or handled: connections stop reading while they are too many."""
 
 import logging
-from collections.abc import Callable, Hashable
-from typing import Final
+from collections.abc import Hashable
 
 import trio
 
 from odradek.gateway.env.repeats import Repeats
-from odradek.wire.api_keys import ApiKey
 
 log = logging.getLogger(__name__)
 
-WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""Requests that may wait for a request of another client. Their bytes do not count once they are decoded.
-
-Otherwise they could keep the very request from being read that they wait for.
-"""
-
 
 class RequestMemory:
-    """Counts bytes up to `max_bytes()` (`queued.max.request.bytes`; no limit where that is not above zero).
+    """Counts bytes up to `max_bytes` (`queued.max.request.bytes`; no limit where that is not above zero).
 
     What counts is the memory that requests have, not what a client announces. A large request's memory grows while it
     is received, so many could stop halfway with none able to be completed. Therefore the oldest of those begun may go
@@ -27,7 +19,7 @@ class RequestMemory:
     and by the first buffers of connections (64 KB each). A request larger than the limit can be served.
     """
 
-    def __init__(self, max_bytes: Callable[[], int], repeats: Repeats) -> None:
+    def __init__(self, max_bytes: int, repeats: Repeats) -> None:
         self._max_bytes = max_bytes
         self._repeats = repeats
         self._begun: dict[Hashable, int] = {}  # their memory, in the order of beginning
@@ -38,7 +30,7 @@ class RequestMemory:
     @property
     def is_full(self) -> bool:
         """Whether connections are to wait."""
-        return 0 < self._max_bytes() <= self.taken_bytes
+        return 0 < self._max_bytes <= self.taken_bytes
 
     def take(self, size_bytes: int) -> None:
         """So much more is there."""
@@ -59,6 +51,10 @@ class RequestMemory:
         """`reader` has received all of it, or never will; its bytes are still taken. Idempotent."""
         self._begun_bytes -= self._begun.pop(reader, 0)
 
+    def account(self) -> "MemoryAccount":
+        """An account for one connection."""
+        return MemoryAccount(self)
+
     async def room(self, reader: Hashable) -> None:
         """Return when `reader` may receive more. The longest waiting one is first."""
         if self._may_go_on(reader):
@@ -69,7 +65,7 @@ class RequestMemory:
             logging.WARNING,
             "connections wait: unfinished requests take %d bytes (queued.max.request.bytes=%d)",
             self.taken_bytes,
-            self._max_bytes(),
+            self._max_bytes,
         )
         try:
             while not self._may_go_on(reader):
@@ -94,3 +90,38 @@ class RequestMemory:
             event = self._waiting.get(reader)
             if event is not None:
                 event.set()
+
+
+class MemoryAccount:
+    """What the requests of one connection take of the broker's request memory."""
+
+    __slots__ = ("_memory", "_taken_bytes", "_unfinished_bytes")
+
+    def __init__(self, memory: RequestMemory) -> None:
+        self._memory = memory
+        self._taken_bytes = 0
+        self._unfinished_bytes = 0
+
+    async def room(self) -> None:
+        """See `RequestMemory.room`."""
+        await self._memory.room(self)
+
+    def set(self, request_bytes: int, unfinished_bytes: int) -> None:
+        """What complete requests take now, and the one that is being received."""
+        if unfinished_bytes != self._unfinished_bytes:
+            self._set_unfinished(unfinished_bytes)
+        change_bytes = request_bytes + unfinished_bytes - self._taken_bytes
+        self._taken_bytes += change_bytes
+        if change_bytes > 0:
+            self._memory.take(change_bytes)
+        elif change_bytes < 0:
+            self._memory.give_back(-change_bytes)
+
+    def _set_unfinished(self, size_bytes: int) -> None:
+        grown_bytes = size_bytes - self._unfinished_bytes
+        self._unfinished_bytes = size_bytes
+        if grown_bytes > 0:
+            self._memory.grow(self, grown_bytes)
+            self._taken_bytes += grown_bytes
+        else:
+            self._memory.end(self)

@@ -28,7 +28,7 @@ async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> Descri
             f"{request.endpoint_type}.",
             endpoint_type=request.endpoint_type,
         )
-    host, port = ctx.services.advertised[ctx.listener]
+    host, port = ctx.services.advertised[ctx.session.listener]
     node_id, rack = ctx.services.config.node_id, ctx.services.config.rack
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster_id,

@@ -39,8 +39,9 @@ def _unavailable(_: ErrorCode) -> DescribeQuorumResponse:
 
 async def _quorum(ctx: RequestContext) -> DescribeQuorumResponse:
     topic = DescribeQuorumResponseTopicData(topic_name=METADATA_KEY.topic, partitions=(_described(ctx),))
-    host, port = ctx.services.advertised[ctx.listener]
-    node = Node(node_id=ctx.services.config.node_id, listeners=(Listener(name=ctx.listener, host=host, port=port),))
+    host, port = ctx.services.advertised[ctx.session.listener]
+    listener = Listener(name=ctx.session.listener, host=host, port=port)
+    node = Node(node_id=ctx.services.config.node_id, listeners=(listener,))
     return DescribeQuorumResponse(topics=(topic,), nodes=(node,) if ctx.api_version >= NODES_SINCE else ())
 
 

@@ -57,7 +57,7 @@ async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     response = fetch.answer(answers, now_ms)
     if not reading.failed:
         return response
-    return fetch_with_leaders(response, ctx.api_version, services.metadata.image, ctx.listener)
+    return fetch_with_leaders(response, ctx.api_version, services.metadata.image, ctx.session.listener)
 
 
 async def _look_up(ctx: RequestContext, fetch: Fetch) -> tuple[list[_Found], list[_Answer]]:

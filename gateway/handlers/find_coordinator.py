@@ -49,7 +49,7 @@ async def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
 
 async def _own(ctx: RequestContext, topic_made: Awaitable[None], key: str) -> Coordinator:
     await topic_made
-    host, port = ctx.services.advertised[ctx.listener]
+    host, port = ctx.services.advertised[ctx.session.listener]
     return Coordinator(key=key, node_id=ctx.services.config.node_id, host=host, port=port)
 
 

@@ -44,7 +44,7 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
         found = await _all(ctx, request)
     else:
         found = await _named(ctx, request, asked)
-    host, port = ctx.services.advertised[ctx.listener]
+    host, port = ctx.services.advertised[ctx.session.listener]
     node_id = ctx.services.config.node_id
     return MetadataResponse(
         brokers=(MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=ctx.services.config.rack),),

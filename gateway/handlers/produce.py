@@ -128,7 +128,7 @@ def _response(ctx: RequestContext, acks: int, appended: list[_Appended]) -> Prod
         _close_on_error(responses)
         return None
     return produce_with_leaders(
-        ProduceResponse(responses=responses), ctx.api_version, ctx.services.metadata.image, ctx.listener
+        ProduceResponse(responses=responses), ctx.api_version, ctx.services.metadata.image, ctx.session.listener
     )
 
 

@@ -19,11 +19,11 @@ MAX_IOVEC = 512
 """Parts handed to one sendmsg; Linux refuses more than 1024."""
 LISTEN_BACKLOG = 1024
 ACCEPTS_IN_A_ROW = 16
-"""How many clients are accepted before everyone else gets a turn."""
+"""How many connections are accepted before other tasks are scheduled."""
 
 
 class DescriptorReserveError(OSError):
-    """A connection was closed as it was accepted: what descriptors are left are for logs."""
+    """A connection was closed as it was accepted: the remaining descriptors are reserved for logs."""
 
 
 class Transport(Protocol):
@@ -105,8 +105,9 @@ class TcpTransport:
     async def receive_into(self, buffer: memoryview) -> int:
         """Receive what is there, up to the buffer's length.
 
-        It waits before it looks, since a peer that has its answers is quiet as a rule; but not when the last receive
-        filled its buffer, nor at first: who connects has something to say.
+        It waits for readability first, since a client that has its replies sends nothing as a rule, and a receive that
+        finds nothing is a wasted system call. Not for the first receive, since clients send at once when they have
+        connected, nor after one that filled its buffer.
         """
         try:
             if self._is_new:
@@ -193,7 +194,8 @@ def _peer_names(sock: socket.socket) -> tuple[str, str]:
 class TcpListener:
     """A listening TCP socket.
 
-    As with transports it is the system's own: a hundred consumers that start at once wait for one another's accept.
+    As with transports it is the system's own socket: of a hundred consumers that start at once, each waits for the
+    accepts before its own.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -203,7 +205,7 @@ class TcpListener:
         self.address: tuple[str, int] = sock.getsockname()[:2]
 
     async def accept(self) -> Transport:
-        """Accept one connection; one that is already gone again is passed over. Cancelled, it has accepted none."""
+        """Accept one connection, skipping those that are closed already. Cancelled, it has accepted none."""
         while True:
             await self._take_turns()
             listening = self._open()
@@ -225,7 +227,7 @@ class TcpListener:
                 sock.close()
 
     async def _take_turns(self) -> None:
-        """Give everyone else a turn now and then, however many clients come at once."""
+        """Schedule other tasks now and then, however many clients connect at once."""
         self._in_a_row += 1
         if self._in_a_row % ACCEPTS_IN_A_ROW:
             await trio.lowlevel.checkpoint_if_cancelled()

@@ -9,6 +9,7 @@ import trio
 from odradek.coordinator.groups.decision import ClientInfo
 from odradek.gateway.assembly import Services
 from odradek.gateway.errors import RequestRefusedError
+from odradek.gateway.server.session import Session
 from odradek.partitions.results import Isolation
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.values import mutable
@@ -33,18 +34,11 @@ class RequestContext:
     api_version: int
     correlation_id: int
     client_id: str | None
-    peer: str
-    peer_host: str
-    listener: str
+    session: Session
     services: Services
     on_sent: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     _handled: int = 0
     _turn_due: int = TURN_EVERY
-
-    @property
-    def client_host(self) -> str:
-        """The client's address as Kafka writes it, with a leading slash."""
-        return f"/{self.peer_host}"
 
     @staticmethod
     def isolation(level: int) -> Isolation:
@@ -81,7 +75,7 @@ class RequestContext:
     def client_info(self, *, joins: bool = False) -> ClientInfo:
         """Who asks, as a coordinator wants to know it, with a fresh member id to give away to one that `joins`."""
         new_member_id = str(self.services.env.uuid()) if joins else ""
-        return ClientInfo(self.api_version, self.client_id or "", self.client_host, new_member_id)
+        return ClientInfo(self.api_version, self.client_id or "", self.session.client_host, new_member_id)
 
     def finish(self) -> None:
         """Give back what the reply borrowed."""

@@ -10,20 +10,21 @@ returns, and the connection may begin the next one.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
 from odradek.gateway.assembly import Services
 from odradek.gateway.errors import PeerError
-from odradek.gateway.net.transport import Buffer, Transport
+from odradek.gateway.net.transport import Buffer
 from odradek.gateway.server.context import RequestContext
+from odradek.gateway.server.session import Session
 from odradek.wire.api_keys import ADVERTISED, ApiKey
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.headers import decode_request_header, encode_response_parts
-from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from odradek.wire.schema.codec import decode
+from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.wire.schema.codec import decoder
 from odradek.wire.schema.schema import Message
+from odradek.wire.values import immutable, mutable
 
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 
@@ -33,90 +34,110 @@ PIPELINED: Final = frozenset({ApiKey.PRODUCE})
 DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
 """Requests whose handlers return a `Completion`."""
 
+WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""Requests that may wait for a request of another client. Their bytes do not count once they are decoded.
+
+Otherwise they could keep the very request from being read that they wait for.
+"""
+
 LARGE_FRAME_BYTES: Final = 128 * 1024
-"""A longer request, unless it is of record batches, lists so much that decoding it would hold up everyone else."""
+"""A longer request, unless it is of record batches, lists so much that its decoding would delay other connections."""
 
 
-@dataclass(slots=True)
+@immutable
+class Route:
+    """How requests of one API are handled.
+
+    `is_pipelined`: the next request may begin before this one is answered. `is_deferred`: the handler returns a
+    `Completion` of the response. `keeps_memory`: the request's bytes count until its reply is out.
+    """
+
+    request_type: type[Message]
+    handle: Handler
+    versions: tuple[int, int]
+    is_pipelined: bool
+    is_deferred: bool
+    keeps_memory: bool
+
+
+@mutable
 class Call:
-    """One request, decoded, with who answers it. `canned` is an answer that needs no handler."""
+    """One decoded request and its route."""
 
     ctx: RequestContext
     request: Any
-    handler: Handler | None
-    canned: Any = None
-    large: bool = False
+    route: Route
 
-    @property
-    def pipelined(self) -> bool:
-        """Whether the next request may begin before this one is answered."""
-        return self.ctx.api_key in PIPELINED
-
-    @property
-    def deferred(self) -> bool:
-        """Whether the handler returns a `Completion` of the response."""
-        return self.ctx.api_key in DEFERRED
+    def encode(self, response: Message) -> list[Buffer]:
+        """The response as the parts of one frame, its length prefix first."""
+        return encode_response_parts(response, self.ctx.api_version, self.ctx.correlation_id)
 
 
 class Dispatcher:
-    """Decodes requests, finds their handlers (imported at first use, to start quickly) and encodes responses."""
+    """Decodes requests and finds their handlers (imported at first use, to start quickly)."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._handlers: dict[ApiKey, tuple[type[Message], Handler]] = {}
+        self._routes: dict[ApiKey, Route] = {}
 
-    def open(self, frame: memoryview, transport: Transport, listener: str) -> Call:
+    def open(self, frame: memoryview, session: Session) -> Call:
         """Decode one frame. Raises PeerError for what Kafka answers by closing the connection."""
         try:
-            header, body_at = decode_request_header(frame)
+            (api_key, api_version, correlation_id, client_id, _), body_at = decode_request_header(frame)
         except ProtocolError as error:
             raise PeerError(str(error)) from error
-        ctx = RequestContext(
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-            transport.peer,
-            transport.peer_host,
-            listener,
-            self._services,
-        )
-        if not _is_served(header.api_key, header.api_version):
+        ctx = RequestContext(api_key, api_version, correlation_id, client_id, session, self._services)
+        route = self._routes.get(api_key) or self._load(api_key)
+        if route is None or not route.versions[0] <= api_version <= route.versions[1]:
             return _unsupported(ctx)
-        request_type, handler = self._handler(header.api_key)
         try:
             # Bytes after the request are let pass, as Kafka does: librdkafka 2.16 sends some with Metadata.
-            request, _ = decode(request_type, header.api_version, frame, body_at)
+            request, _ = decoder(route.request_type, api_version)(frame, body_at)
         except ProtocolError as error:
-            raise PeerError(f"malformed {header.api_key.name} v{header.api_version}: {error}") from error
-        return Call(ctx, request, handler, large=self.is_large(frame))
+            raise PeerError(f"malformed {api_key.name} v{api_version}: {error}") from error
+        return Call(ctx, request, route)
 
     @staticmethod
     def is_large(frame: memoryview) -> bool:
         """Whether decoding the frame, and encoding its answer, belongs into a worker thread."""
         return len(frame) > LARGE_FRAME_BYTES and int.from_bytes(frame[:2], "big") not in PIPELINED
 
-    def _handler(self, api_key: ApiKey) -> tuple[type[Message], Handler]:
-        found = self._handlers.get(api_key)
-        if found is None:
-            module = import_module(f"odradek.gateway.handlers.{api_key.name.lower()}")
-            found = self._handlers[api_key] = (module.REQUEST, module.handle)
-        return found
-
-    def encode(self, ctx: RequestContext, response: Message) -> list[Buffer]:
-        """The response as the parts of one frame, its length prefix first."""
-        return encode_response_parts(response, ctx.api_version, ctx.correlation_id)
-
-
-def _is_served(api_key: ApiKey, api_version: int) -> bool:
-    versions = ADVERTISED.get(api_key)
-    return versions is not None and versions[0] <= api_version <= versions[1]
+    def _load(self, api_key: ApiKey) -> Route | None:
+        """Import the handler; None for an API that is not served."""
+        versions = ADVERTISED.get(api_key)
+        if versions is None:
+            return None
+        module = import_module(f"odradek.gateway.handlers.{api_key.name.lower()}")
+        route = self._routes[api_key] = Route(
+            module.REQUEST,
+            module.handle,
+            versions,
+            is_pipelined=api_key in PIPELINED,
+            is_deferred=api_key in DEFERRED,
+            keeps_memory=api_key not in WAITS_FOR_OTHERS,
+        )
+        return route
 
 
 def _unsupported(ctx: RequestContext) -> Call:
+    """The one answer that there is to an unknown version: which ones there are. Raises PeerError for all else."""
     if ctx.api_key is not ApiKey.API_VERSIONS:
         raise PeerError(f"{ctx.api_key.name} v{ctx.api_version} is not served")
-    low, high = ADVERTISED[ApiKey.API_VERSIONS]
     ctx.api_version = 0
+    return Call(ctx, None, _UNSUPPORTED_VERSION)
+
+
+async def _refuse_version(_ctx: RequestContext, _request: None) -> ApiVersionsResponse:
+    low, high = ADVERTISED[ApiKey.API_VERSIONS]
     known = (ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high),)
-    return Call(ctx, None, None, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=known))
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=known)
+
+
+_UNSUPPORTED_VERSION: Final = Route(
+    ApiVersionsRequest,
+    _refuse_version,
+    ADVERTISED[ApiKey.API_VERSIONS],
+    is_pipelined=False,
+    is_deferred=False,
+    keeps_memory=True,
+)

@@ -1,8 +1,8 @@
 """Accepts connections on every listener, holds them to the limits, and drains them at the end.
 
 The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `max.connection.creation.rate`,
-`connections.max.idle.ms`. A client too many for the broker waits until another leaves, one that comes too fast for its
-turn, one too many from its address is closed at once; the log says so, and the others are served on.
+`connections.max.idle.ms`. A connection beyond `max.connections` waits until another one ends, one beyond the creation
+rate until the rate allows it, and one beyond the limit of its address is closed at once. The log says so.
 """
 
 import errno
@@ -14,18 +14,18 @@ import trio
 
 from odradek.gateway.assembly import Services
 from odradek.gateway.net.transport import DescriptorReserveError, Listener, Transport
-from odradek.gateway.server.connection import Connection
 from odradek.gateway.server.connection_rate import ConnectionRate
 from odradek.gateway.server.dispatch import Dispatcher
+from odradek.gateway.server.driver import ConnectionDriver
 
 log = logging.getLogger(__name__)
 
 ACCEPT_RETRY_S = 0.1
-"""How long to leave a listener alone that ran out of file descriptors or memory."""
+"""The pause of a listener after accept failed for want of descriptors or memory, which would fail again at once."""
 SLOT_CHECK_S = 1.0
 MIN_CHECK_MS = 200
 MAX_CHECK_MS = 40_000
-"""Stale connections are looked for four times in the shortest of the time-outs, within these bounds."""
+"""Bounds of the interval at which connections are checked for staleness: a quarter of the shortest time-out."""
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -39,14 +39,14 @@ class Server:
         self._services = services
         self._listeners = listeners
         self._dispatcher = Dispatcher(services)
-        self._connections: dict[Connection, None] = {}
+        self._connections: dict[ConnectionDriver, None] = {}
         self._per_host: Counter[str] = Counter()
         self._rate = ConnectionRate(services.env.monotonic_ms())
         self._stopping = False
         self._fewer = trio.Event()
 
     async def run(self) -> None:
-        """Serve until cancelled; cancel after `drain` to stop gracefully."""
+        """Serve until cancelled. To stop gracefully, `drain` first and cancel then."""
         async with trio.open_nursery() as nursery:
             for name, bound in self._listeners.items():
                 for listener in bound:
@@ -54,7 +54,10 @@ class Server:
             nursery.start_soon(self._close_stale_forever)
 
     async def drain(self) -> None:
-        """Stop accepting, let requests under way be answered, and close; give up after the drain time-out."""
+        """Stop accepting, answer the requests under way, and close; what remains after the time-out is closed.
+
+        Cancellation leaves connections open that were not drained yet.
+        """
         self._stopping = True
         for bound in self._listeners.values():
             for listener in bound:
@@ -104,7 +107,7 @@ class Server:
                 transport.close()
 
     def _log_accept_error(self, listener: str, error: OSError) -> None:
-        """Say why a connection was not accepted, which is no reason to stop (accept(2) gives the network's errors)."""
+        """Log why a connection was not accepted. accept(2) returns errors of the network, too: the listener goes on."""
         note = self._services.repeats.note
         if error.errno in OUT_OF_RESOURCES:
             note(
@@ -129,10 +132,10 @@ class Server:
 
     async def _slot(self, transport: Transport) -> bool:
         """Wait until `max.connections` allows one more, as Kafka does; False when the broker stops first."""
-        told = False
+        is_logged = False
         while len(self._connections) >= self._services.config.max_connections and not self._stopping:
-            if not told:
-                told = True
+            if not is_logged:
+                is_logged = True
                 open_now = len(self._connections)
                 message = "connection waits peer=%s cause=%d connections are open (max.connections)"
                 self._services.repeats.note(message, log, logging.WARNING, message, transport.peer, open_now)
@@ -162,10 +165,10 @@ class Server:
         return None
 
     async def _serve(self, name: str, transport: Transport) -> None:
-        if self._stopping:  # it came in between the accept and the drain
+        if self._stopping:  # it was accepted just before the drain
             transport.close()
             return
-        connection = Connection(transport, name, self._services, self._dispatcher)
+        connection = ConnectionDriver(transport, name, self._services, self._dispatcher)
         self._connections[connection] = None
         self._per_host[transport.peer_host] += 1
         try:
@@ -184,8 +187,9 @@ class Server:
     async def _close_stale_forever(self) -> None:
         while True:
             await trio.sleep(self._check_every_ms() / 4000)
+            now_ms = self._services.env.monotonic_ms()
             for connection in list(self._connections):
-                cause = self._staleness(connection)
+                cause = connection.stale_cause(now_ms)
                 if cause is not None:
                     log.info("closing connection peer=%s cause=%s", connection.transport.peer, cause)
                     connection.close()
@@ -196,14 +200,3 @@ class Server:
         if config.connections_max_idle_ms >= 0:
             shortest_ms = min(shortest_ms, config.connections_max_idle_ms)
         return min(max(shortest_ms, MIN_CHECK_MS), MAX_CHECK_MS)
-
-    def _staleness(self, connection: Connection) -> str | None:
-        config, now_ms = self._services.config, self._services.env.monotonic_ms()
-        if connection.stalled_ms(now_ms) > config.connection_write_timeout_ms:
-            return "it takes none of its replies (odradek.connection.write.timeout.ms)"
-        is_in_the_way = connection.is_in_a_request and self._services.request_memory.is_full
-        if is_in_the_way and connection.idle_ms(now_ms) > config.connection_write_timeout_ms:
-            return "it does not end its request while others wait for memory (queued.max.request.bytes)"
-        if 0 <= config.connections_max_idle_ms < connection.idle_ms(now_ms):
-            return "idle (connections.max.idle.ms)"
-        return None

@@ -9,7 +9,8 @@ from gateway_client import RawClient
 from gateway_groups import find
 
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
-from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Dispatcher
+from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Call, Dispatcher
+from odradek.gateway.server.session import Session
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest
@@ -139,7 +140,7 @@ def test_a_long_list_leaves_turns_to_others(broker, request_, monkeypatch):
 
 def test_a_long_frame_is_read_and_answered_beside_the_loop(broker, monkeypatch):
     threads, loop = {}, broker.in_trio(threading.current_thread)
-    real_open, real_encode = Dispatcher.open, Dispatcher.encode
+    real_open, real_encode = Dispatcher.open, Call.encode
 
     def seen_open(self, frame, *rest):
         threads["decode"] = threading.current_thread()
@@ -150,7 +151,7 @@ def test_a_long_frame_is_read_and_answered_beside_the_loop(broker, monkeypatch):
         return real_encode(self, *arguments)
 
     monkeypatch.setattr(Dispatcher, "open", seen_open)
-    monkeypatch.setattr(Dispatcher, "encode", seen_encode)
+    monkeypatch.setattr(Call, "encode", seen_encode)
     with RawClient(broker.address) as client:
         for length, count, beside in ((200, LARGE_FRAME_BYTES // 200, True), (1, 1, False)):
             topics = tuple([MetadataRequestTopic(name=f"{number:x>{length}}") for number in range(count)])
@@ -175,7 +176,7 @@ def test_turns_come_also_where_each_thing_is_answered_with_more(monkeypatch):
     monkeypatch.setattr(RequestContext, "let_others_go_on", staticmethod(counted))
 
     async def handle():
-        ctx = RequestContext(ApiKey.OFFSET_FETCH, 9, 1, None, "peer", "host", "listener", services=None)
+        ctx = RequestContext(ApiKey.OFFSET_FETCH, 9, 1, None, Session("peer", "host", "listener"), services=None)
         for _ in range(COUNT):
             await ctx.take_turns()
             ctx.will_answer(1)

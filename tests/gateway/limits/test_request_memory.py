@@ -160,7 +160,7 @@ def test_what_eighty_large_requests_take_together_is_bounded(broker_log, tmp_pat
 
 
 async def test_waiting_callers_come_in_the_order_of_asking(autojump_clock: trio.testing.MockClock) -> None:
-    memory = RequestMemory(lambda: 10, Repeats())
+    memory = RequestMemory(10, Repeats())
     memory.take(10)
     came: list[int] = []
 
@@ -179,7 +179,7 @@ async def test_waiting_callers_come_in_the_order_of_asking(autojump_clock: trio.
 
 
 async def test_the_oldest_request_begun_may_go_on_and_then_the_next(autojump_clock: trio.testing.MockClock) -> None:
-    memory = RequestMemory(lambda: 10, Repeats())
+    memory = RequestMemory(10, Repeats())
     came: list[str] = []
 
     async def ask(name: str) -> None:
@@ -205,7 +205,7 @@ async def test_the_oldest_request_begun_may_go_on_and_then_the_next(autojump_clo
 
 
 async def test_a_cancelled_caller_passes_its_turn_on(autojump_clock: trio.testing.MockClock) -> None:
-    memory = RequestMemory(lambda: 10, Repeats())
+    memory = RequestMemory(10, Repeats())
     memory.take(10)
     came: list[str] = []
 

@@ -1,0 +1,267 @@
+"""Drives one connection: moves bytes between its transport and its pipeline, and requests to their handlers.
+
+    receive ──► pipeline ──► decode ──► handle ─────────────────────────► pipeline ──► send
+                                     └► begin ──► completion settled ──►
+
+All decisions about order, limits and the end of the connection are the pipeline's. One task receives and handles. A
+reply that comes later (Produce, JoinGroup, SyncGroup) is sent by the call that settles its completion, without a turn
+of a task; only what the network does not take at once is left to a task of its own.
+"""
+
+import errno
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, cast
+
+import trio
+
+from odradek.gateway.assembly import Services
+from odradek.gateway.env.completion import Completion
+from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import PeerError, first_error
+from odradek.gateway.net.transport import Buffer, Transport
+from odradek.gateway.server.activity import Activity
+from odradek.gateway.server.context import RequestContext
+from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Call, Dispatcher
+from odradek.gateway.server.pipeline import CLOSED, HELD_BACK, RECEIVING, Exchange, Limits, Pipeline
+from odradek.gateway.server.session import Session
+from odradek.wire.errors import ProtocolError
+
+log = logging.getLogger(__name__)
+
+COMMITS_AHEAD: Final = 2
+"""How many commits' bytes one connection may have in flight: one under way and one that gathers keep the disk busy."""
+
+OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+class ConnectionDriver:
+    """Serves one transport until the peer leaves, misbehaves, or the server closes or drains it."""
+
+    def __init__(self, transport: Transport, listener: str, services: Services, dispatcher: Dispatcher) -> None:
+        config = services.config
+        self.transport = transport
+        self._env = services.env
+        self._settings = services.settings
+        self._repeats = services.repeats
+        self._dispatcher = dispatcher
+        self._session = Session(transport.peer, transport.peer_host, listener)
+        self._pipeline = Pipeline[RequestContext](
+            Limits(
+                request_bytes=config.socket_request_max_bytes,
+                in_flight_requests=config.connection_max_in_flight_requests,
+                in_flight_bytes=COMMITS_AHEAD * config.commit_max_bytes,
+            )
+        )
+        self._request_memory = services.request_memory
+        self._memory = services.request_memory.account()
+        self._activity = Activity(transport, services.env.monotonic_ms())
+        self._replied = Signal()
+        self._nursery: trio.Nursery | None = None
+
+    # For the server
+
+    async def run(self) -> None:
+        """Serve until the connection ends. Never raises for what the peer did; logs it and closes."""
+        try:
+            await self._run()
+            if self._pipeline.failure is not None:
+                self._log_end(self._pipeline.failure)
+        except* Exception as group:  # noqa: BLE001 - whatever it is, other connections are served on
+            self._log_end(group)
+        finally:
+            self.transport.close()
+
+    def close(self) -> None:
+        """Close at once; what is under way is given up."""
+        self._pipeline.close()
+        self.transport.close()
+        self._close_if_done()
+
+    def drain(self) -> None:
+        """Answer what is under way, then close; at once when nothing is."""
+        self._pipeline.end_input()
+        self._close_if_done()
+
+    def stale_cause(self, now_ms: int) -> str | None:
+        """Why the connection is to be closed as stale, for the log; None when it is not."""
+        config = self._settings.config
+        if self._pipeline.state is HELD_BACK:
+            self._activity.last_ms = now_ms  # it is the broker that does not read
+        if self._activity.stalled_ms(now_ms) > config.connection_write_timeout_ms:
+            return "it takes none of its replies (odradek.connection.write.timeout.ms)"
+        idle_ms = self._activity.idle_ms(now_ms)
+        holds_memory = self._pipeline.unfinished_bytes > 0 and self._request_memory.is_full
+        if holds_memory and idle_ms > config.connection_write_timeout_ms:
+            return "it does not end its request while others wait for memory (queued.max.request.bytes)"
+        if 0 <= config.connections_max_idle_ms < idle_ms:
+            return "idle (connections.max.idle.ms)"
+        return None
+
+    # Requests
+
+    async def _run(self) -> None:
+        pipeline = self._pipeline
+        async with trio.open_nursery() as self._nursery:
+            try:
+                while await self._receive():
+                    await self._handle_received()
+                while pipeline.state is not CLOSED:
+                    await self._replied.wait()
+            finally:
+                pipeline.close()
+                for given_up in pipeline.give_up():
+                    _finish(given_up)
+                self._account()
+
+    async def _receive(self) -> bool:
+        """Receive once; False when nothing more is to be received.
+
+        A call of its own, so that nothing refers to the last buffer while memory for the next is waited for.
+        """
+        pipeline = self._pipeline
+        if self._request_memory.is_full:
+            await self._wait_for_memory()
+        buffer = pipeline.buffer()
+        if buffer is None:
+            self._send_due()  # the input may have ended with an error, which is due now
+            return False
+        if pipeline.unfinished_bytes:
+            self._account()
+        pipeline.received(await self.transport.receive_into(buffer))
+        self._activity.last_ms = self._env.monotonic_ms()
+        return True
+
+    async def _wait_for_memory(self) -> None:
+        if self._pipeline.state is RECEIVING:
+            self._pipeline.hold_back()
+            await self._memory.room()
+            self._pipeline.go_on()
+
+    async def _handle_received(self) -> None:
+        """Handle the requests that have come, in their order.
+
+        A call of its own, so that nothing refers to the last request while the next is waited for.
+        """
+        pipeline = self._pipeline
+        while (taken := pipeline.next_request()) is not None:
+            self._memory.set(pipeline.memory_bytes, pipeline.unfinished_bytes)
+            try:
+                await self._handle(*taken)
+            except Exception as error:  # noqa: BLE001 - logged by `run`, when the replies before are out
+                pipeline.fail(taken[0], error)
+                self._send_due()
+
+    async def _handle(self, exchange: Exchange[RequestContext], frame: memoryview) -> None:
+        pipeline, dispatcher = self._pipeline, self._dispatcher
+        is_large = len(frame) > LARGE_FRAME_BYTES and dispatcher.is_large(frame)
+        if is_large:
+            call = await self._env.run_blocking(lambda: dispatcher.open(frame, self._session))
+        else:
+            call = dispatcher.open(frame, self._session)
+        route = call.route
+        pipeline.decoded(exchange, call.ctx, route.is_pipelined, route.keeps_memory)
+        if not route.keeps_memory:
+            self._account()
+        while not pipeline.begin(exchange):
+            await self._replied.wait()
+        response = await route.handle(call.ctx, call.request)
+        if route.is_deferred:
+            completion: Completion[Any] = response
+            completion.on_settled(partial(self._settled, exchange, call))
+            return
+        if is_large or call.ctx.answers_many:
+            reply = await self._env.run_blocking(lambda: call.encode(response))
+        else:
+            reply = call.encode(response)
+        pipeline.answer(exchange, reply)
+        unsent = self._send_due()
+        if unsent:
+            await self._send_rest(unsent)
+
+    # Replies
+
+    def _settled(self, exchange: Exchange[RequestContext], call: Call, completion: Completion[Any]) -> None:
+        """A deferred request has its response, or its error. Must not raise."""
+        if self._pipeline.state is CLOSED:
+            return
+        try:
+            response = completion.result()
+            self._pipeline.answer(exchange, () if response is None else call.encode(response))
+        except Exception as error:  # noqa: BLE001 - logged by `run`, when the replies before are out
+            self._pipeline.fail(exchange, error)
+        unsent = self._send_due()
+        if unsent:
+            assert self._nursery is not None
+            self._nursery.start_soon(self._send_rest, unsent)
+
+    def _send_due(self) -> Sequence[Buffer]:
+        """Send the replies that are due; returns what is left of one that the network does not take at once.
+
+        Errors of the network close the connection.
+        """
+        pipeline = self._pipeline
+        while (reply := pipeline.next_reply()) is not None:
+            try:
+                unsent = self.transport.send_now(reply) if reply else ()
+            except OSError as error:
+                pipeline.close(error)
+                break
+            if unsent:
+                return unsent
+            self._note_replied()
+        if pipeline.state is CLOSED:
+            self._close_if_done()
+        return ()
+
+    async def _send_rest(self, unsent: Sequence[Buffer]) -> None:
+        """Send the rest of a reply as the peer takes it, and what has become due meanwhile. Raises OSError."""
+        while unsent:
+            self._activity.send_began(self._env.monotonic_ms())
+            await self.transport.send_parts(unsent)
+            self._activity.send_ended()
+            self._note_replied()
+            unsent = self._send_due()
+
+    def _note_replied(self) -> None:
+        pipeline = self._pipeline
+        _finish(pipeline.replied())
+        self._memory.set(pipeline.memory_bytes, pipeline.unfinished_bytes)
+        self._replied.wake()
+
+    # Memory and the end
+
+    def _account(self) -> None:
+        self._memory.set(self._pipeline.memory_bytes, self._pipeline.unfinished_bytes)
+
+    def _close_if_done(self) -> None:
+        """End the tasks of a closed connection; `run` logs why it is closed, and then closes the transport."""
+        if self._pipeline.state is CLOSED and self._nursery is not None:
+            self._nursery.cancel_scope.cancel()
+
+    def _log_end(self, error: BaseException) -> None:
+        if isinstance(error, BaseExceptionGroup):
+            error = first_error(cast("BaseExceptionGroup[BaseException]", error))
+        if isinstance(error, PeerError | ProtocolError):
+            self._log_closing(PeerError(str(error)))
+        elif isinstance(error, MemoryError):
+            self._log_closing(PeerError("no memory for its request (raise ulimit -v, or lower max.connections)"))
+        elif isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
+            advice = "raise ulimit -n or LimitNOFILE, or lower max.connections"
+            self._log_closing(PeerError(f"no descriptor for what its request needs ({advice}): {error}"))
+        elif isinstance(error, OSError):
+            log.debug("connection ended peer=%s cause=%s", self._session.peer, error)
+        else:  # our own bug: this client is cut off, all others are served on
+            log.error("internal error peer=%s", self._session.peer, exc_info=error)
+
+    def _log_closing(self, error: PeerError) -> None:
+        key = ("closing", self._session.peer_host, error.kind)
+        message = "closing connection peer=%s cause=%s"
+        self._repeats.note(key, log, logging.WARNING, message, self._session.peer, error)
+
+
+def _finish(exchange: Exchange[RequestContext]) -> None:
+    """Give back what the reply borrowed."""
+    if exchange.context is not None and exchange.context.on_sent:
+        exchange.context.finish()

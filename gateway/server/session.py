@@ -1,0 +1,21 @@
+"""What the broker knows of a client for as long as its connection lasts."""
+
+from odradek.wire.values import immutable
+
+
+@immutable
+class Session:
+    """One client's connection, as requests see it.
+
+    `peer` is the other side as `host:port`, for logs; `peer_host` its address alone; `listener` the name of the
+    listener that it connected to.
+    """
+
+    peer: str
+    peer_host: str
+    listener: str
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka writes it, with a leading slash."""
+        return f"/{self.peer_host}"
