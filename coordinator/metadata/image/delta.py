@@ -86,11 +86,6 @@ class TopicsDelta:
         """The topics of the image before that were deleted, though others of their names may have been created."""
         return [self.before.topics_by_id[each] for each in self.deleted if each in self.before.topics_by_id]
 
-    def created_topics(self) -> list[TopicImage]:
-        """The topics that are new, as they are after all changes."""
-        topics = self.apply()
-        return [topics[each] for each in self.changed if each not in self.before.topics_by_id]
-
     def create(self, topic: TopicImage) -> None:
         """Add a topic that has no partitions yet."""
         self._by_id.set(topic.topic_id, topic)
@@ -135,7 +130,10 @@ class TopicsDelta:
             opened = self._open[topic_id] = dict(enumerate(self._topic(topic_id).partitions))
         self.partition_count += index not in opened
         opened[index] = partition
-        self.changed.setdefault(topic_id, {})[index] = None
+        changed = self.changed.get(topic_id)
+        if changed is None:
+            changed = self.changed[topic_id] = {}
+        changed[index] = None
 
     def apply(self) -> Mapping[UUID, TopicImage]:
         """The topics by id as they are now."""
