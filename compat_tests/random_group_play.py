@@ -121,6 +121,7 @@ class ShardChannel:
     def __init__(self) -> None:
         self._shard = GroupShard(GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=1000))
         self._tokens = 0
+        self._offset = 0
         self._waiting: dict[int, int] = {}
         self._answers: dict[int, Any] = {}
 
@@ -158,7 +159,8 @@ class ShardChannel:
 
     def _apply(self, outcome: Outcome) -> None:
         for record in outcome.records:
-            self._shard.replay(record, 0)
+            self._shard.replay(record, self._offset, 0, 0)
+            self._offset += 1
         for reply in outcome.replies:
             consumer = self._waiting.pop(reply.token, None)
             if consumer is not None:
