@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-PATIENCE_MS: Final = 1000
-"""How long a request waits for the markers of the transaction before its own."""
+MARKER_WAIT_MS: Final = 1000
+"""How long a request waits for the markers of the previous transaction."""
 MARKED_AT_ONCE: Final = 100
 """How many markers of one transaction are begun before others get a turn."""
 MARKER_RETRY_MS: Final = 100
@@ -91,7 +91,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         """Give a transactional id's producer its producer id and epoch. Raises CoordinatorUnavailable."""
         assert request.transactional_id is not None
         ask = partial(self._init_producer_id, request.transactional_id, request)
-        return await self._patiently(request.transactional_id, ask, lambda response: response.error_code)
+        return await self._retry_after_markers(request.transactional_id, ask, lambda response: response.error_code)
 
     async def _init_producer_id(
         self, transactional_id: str, request: "InitProducerIdRequest"
@@ -123,7 +123,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 ErrorCode,
             )
 
-        return await self._patiently(producer.transactional_id, ask, _itself)
+        return await self._retry_after_markers(producer.transactional_id, ask, _itself)
 
     async def add_offsets(self, producer: "ProducerIdentity", group_id: str) -> ErrorCode:
         """Add the partition with a group's offsets to the producer's transaction. Raises CoordinatorUnavailable."""
@@ -136,7 +136,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         `version` is the `transaction.version` that the producer follows.
         """
         ask = partial(self._end_transaction, producer, committed, version)
-        return await self._patiently(producer.transactional_id, ask, lambda ended: ended.error)
+        return await self._retry_after_markers(producer.transactional_id, ask, lambda ended: ended.error)
 
     async def _end_transaction(self, producer: "ProducerIdentity", committed: bool, version: int) -> "Ended":
         from odradek.coordinator.transactions.end import Ended
@@ -194,11 +194,11 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         error = _to_producer(error)
         return {(topic, index): error for topic, indexes in partitions.items() for index in indexes}
 
-    async def _patiently(
+    async def _retry_after_markers(
         self, transactional_id: str, ask: Callable[[], Awaitable[R]], error_of: Callable[[R], int]
     ) -> R:
-        """Ask again when the markers that are in the way are written, for as long as a client should be let wait."""
-        deadline_ms = self._env.monotonic_ms() + PATIENCE_MS
+        """Repeat `ask` while it answers CONCURRENT_TRANSACTIONS, after each set of markers, up to MARKER_WAIT_MS."""
+        deadline_ms = self._env.monotonic_ms() + MARKER_WAIT_MS
         while True:
             reply = await ask()
             finished = self._finishing.get(transactional_id)

@@ -14,7 +14,7 @@ class ConsumerTimer(TimerKind):
     REBALANCE = auto()
     """A member has not given up its partitions within its rebalance timeout."""
     JOIN = auto()
-    """A member of the classic protocol was told to join again and has not."""
+    """A member of the classic protocol has to join again and has not."""
     SYNC = auto()
     """A member of the classic protocol has joined and not synced."""
     REGEX = auto()
