@@ -6,15 +6,18 @@ after the other as soon as the broker serves. A request that comes earlier impor
 inside a test does without: it serves few requests, and most tests are over before the imports would be.
 """
 
-import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Final
 
+import trio
+
+from odradek.gateway.env.environment import Environment
 from odradek.wire.api_keys import ADVERTISED
 
 PAUSE_S: Final = 0.001
-"""How long the thread lets others have the interpreter after each module."""
+"""How long the interpreter is left to requests after each module."""
 
 _LATE: Final = (
     "odradek.coordinator.groups.shard",
@@ -31,10 +34,10 @@ def late_modules() -> list[str]:
     return [*_LATE, *(f"odradek.gateway.handlers.{key.name.lower()}" for key in ADVERTISED)]
 
 
-def import_early(is_stopping: Callable[[], bool]) -> None:
-    """Import them all, or until the broker stops. For a worker thread; it takes some tenths of a second."""
+async def import_early(env: Environment, is_stopping: Callable[[], bool]) -> None:
+    """Import them all, or until the broker stops; it takes some tenths of a second, in worker threads."""
     for name in late_modules():
         if is_stopping():
             return
-        import_module(name)
-        time.sleep(PAUSE_S)
+        await env.run_blocking(partial(import_module, name))
+        await trio.sleep(PAUSE_S)

@@ -8,12 +8,9 @@ import gc
 import logging
 import resource
 import signal
-import socket
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -34,6 +31,7 @@ from odradek.gateway.env.loop_watch import LoopRecord
 from odradek.gateway.env.repeats import TELL_EVERY_S, Repeats
 from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
+from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, first_error
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
@@ -161,7 +159,7 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
         listeners = await _bind(config, env)
         try:
             async with trio.open_nursery() as nursery:
-                services = await _join(config, env, store, nursery, _advertised(config, listeners), loop)
+                services = await _join(config, env, store, nursery, _advertised(env, config, listeners), loop)
                 yield Broker(services, listeners)
                 with trio.CancelScope(shield=True):
                     await services.replicas.close()
@@ -183,12 +181,14 @@ async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Li
     return listeners
 
 
-def _advertised(config: BrokerConfig, listeners: dict[str, Sequence[Listener]]) -> dict[str, tuple[str, int]]:
+def _advertised(
+    env: Environment, config: BrokerConfig, listeners: dict[str, Sequence[Listener]]
+) -> dict[str, tuple[str, int]]:
     """What clients are told: the advertised address, with the port that was really bound where none was chosen."""
     addresses: dict[str, tuple[str, int]] = {}
     for wanted in config.advertised_listeners:
         bound_port = listeners[wanted.name][0].address[1]
-        addresses[wanted.name] = (wanted.host or socket.gethostname(), wanted.port or bound_port)
+        addresses[wanted.name] = (wanted.host or env.host_name(), wanted.port or bound_port)
     return addresses
 
 
@@ -278,19 +278,10 @@ class Running:
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Create a topic from another thread, and return when clients can use it. Raises RuntimeError when refused."""
-        failures: list[BaseException] = []
-
-        def call() -> None:
-            try:
-                trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
-            except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits
-                failures.append(failure)
-
-        thread = threading.Thread(target=call)  # for Trio refuses to be called from a thread that runs another Trio
-        thread.start()
-        thread.join()
-        if failures:
-            raise failures[0]
+        # Trio refuses to be called from a thread that runs another Trio, as a test's may.
+        in_own_thread(
+            lambda: trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
+        )
 
     async def _create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         wanted = CreatableTopic(
@@ -347,7 +338,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
         if signals:
             notify(READY, f"serving clients at {running.bootstrap}")
             services = broker.services
-            nursery.start_soon(env.run_blocking, partial(import_early, lambda: services.stopping))
+            nursery.start_soon(import_early, env, lambda: services.stopping)
         await broker.serve()
         nursery.cancel_scope.cancel()
 

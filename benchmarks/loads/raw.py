@@ -29,7 +29,7 @@ NOT_YET = frozenset({3, 5, 6})
 def produce_frame(topic: str, partition: int, *, records: int, size_bytes: int) -> bytes:
     """A Produce request of one batch, acks=all, without a producer id, so that it can be sent again as it is."""
     now_ms = time.time_ns() // 1_000_000
-    batch = build_batch([SimpleRecord(None, os.urandom(size_bytes), timestamp_ms=now_ms) for _ in range(records)])
+    batch = build_batch([SimpleRecord(None, os.urandom(size_bytes), timestamp_ms=now_ms) for _ in range(records)])  # noqa: TID251
     data = PartitionProduceData(index=partition, records=batch)
     topics = (TopicProduceData(name=topic, partition_data=(data,)),)
     return encode_request(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics), PRODUCE_VERSION, 1, "bench")

@@ -83,8 +83,8 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         """Run an `operation` that writes in a producer's transaction, and wait for its reply.
 
         `verify(partitions)` asks the transaction coordinator whether these partitions of the offsets topic are in the
-        transaction, or, where it `adds_partition`, adds them (KIP-890). It is called before the transaction's first write
-        there. The answer is an error when they are not, or when the transaction has ended meanwhile. Raises
+        transaction, or, where it `adds_partition`, adds them (KIP-890). It is called before the first write of the
+        transaction there. The answer is an error when they are not, or when it has ended meanwhile. Raises
         CoordinatorUnavailable.
         """
         partition = self.partition(group_id)

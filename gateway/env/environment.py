@@ -6,6 +6,7 @@ Sleeping and waiting go through Trio, whose clock the simulation replaces.
 """
 
 import random
+import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -44,6 +45,10 @@ class Environment(Protocol):
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch; for timestamps that users see."""
+        ...
+
+    def host_name(self) -> str:
+        """The name of the machine, which clients are given where no host is configured."""
         ...
 
     async def run_blocking(self, call: Callable[[], T]) -> T:
@@ -97,6 +102,10 @@ class ProductionEnvironment:
     def uuid(self) -> uuid.UUID:
         """A random UUID from the operating system's entropy."""
         return uuid.UUID(int=self.random.getrandbits(128), version=4)
+
+    def host_name(self) -> str:
+        """See `Environment.host_name`."""
+        return socket.gethostname()
 
     def monotonic_ms(self) -> int:
         """The system's monotonic clock."""

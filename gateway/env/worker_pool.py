@@ -119,3 +119,12 @@ class BlockingPool:
 
 def _never_abort(_raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
     return trio.lowlevel.Abort.FAILED
+
+
+def in_own_thread(call: Callable[[], T]) -> T:
+    """Run `call` in a new thread and wait for it, whatever this thread runs. Raises what it raises."""
+    outcomes: list[outcome.Outcome[T]] = []
+    thread = threading.Thread(target=lambda: outcomes.append(outcome.capture(call)))
+    thread.start()
+    thread.join()
+    return outcomes[0].unwrap()

@@ -86,6 +86,10 @@ class SimEnvironment:
         """See `Environment.uuid`: follows from the seed."""
         return uuid.UUID(int=self.random.getrandbits(128), version=4)
 
+    def host_name(self) -> str:
+        """See `Environment.host_name`: the simulated host's."""
+        return self.host
+
     def monotonic_ms(self) -> int:
         """See `Environment.monotonic_ms`: virtual time."""
         return int(trio.current_time() * 1000)
