@@ -26,6 +26,7 @@ from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.regexes import TopicRegexes
 from odradek.gateway.coordinators.transactions import TransactionCoordinator
 from odradek.gateway.early_imports import import_early
+from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.environment import Environment, ProductionEnvironment
 from odradek.gateway.env.loop_watch import LoopRecord
 from odradek.gateway.env.repeats import TELL_EVERY_S, Repeats
@@ -204,14 +205,18 @@ async def _join(
     repeats = Repeats()
     backlog = Backlog(config.commit_max_pending_bytes)
     backoff = Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms)
-    shared = Shared(store, env, Ticker(nursery), backlog, config.commit_max_bytes, repeats, backoff)
+    deadlines = Deadlines(env, nursery)
+    shared = Shared(store, env, Ticker(nursery), deadlines, backlog, config.commit_max_bytes, repeats, backoff)
 
     replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataPublisher()
     controller = Controller(metadata_log, env, MetadataConfig(config.node_id, config.layers.static), metadata)
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
-    groups = GroupCoordinator(metadata, controller, replicas, env, config.group, regexes)
+    commit_timeout_ms = config.offsets_commit_timeout_ms
+    groups = GroupCoordinator(
+        metadata, controller, replicas, env, config.group, regexes, commit_timeout_ms=commit_timeout_ms
+    )
     ids = ProducerIds(controller)
     transactions = TransactionCoordinator(metadata, controller, replicas, env, config.transaction, groups, ids, nursery)
 

@@ -131,7 +131,6 @@ WITHOUT_EFFECT: Final = (
         (
             "group.coordinator.append.linger.ms",
             "group.coordinator.cached.buffer.max.bytes",
-            "offsets.commit.timeout.ms",
             "offsets.load.buffer.size",
             "offsets.topic.compression.codec",
             "transaction.state.log.load.buffer.size",

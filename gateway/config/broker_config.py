@@ -46,6 +46,7 @@ class BrokerConfig:
     socket_request_max_bytes: int
     commit_threads: int
     commit_max_bytes: int
+    offsets_commit_timeout_ms: int
     commit_max_pending_bytes: int
     log_retry_backoff_ms: int
     log_retry_backoff_max_ms: int
@@ -124,6 +125,7 @@ _SIMPLE: Final = {
     "socket_request_max_bytes": "socket.request.max.bytes",
     "commit_threads": "odradek.commit.threads",
     "commit_max_bytes": "odradek.commit.max.bytes",
+    "offsets_commit_timeout_ms": "offsets.commit.timeout.ms",
     "commit_max_pending_bytes": "odradek.commit.max.pending.bytes",
     "log_retry_backoff_ms": "odradek.log.retry.backoff.ms",
     "log_retry_backoff_max_ms": "odradek.log.retry.backoff.max.ms",

@@ -45,12 +45,20 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         env: Environment,
         config: GroupConfig,
         regexes: TopicRegexes,
+        *,
+        commit_timeout_ms: int,
     ) -> None:
         self.regexes = regexes
         self._config = config
         self._env = env
         super().__init__(
-            OFFSETS_TOPIC, metadata, controller, replicas, env, lambda: _group_shard(self._config, metadata, regexes)
+            OFFSETS_TOPIC,
+            metadata,
+            controller,
+            replicas,
+            env,
+            lambda: _group_shard(self._config, metadata, regexes),
+            write_timeout_ms=commit_timeout_ms,
         )
 
     def configure(self, config: GroupConfig) -> None:

@@ -54,6 +54,8 @@ class Coordinator(Generic[S]):
         env: Environment,
         make: Callable[[], S],
         publish: Callable[[S], Callable[[], None]] | None = None,
+        *,
+        write_timeout_ms: int,
     ) -> None:
         self.topic = topic
         self._metadata = metadata
@@ -62,6 +64,7 @@ class Coordinator(Generic[S]):
         self._clock = SteadyClock(env)
         self._make = make
         self._publish = publish
+        self._write_timeout_ms = write_timeout_ms
         self._shards: dict[int, ShardRuntime[S]] = {}
         self._all_known = False
         self._earlier = Signal()
@@ -132,6 +135,7 @@ class Coordinator(Generic[S]):
                 publish=self._publish,
                 on_deadline=self._on_deadline,
                 empty=self._all_known,
+                write_timeout_ms=self._write_timeout_ms,
             )
             self._shards[partition] = runtime
         return runtime

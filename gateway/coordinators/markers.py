@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from odradek.coordinator.contract import Producer
-from odradek.gateway.env.completion import Completion
+from odradek.gateway.env.completion import DONE, Completion
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.wire.errors import ErrorCode
@@ -19,7 +19,7 @@ class Marker(NamedTuple):
     version: int
 
 
-def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Completion[None] | None]:
+def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Completion[None]]:
     """Queue a marker; it stands once the completion settles. The error is the log's refusal: an epoch that has passed.
 
     The log must be open. Raises PartitionUnavailable.
@@ -31,14 +31,15 @@ def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorC
         coordinator_epoch=marker.coordinator_epoch,
         timestamp_ms=now_ms,
     )
-    result, durable = replica.append(memoryview(batch), AppendOrigin.COORDINATOR, transaction_version=marker.version)
-    return (result.error if isinstance(result, Rejected) else ErrorCode.NONE), durable
+    result = replica.append(memoryview(batch), AppendOrigin.COORDINATOR, transaction_version=marker.version)
+    if isinstance(result, Rejected):
+        return result.error, DONE
+    return ErrorCode.NONE, replica.committed(result.last_offset + 1)
 
 
 async def write_marker(replica: Replica, marker: Marker, now_ms: int) -> ErrorCode:
-    """Write a marker; durable when this returns. Raises PartitionUnavailable, StoreError."""
+    """Write a marker; committed when this returns. Raises PartitionUnavailable, StoreError."""
     await replica.ensure_open()
-    error, durable = append_marker(replica, marker, now_ms)
-    if not error and durable is not None:
-        await durable.wait()
+    error, committed = append_marker(replica, marker, now_ms)
+    await committed.wait()
     return error

@@ -2,7 +2,7 @@
 
 An operation runs to its end on the Trio thread, so operations never interleave. Its records are replayed at once and
 appended to the shard's partition; the commit path puts all that was decided meanwhile into one transaction. Replies are
-released when the newest write that they may rest on is durable.
+released when the newest write that they may rest on is committed.
 """
 
 import itertools
@@ -68,9 +68,11 @@ class ShardRuntime(Generic[S]):
     """Runs one shard over one partition.
 
     `make` builds an empty shard. `publish(shard)` is asked after each operation that wrote records for a function to
-    call when they are durable, before the replies go out: the metadata runtime publishes its image so. `discarded` says
-    that the shard was thrown away after a failed append and not loaded since. Of an `empty` partition there is nothing
-    to replay, so that callers wait while it is opened for the first time and are not told that it loads.
+    call when they are committed, before the replies go out: the metadata runtime publishes its image so. `discarded`
+    says that the shard was thrown away after a failed append and not loaded since. Of an `empty` partition there is
+    nothing to replay, so that callers wait while it is opened for the first time and are not told that it loads. A
+    reply whose write is not committed after `write_timeout_ms` is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write
+    itself stands.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class ShardRuntime(Generic[S]):
         publish: Callable[[S], Callable[[], None]] | None = None,
         on_deadline: Callable[[int | None], None] = lambda _: None,
         empty: bool = False,
+        write_timeout_ms: int | None = None,
     ) -> None:
         self.replica = replica
         self.state = ShardState.NEW
@@ -91,6 +94,7 @@ class ShardRuntime(Generic[S]):
         self._publish = publish
         self._on_deadline = on_deadline
         self._empty = empty
+        self._write_timeout_ms = write_timeout_ms
         self._opened = trio.Event()
         self._shard: S = make()
         self._tokens = itertools.count(1)
@@ -245,10 +249,7 @@ class ShardRuntime(Generic[S]):
             self._discard(shard)
             return
         if outcome.replies:
-            if self.replica.last_write() is None:  # most of all: a heartbeat waits for nothing
-                self._release(outcome.replies)
-            else:
-                self._when_durable(partial(self._release, outcome.replies))
+            self._reply_when_committed(outcome.replies)
         self._on_deadline(shard.next_deadline_ms())
 
     def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
@@ -267,7 +268,7 @@ class ShardRuntime(Generic[S]):
             self._append(batch)
         assert self.next_offset == base_offset + len(outcome.records), "offsets are not those that were replayed"
         if self._publish is not None:
-            self._when_durable(self._publish(shard))
+            self._when_committed(self._publish(shard))
         return True
 
     def _refuse(self, outcome: Outcome) -> None:
@@ -280,7 +281,7 @@ class ShardRuntime(Generic[S]):
             self._fail(reply.token, TooLargeError())
 
     async def end_transaction(self, marker: Marker) -> ErrorCode:
-        """Write the marker that ends a producer's transaction in this shard's log; durable when this returns.
+        """Write the marker that ends a producer's transaction in this shard's log; committed when this returns.
 
         The marker is the transaction coordinator's decision and not the shard's, so that it passes no operation. The
         answer is an error where the log refuses it (an epoch that has passed). Raises CoordinatorUnavailable.
@@ -289,39 +290,48 @@ class ShardRuntime(Generic[S]):
         now_ms = self._clock.now_ms()
         shard = self._shard
         try:
-            refused, durable = append_marker(self.replica, marker, now_ms)
+            refused, committed = append_marker(self.replica, marker, now_ms)
         except PartitionUnavailable as error:
             self._discard(shard)
             raise unavailable(error) from error
         if refused:
             return refused
         shard.replay_end(marker.producer.producer_id, marker.committed, now_ms)
-        if durable is not None:
-            durable.on_settled(partial(self._written, shard))
-            try:
-                await durable.wait()
-            except StoreError as error:
-                raise unavailable(error) from error
+        committed.on_settled(partial(self._written, shard))
+        try:
+            await committed.wait()
+        except (StoreError, PartitionUnavailable) as error:
+            raise unavailable(error) from error
         return ErrorCode.NONE
 
     def _append(self, batch: bytes) -> None:
-        result, durable = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
+        result = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
         assert not isinstance(result, Rejected), f"our own batch was refused: {result}"
-        if durable is not None:
-            durable.on_settled(partial(self._written, self._shard))
+        self.replica.committed(result.last_offset + 1).on_settled(partial(self._written, self._shard))
 
-    def _when_durable(self, action: Callable[[], None]) -> None:
-        """Do `action` when all that was written up to now is on disk; never when that fails."""
+    def _reply_when_committed(self, replies: Sequence[Reply]) -> None:
+        self._when_committed(partial(self._release, replies))
+        if self._write_timeout_ms is not None:
+            committed = self.replica.all_committed()
+            if not committed.settled:
+                self.replica.deadlines.watch(committed, self._write_timeout_ms, partial(self._time_out, replies))
 
-        def settled(write: Completion[None]) -> None:
-            if write.error is None:
+    def _time_out(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            self._fail(reply.token, CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    def _when_committed(self, action: Callable[[], None]) -> None:
+        """Do `action` when all that was written up to now is committed, at once if it is; never when that fails."""
+
+        def settled(committed: Completion[None]) -> None:
+            if committed.error is None:
                 action()
 
-        write = self.replica.last_write()
-        if write is None:
+        committed = self.replica.all_committed()
+        if committed.settled:  # most of all: a heartbeat waits for nothing
             action()
         else:
-            write.on_settled(settled)
+            committed.on_settled(settled)
 
     def _release(self, replies: Sequence[Reply]) -> None:
         for reply in replies:

@@ -76,6 +76,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             env,
             lambda: _transaction_shard(config, metadata),
             self._to_finish,
+            write_timeout_ms=config.transaction_max_timeout_ms,
         )
         self._env = env
         self._groups = groups

@@ -7,7 +7,7 @@ settled. A callback takes no turn of a task: when a large group's generation beg
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 import trio
 
@@ -86,6 +86,10 @@ def completed(value: T) -> Completion[T]:
     done: Completion[T] = Completion()
     done.settle(value)
     return done
+
+
+DONE: Final = completed(None)
+"""A completion of nothing that is settled already, for all to share."""
 
 
 def all_settled(completions: Collection[Completion[None]]) -> Completion[None]:

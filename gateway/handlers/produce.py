@@ -12,6 +12,7 @@ version 11 the producer adds the partition itself (AddPartitionsToTxn); from 12 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.gateway.coordinators.verification import verified
 from odradek.gateway.env.completion import Completion, all_settled, completed
-from odradek.gateway.errors import RequestRefusedError, error_of_store
+from odradek.gateway.errors import PartitionUnavailable, RequestRefusedError, error_of_store
 from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.handling.leader_hints import produce_with_leaders
 from odradek.gateway.handling.opening import open_all
@@ -45,7 +46,12 @@ if TYPE_CHECKING:
     from odradek.coordinator.transactions.add import ProducerIdentity
 
 REQUEST: Final = ProduceRequest
-VALID_ACKS: Final = frozenset({-1, 0, 1})
+ALL_IN_SYNC: Final = -1
+"""The acks that wait for all in-sync replicas; the others are answered when this broker has the batch on disk."""
+LOCAL_COMMIT_MS: Final = 1000
+"""The least time that a commit has. In Kafka `timeout_ms` begins when the batch is in the leader's log, however long
+that took; here it begins before, since that commit is waited for in the same way."""
+VALID_ACKS: Final = frozenset({ALL_IN_SYNC, 0, 1})
 # Where a batch says that it is transactional, read without parsing the rest of its header.
 _MAGIC_AT: Final = 16
 _ATTRIBUTES_LOW_AT: Final = 22
@@ -84,7 +90,7 @@ _Appended = tuple[TopicProduceData, list[_Pending]]
 
 
 async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[ProduceResponse | None]:
-    """Append every partition's batch; the response comes when all that was appended is durable, or has failed.
+    """Append every partition's batch; the response comes when all is written as far as `acks` wants, or has failed.
 
     Batches are appended in the order of the calls. With acks=0 there is no response (None); for an error then the
     completion fails with RequestRefusedError.
@@ -108,8 +114,29 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[Pro
     for topic in request.topic_data:
         results = [await _append(ctx, topic, part, request.acks, guards, judged) for part in topic.partition_data]
         appended.append((topic, results))
-    writes = [write for _, results in appended for _, write in results if write is not None]
-    return all_settled(writes).then(lambda _: _response(ctx, request.acks, appended))
+    return _when_acknowledged(ctx, request, appended)
+
+
+def _when_acknowledged(
+    ctx: RequestContext, request: ProduceRequest, appended: list[_Appended]
+) -> Completion[ProduceResponse | None]:
+    """The response, when every write has come as far as `acks` wants, or has failed.
+
+    With acks=all what is not committed after `timeout_ms` is REQUEST_TIMED_OUT, as in Kafka's DelayedProduce, and may
+    be committed later.
+    """
+    written = all_settled([write for _, results in appended for _, write in results if write is not None])
+    if written.settled or request.acks != ALL_IN_SYNC:
+        return written.then(lambda _: _response(ctx, request.acks, appended))
+    reply: Completion[ProduceResponse | None] = Completion()
+
+    def answer() -> None:
+        if not reply.settled:
+            reply.settle(_response(ctx, request.acks, appended))
+
+    written.on_settled(lambda _: answer())
+    ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, LOCAL_COMMIT_MS), answer)
+    return reply
 
 
 def _response(ctx: RequestContext, acks: int, appended: list[_Appended]) -> ProduceResponse | None:
@@ -263,23 +290,26 @@ async def _append(
             replica.note_refused(part.records or NO_RECORDS)
         return _refused(part, error)
 
-    return await answer_of_partition(_appended(ctx, replica, part, guard, judged.get(id(part))), refused)
+    return await answer_of_partition(_appended(ctx, replica, part, acks, guard, judged.get(id(part))), refused)
 
 
 async def _appended(
     ctx: RequestContext,
     replica: Replica,
     part: PartitionProduceData,
+    acks: int,
     guard: VerificationGuard | None,
     judged: BatchHeader | Rejected | None,
 ) -> _Pending:
     if replica.state is not ReplicaState.OPEN:
         await replica.ensure_open()
-    result, write = replica.append(
+    result = replica.append(
         part.records or NO_RECORDS, AppendOrigin.CLIENT, api_version=ctx.api_version, guard=guard, judged=judged
     )
     if isinstance(result, Rejected):
         return _rejection(part.index, result, replica.log.log_start_offset), None
+    end_offset = result.last_offset + 1
+    write = replica.committed(end_offset) if acks == ALL_IN_SYNC else replica.durable(end_offset)
     return _success(part.index, result, replica.log.log_start_offset), write
 
 
@@ -323,8 +353,14 @@ def _rejection(index: int, rejected: Rejected, log_start_offset: int) -> Partiti
 
 
 def _outcome(response: PartitionProduceResponse, write: Completion[None] | None) -> PartitionProduceResponse:
-    if write is None or write.error is None:
+    if write is None:
         return response
+    if not write.settled:
+        return replace(response, error_code=ErrorCode.REQUEST_TIMED_OUT)
+    if write.error is None:
+        return response
+    if isinstance(write.error, PartitionUnavailable):
+        return _refusal(response.index, write.error.error)
     assert isinstance(write.error, StoreError)
     return _refusal(response.index, error_of_store(write.error))
 

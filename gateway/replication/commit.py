@@ -105,7 +105,6 @@ class CommitQueue:
         self._on_durable = on_durable
         self._on_failure = on_failure
         self._pending: deque[_Group] = deque()
-        self._inflight: Completion[None] | None = None
         self._busy = False
         self._idle = trio.lowlevel.ParkingLot()
         self._failure: StoreError | None = None
@@ -152,12 +151,6 @@ class CommitQueue:
                     raise
         return results[0].unwrap()
 
-    def last_write(self) -> Completion[None] | None:
-        """The completion of the newest write that is not settled, None when everything is on disk."""
-        if self._pending:
-            return self._pending[-1].durable
-        return self._inflight
-
     async def drained(self) -> None:
         """Wait until nothing is pending or in flight."""
         while self._busy:
@@ -172,7 +165,6 @@ class CommitQueue:
         """Commit what is cheaper done at once; a thread gets the rest, and then all that arrived meanwhile."""
         while self._pending:
             group = self._pending.popleft()
-            self._inflight = group.durable
             if not self._settled_at_once(group):
                 call = group.exclusive_call or partial(self._store.commit, group.writes, sync=self.synced)
                 self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
@@ -210,14 +202,13 @@ class CommitQueue:
                 self._succeed(group)
 
     def _succeed(self, group: _Group) -> None:
-        self._inflight = None
         if group.exclusive_call is None:
             self._backlog.remove(group.size_bytes)
             self._on_durable(group.end_offset)
         group.durable.settle(None)
 
     def _fail(self, failed: _Group, error: StoreError) -> None:
-        self._failure, self._inflight = error, None
+        self._failure = error
         void = [failed, *self._pending]
         self._pending.clear()
         self._backlog.remove(sum(group.size_bytes for group in void))

@@ -19,12 +19,14 @@ from typing import Final, TypeVar
 
 import trio
 
-from odradek.gateway.env.completion import Completion
+from odradek.gateway.env.completion import DONE, Completion
+from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Ticker, Watchable
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
+from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, shared_cause
 from odradek.partitions.config import NO_LIMIT, LogConfig
 from odradek.partitions.leader import Leader, lead
@@ -75,6 +77,7 @@ class Shared:
     store: Store
     env: Environment
     ticker: Ticker
+    deadlines: Deadlines
     backlog: Backlog
     commit_max_bytes: int
     repeats: Repeats
@@ -129,6 +132,9 @@ class Replica(Watchable):
         self._leader: Leader | None = None
         self._part: PartitionStore | None = None
         self._queue: CommitQueue | None = None
+        self._start_moved = DONE
+        self._durable_waits = OffsetWaits()
+        self._committed_waits = OffsetWaits()
         self._refused: dict[int, ProducerEntry] = {}
         self._idle_view: LogView | None = None
         self._epoch_write: LogWrite | None = None
@@ -138,6 +144,11 @@ class Replica(Watchable):
     def repeats(self) -> Repeats:
         """Where failures that repeat are counted."""
         return self._shared.repeats
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """Where waits for a commit end."""
+        return self._shared.deadlines
 
     @property
     def config(self) -> LogConfig:
@@ -294,9 +305,10 @@ class Replica(Watchable):
         write = self.log.move_log_start(offset)
         if isinstance(write, Rejected):
             return write
-        durable = self.last_write() if write.log_start_offset is None else self.write(write)
-        if durable is not None:
-            await durable.wait()
+        if write.log_start_offset is not None:
+            self._start_moved = self.write(write)
+        if not self._start_moved.settled:  # also where an earlier call has moved it, whose write may be on its way
+            await self._start_moved.wait()
         return None
 
     def append(
@@ -308,12 +320,12 @@ class Replica(Watchable):
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
         judged: BatchHeader | Rejected | None = None,
-    ) -> tuple[Appended | Duplicate | Rejected, Completion[None] | None]:
-        """Decide on one batch and queue it; the result stands once the completion settles without error.
+    ) -> Appended | Duplicate | Rejected:
+        """Decide on one batch and queue it; the result stands once the offset after it is `durable` or `committed`.
 
-        A duplicate comes with the newest completion there is, since the original may still be on its way to the disk.
-        None means that all is durable. `judged` is what `judgement` said of the records, which must not be
-        changed or reused before it settles. Raises PartitionUnavailable.
+        That holds for a duplicate, too, whose original may still be on its way to the disk. `judged` is what
+        `judgement` said of the records, which must not be changed or reused before they are durable. Raises
+        PartitionUnavailable.
         """
         self._check_writable()
         result = self.leader.append(
@@ -326,8 +338,28 @@ class Replica(Watchable):
             judged=judged,
         )
         if isinstance(result, Appended):
-            return result, self._submit(result.write, result.last_offset + 1)
-        return result, self.last_write()
+            self._submit(result.write, result.last_offset + 1)
+        return result
+
+    def durable(self, offset: int) -> Completion[None]:
+        """Settled when everything below `offset` is on this broker's disk; fails with StoreError.
+
+        Raises PartitionUnavailable.
+        """
+        return DONE if offset <= self.log.durable_end_offset else self._durable_waits.until(offset)
+
+    def committed(self, offset: int) -> Completion[None]:
+        """Settled when everything below `offset` is durable on all in-sync replicas.
+
+        Fails with StoreError. Raises PartitionUnavailable.
+        """
+        return DONE if offset <= self.log.high_watermark else self._committed_waits.until(offset)
+
+    def all_committed(self) -> Completion[None]:
+        """The same for everything that is in the log now. In a log that has failed nothing waits any more."""
+        if self.state is not ReplicaState.OPEN:
+            return DONE
+        return self.committed(self.log.log_end_offset)
 
     def judgement(self, records: memoryview, api_version: int) -> Callable[[], BatchHeader | Rejected] | None:
         """What judges a client's records where that takes long, to be called in a thread; mostly None.
@@ -396,10 +428,6 @@ class Replica(Watchable):
             write = self.log.expire_producers(self._env.wall_ms())
             if write is not None:
                 self.write(write)
-
-    def last_write(self) -> Completion[None] | None:
-        """The completion of the newest write still on its way, None when everything is on disk."""
-        return None if self._queue is None else self._queue.last_write()
 
     async def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
         """Borrow batches from the store; the caller must `give_back` the lease. Raises PartitionUnavailable."""
@@ -506,13 +534,19 @@ class Replica(Watchable):
         assert self._leader is not None
         if self._recovery.writing.is_failing:
             self._recovery.succeeded(self._recovery.writing, end_offset)
-        if self._leader.durable(end_offset):
+        moved = self._leader.durable(end_offset)
+        if moved:
             self.notify()
+        self._durable_waits.reach(end_offset)
+        if moved:
+            self._committed_waits.reach(self._leader.state.high_watermark)
 
     def _failed(self, error: StoreError) -> None:
         self._recovery.failed(self._recovery.writing, "commit failed", error, trace=isinstance(error, UnexpectedError))
         if self.state is ReplicaState.OPEN:
             self.state = ReplicaState.FAILED  # opened again by the next call that needs it
+        self._durable_waits.fail(error)
+        self._committed_waits.fail(error)
 
 
 def _close_quietly(part: PartitionStore) -> None:

@@ -41,6 +41,7 @@ class Replicas:
         kept: frozenset[str] = frozenset(),
     ) -> None:
         self.backlog = shared.backlog
+        self.deadlines = shared.deadlines
         self.repeats = shared.repeats
         self._shared = shared
         self._log_config = log_config

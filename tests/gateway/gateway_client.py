@@ -170,16 +170,18 @@ def batch_of(*values: bytes, timestamp_ms: int = 1_750_000_000_000, key: bytes |
     return build_batch([SimpleRecord(key, value, timestamp_ms) for value in values], **fields)
 
 
-def produce_request(topic: str, batch: bytes, partition: int = 0, acks: int = -1) -> ProduceRequest:
-    return produce_many([(topic, partition, batch)], acks)
+def produce_request(
+    topic: str, batch: bytes, partition: int = 0, acks: int = -1, timeout_ms: int = 30_000
+) -> ProduceRequest:
+    return produce_many([(topic, partition, batch)], acks, timeout_ms)
 
 
-def produce_many(batches: Sequence[tuple[str, int, bytes]], acks: int = -1) -> ProduceRequest:
+def produce_many(batches: Sequence[tuple[str, int, bytes]], acks: int = -1, timeout_ms: int = 30_000) -> ProduceRequest:
     topics = tuple(
         TopicProduceData(name=name, partition_data=(PartitionProduceData(index=index, records=memoryview(batch)),))
         for name, index, batch in batches
     )
-    return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
 
 
 def only(response) -> PartitionProduceResponse:

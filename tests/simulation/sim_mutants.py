@@ -18,6 +18,7 @@ from odradek.gateway.replication.commit import CommitQueue
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.producers import Producers
 from odradek.partitions.state import PartitionState
+from odradek.storage_backends.interface import StoreError
 from odradek.storage_backends.memory import MemoryPartition
 from odradek.storage_backends.memory.medium import MediumLog
 from odradek.wire.errors import ErrorCode
@@ -29,6 +30,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Produce is acknowledged as soon as its batch is queued."""
     patch.setattr(produce, "all_settled", lambda _writes: completed(None))
+    patch.setattr(produce, "_outcome", lambda response, _write: response)
 
 
 def commit_without_sync(patch: pytest.MonkeyPatch) -> None:
@@ -52,13 +54,18 @@ def read_before_commit(patch: pytest.MonkeyPatch) -> None:
         rest = [each for each in writes if not each.batches or each.batches[0].base_offset >= end]
         commit(self, rest, sync=sync)
 
+    def on_disk(self: Any, _offset: int) -> Completion[None]:
+        pending = self._queue._pending
+        return pending[-1].durable if pending else completed(None)
+
     patch.setattr(CommitQueue, "submit", eager)
+    patch.setattr(Replica, "committed", on_disk)
     patch.setattr(MemoryPartition, "commit", commit_rest)
 
 
 def coordinator_replies_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Group replies, committed offsets among them, go out before their records are on disk."""
-    patch.setattr(ShardRuntime, "_when_durable", lambda _self, action: action())
+    patch.setattr(ShardRuntime, "_when_committed", lambda _self, action: action())
 
 
 def failed_commit_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
@@ -67,8 +74,15 @@ def failed_commit_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
 
 
 def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
-    """After a failed commit the log in memory stays as it was, ahead of the store."""
-    patch.setattr(Replica, "_failed", lambda self, _error: self._queue.reset(self._part))
+    """After a failed commit the log in memory stays as it was, ahead of the store, and passes for durable."""
+
+    def failed(self: Any, error: StoreError) -> None:
+        self._queue.reset(self._part)
+        self._durable_waits.fail(error)
+        self._committed_waits.fail(error)
+        self._leader.durable(self._log.log_end_offset)
+
+    patch.setattr(Replica, "_failed", failed)
 
 
 def producers_forgotten_at_start(patch: pytest.MonkeyPatch) -> None:
@@ -115,15 +129,15 @@ def lost_first_batches_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def images_published_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Topics show, and their creation is answered, before the metadata log holds them."""
-    when_durable = ShardRuntime._when_durable
+    when_committed = ShardRuntime._when_committed
 
     def eager(self: Any, action: Any) -> None:
         if self._publish is None:
-            when_durable(self, action)
+            when_committed(self, action)
         else:
             action()
 
-    patch.setattr(ShardRuntime, "_when_durable", eager)
+    patch.setattr(ShardRuntime, "_when_committed", eager)
 
 
 def receive_buffer_reused(patch: pytest.MonkeyPatch) -> None:

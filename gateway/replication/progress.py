@@ -1,0 +1,38 @@
+"""Waiting for an offset of a log to be reached: to be durable here, or to be committed."""
+
+from collections import deque
+
+from odradek.gateway.env.completion import Completion
+
+
+class OffsetWaits:
+    """The completions of offsets that are not reached yet, in the order of the offsets.
+
+    Offsets are mostly waited for in rising order, since they are waited for as they are assigned.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Completion[None]]] = deque()
+
+    def until(self, offset: int) -> Completion[None]:
+        """The completion of `offset`, which is not reached; below one that is waited for already, that one's."""
+        waiting = self._waiting
+        if waiting and waiting[-1][0] >= offset:
+            return next(reached for awaited, reached in waiting if awaited >= offset)
+        reached: Completion[None] = Completion()
+        waiting.append((offset, reached))
+        return reached
+
+    def reach(self, offset: int) -> None:
+        """Settle what waits for `offset` or an earlier one, in the order of the offsets."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= offset:
+            waiting.popleft()[1].settle(None)
+
+    def fail(self, error: Exception) -> None:
+        """Fail everything that waits."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, reached in waiting:
+            reached.fail(error)

@@ -1,0 +1,46 @@
+"""What is done about results that do not come in time."""
+
+import trio
+from trio.testing import MockClock
+
+from odradek.gateway.env.completion import Completion, completed
+from odradek.gateway.env.deadlines import Deadlines
+from odradek.gateway.env.environment import ProductionEnvironment
+
+
+class VirtualTime(ProductionEnvironment):
+    def monotonic_ms(self) -> int:
+        return int(trio.current_time() * 1000)
+
+
+async def test_each_wait_ends_at_its_own_time(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    deadlines, ended, start = Deadlines(VirtualTime(), nursery), [], trio.current_time()
+    for timeout_ms in (5000, 1000, 5000, 30):
+        deadlines.watch(
+            Completion(), timeout_ms, lambda timeout_ms=timeout_ms: ended.append((timeout_ms, trio.current_time()))
+        )
+    await trio.sleep(10)
+    assert [(timeout_ms, round(at - start, 1)) for timeout_ms, at in ended] == [
+        (30, 0.0), (1000, 1.0), (5000, 5.0), (5000, 5.0)
+    ]  # fmt: skip
+
+
+async def test_a_result_that_came_in_time_ends_its_wait(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    deadlines, ended = Deadlines(VirtualTime(), nursery), list[int]()
+    results = [Completion[None]() for _ in range(3)]
+    for number, result in enumerate(results):
+        deadlines.watch(result, 1000, lambda number=number: ended.append(number))
+    deadlines.watch(completed(None), 1, lambda: ended.append(99))
+    results[1].settle(None)
+    await trio.sleep(5)
+    assert ended == [0, 2]
+
+
+async def test_a_wait_begun_later_is_not_forgotten(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    deadlines, ended = Deadlines(VirtualTime(), nursery), list[str]()
+    deadlines.watch(Completion(), 1000, lambda: ended.append("first"))
+    await trio.sleep(2)
+    deadlines.watch(Completion(), 1000, lambda: ended.append("second"))
+    deadlines.watch(Completion(), 10_000, lambda: deadlines.watch(Completion(), 10, lambda: ended.append("third")))
+    await trio.sleep(20)
+    assert ended == ["first", "second", "third"]
