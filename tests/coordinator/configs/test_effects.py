@@ -8,7 +8,7 @@ coordinator/configs/effects.py with a reason. Then: `odradek configs list --mark
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -53,13 +53,18 @@ def production() -> list[str]:
     return [name for name in listed.stdout.split() if name.endswith(".py") and not DESCRIBE_ONLY.fullmatch(name)]
 
 
-def read_in(name: str, tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """What a file reads: (kind, text): a literal name, a field, or the pattern of a composed name."""
-    constants = {
+def constants_of(trees: Iterable[ast.AST]) -> dict[str, ast.expr]:
+    """The constants of all files by name: one may be used in another file than its own."""
+    return {
         node.target.id: node.value
+        for tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
     }
+
+
+def read_in(name: str, tree: ast.AST, constants: Mapping[str, ast.expr]) -> Iterator[tuple[str, str]]:
+    """What a file reads: (kind, text): a literal name, a field, or the pattern of a composed name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             for argument in node.args:
@@ -88,8 +93,10 @@ LETTERS_OF_A_NAME = 8
 @cache
 def reads() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {"literal": set(), "field": set(), "pattern": set()}
-    for name in production():
-        for kind, text in read_in(name, ast.parse((ROOT / name).read_text())):
+    trees = {name: ast.parse((ROOT / name).read_text()) for name in production()}
+    constants = constants_of(trees.values())
+    for name, tree in trees.items():
+        for kind, text in read_in(name, tree, constants):
             found[kind].add(text)
     return found
 
