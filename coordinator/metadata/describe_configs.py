@@ -1,4 +1,4 @@
-"""DescribeConfigs, answered from a published image: it decides nothing, so it needs no shard."""
+"""DescribeConfigs, answered from a published image, since it decides nothing."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -32,7 +32,7 @@ _NO_LOGGERS: Final[Mapping[str, str]] = {}
 def describe_configs(
     context: DecisionContext, request: DescribeConfigsRequest, loggers: Mapping[str, str] = _NO_LOGGERS
 ) -> DescribeConfigsResponse:
-    """Describe all resources of a request; each stands for itself. `loggers` are this broker's levels by name."""
+    """Describe all resources of a request, each independently. `loggers` are this broker's levels by name."""
     return DescribeConfigsResponse(
         results=tuple(_result(context, request, resource, loggers) for resource in request.resources)
     )

@@ -22,13 +22,13 @@ _TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation.
 
 
 def check_partitions(count: int) -> None:
-    """Raise RefusedError (POLICY_VIOLATION) when no request may make so many partitions."""
+    """Raise RefusedError (POLICY_VIOLATION) when no request may create so many partitions."""
     if count > MAX_RECORDS:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
 
 
 def check_create_topics(context: DecisionContext, request: CreateTopicsRequest) -> None:
-    """Raise RefusedError (POLICY_VIOLATION) when CreateTopics asks for too much: none of its topics is made then.
+    """Raise RefusedError (POLICY_VIOLATION) when CreateTopics requests too much; none of its topics is created then.
 
     Topics that the request names twice count for nothing. The partitions of those that exist, or whose names are
     invalid, count as partitions, but they write no record.
@@ -42,7 +42,7 @@ def check_create_topics(context: DecisionContext, request: CreateTopicsRequest) 
 
 
 def check_create_partitions(image: MetadataImage, request: CreatePartitionsRequest) -> None:
-    """Raise RefusedError (POLICY_VIOLATION) when CreatePartitions asks for too much: no topic grows then."""
+    """Raise RefusedError (POLICY_VIOLATION) when CreatePartitions requests too much; no partition is created then."""
     topics = _once(request.topics)
     if sum([added_partitions(image, topic) for topic in topics]) > MAX_RECORDS:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_RECORDS)

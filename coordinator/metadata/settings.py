@@ -1,4 +1,4 @@
-"""What the shard is started with, and a broker's configs as they stand under an image."""
+"""The shard's configuration, and a broker's configs under an image."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -19,7 +19,7 @@ class MetadataConfig:
 
 
 class CurrentLayers:
-    """A broker's configs in all layers, computed anew only when an image brings other dynamic configs."""
+    """A broker's configs in all layers, computed again only when the dynamic configs of the image change."""
 
     def __init__(self, config: MetadataConfig) -> None:
         self._config = config
@@ -37,10 +37,10 @@ class CurrentLayers:
 
 @immutable
 class DecisionContext:
-    """What a decision rests on: the metadata, and the configs of the broker that decides.
+    """The input of a decision besides its request: the metadata, and the configs of the broker that decides.
 
     `next_offset` is where the first record that it writes goes in the metadata log, `topic_ids` are ids for new topics;
-    what only describes needs neither.
+    functions that only describe need neither.
     """
 
     image: MetadataImage

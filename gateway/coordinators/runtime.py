@@ -52,7 +52,7 @@ class ShardState(Enum):
 class SteadyClock:
     """The shards' clock: the wall clock as it was at the start plus the steady time since.
 
-    Deadlines must not move when someone sets the clock, yet timestamps should look like the clock's.
+    Deadlines do not move when the wall clock is set, and timestamps are close to the wall clock's.
     """
 
     def __init__(self, env: Environment) -> None:
@@ -67,12 +67,11 @@ class SteadyClock:
 class ShardRuntime(Generic[S]):
     """Runs one shard over one partition.
 
-    `make` builds an empty shard. `publish(shard)` is asked after each operation that wrote records for a function to
-    call when they are committed, before the replies go out: the metadata runtime publishes its image so. `discarded`
-    says that the shard was thrown away after a failed append and not loaded since. Of an `empty` partition there is
-    nothing to replay, so that callers wait while it is opened for the first time and are not told that it loads. A
-    reply whose write is not committed after `write_timeout_ms` is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write
-    itself stands.
+    `make` builds a shard to replay the log into. `publish(shard)` is called after each operation that wrote records and
+    gives a function that is called once they are committed, before the replies are released. `discarded` says that the
+    shard was discarded after a failed append and not loaded since. Of an `empty` partition there is nothing to replay,
+    so that callers wait while it is opened for the first time and are not told that it loads. A reply whose write is
+    not committed after `write_timeout_ms` is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself stands.
     """
 
     def __init__(

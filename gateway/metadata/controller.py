@@ -1,6 +1,6 @@
 """The controller: decides on changes of the cluster's metadata, and writes them to the metadata log.
 
-It runs the metadata shard. What it decided is published (`publisher.py`) once it is durable, before the reply.
+It runs the metadata shard. What it decided is published (`publisher.py`) once it is committed, before the reply.
 """
 
 import logging
@@ -66,7 +66,7 @@ class Controller:
         await self._runtime.replica.close()
 
     async def register(self, cluster_id: str, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:
-        """Tell the cluster that this broker has started; the first broker founds the cluster.
+        """Register this broker, which has started; the first registration of a cluster writes its first records.
 
         While the metadata log takes no writes (a full disk), a broker of a known cluster serves all the same: the image
         shows it as it is now, and the next change of metadata writes its registration first. Raises StartError, and
@@ -94,7 +94,7 @@ class Controller:
         self._is_registered = True
 
     async def decide(self, operation: Operation[Q, R], request: Q) -> R:
-        """Decide on a request; the change is durable, and published, when this returns.
+        """Decide on a request; the change is committed, and published, when this returns.
 
         A caller that is cancelled has not undone it.
         """

@@ -1,4 +1,4 @@
-"""Divides what a request lists, so that others get turns while the metadata shard decides on each part.
+"""Divides the entries of a request, so that other tasks run between the controller's decisions on its parts.
 
 The shard decides on one operation in one go: on a thousand topics that takes more than a tenth of a second. Each part
 is on disk before the next is decided.
@@ -18,7 +18,7 @@ PART_PARTITIONS: Final = 2000
 def in_parts(
     listed: Sequence[T], names: Sequence[object], partitions: Callable[[T], int] = lambda _: 0
 ) -> Iterator[Sequence[T]]:
-    """Divide `listed`, unless one of `names` is there twice: what is to be said of that needs all of it together.
+    """Divide `listed`, unless one of `names` is there twice: duplicates are refused by looking at all entries.
 
     `partitions` says how many each creates. Of nothing there is one part, without anything in it.
     """

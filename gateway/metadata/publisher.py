@@ -1,6 +1,6 @@
 """The published metadata: the image that this broker acts on, and what acts on its changes.
 
-A delta is published once its records are durable, and before the controller releases the replies that rest on them: a
+A delta is published once its records are committed, and before the controller releases the replies that rest on them: a
 client that is told that its topic is created finds it, with its settings in force.
 """
 
@@ -16,7 +16,7 @@ Reaction = Callable[[MetadataDelta, MetadataImage], None]
 
 
 class MetadataPublisher:
-    """Holds the newest durable image, and calls the reactions, in their order, on the Trio thread.
+    """Holds the newest committed image, and calls the reactions, in their order, on the Trio thread.
 
     `logged` is what the metadata log says up to there; `image` has besides this broker as it is now, while its
     registration cannot be written.
@@ -32,7 +32,7 @@ class MetadataPublisher:
         self._reactions = reactions
 
     def publish(self, delta: MetadataDelta) -> None:
-        """Publish the image that a durable delta leads to."""
+        """Publish the image that a committed delta leads to."""
         assert delta.before is self.logged, "a delta follows the image that was published last"
         self.logged = delta.apply()
         self._show()

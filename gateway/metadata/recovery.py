@@ -1,10 +1,10 @@
-"""Making a lost metadata log again out of what the partitions' own directories tell: names, topic ids and indexes.
+"""Rebuilds a lost metadata log from the names, topic ids and indexes of the partitions' directories.
 
 For `odradek recover`, which has the store to itself; everything here blocks. What no directory tells is taken from the
 part of the old metadata log that can be read, and where there is none it is chosen so that nothing is lost:
 
 - A topic's settings are unknown: `retention.ms` and `retention.bytes` become -1, so that no segment is deleted before
-  somebody has looked. Internal topics get the settings that their coordinators give them.
+  an operator has looked. Internal topics get the settings that their coordinators give them.
 - Partitions that were never used have no directory: there are as many as the highest index says, or as the caller says;
   internal topics have at least as many as the broker would give them.
 - Producer ids that were handed out must not be handed out again: they go on far beyond the highest in any log.
@@ -62,7 +62,7 @@ _RECORDS_PER_BATCH: Final = 1000
 
 
 class RecoveryError(Exception):
-    """It cannot be done; the message says why and what to do instead."""
+    """The recovery is not possible; the message says why, and what to do instead."""
 
 
 @immutable
@@ -76,13 +76,13 @@ class Found:
 
     @property
     def image(self) -> MetadataImage:
-        """What the readable part of the metadata log comes to."""
+        """The image of the readable part of the metadata log."""
         return self.metadata.apply()
 
 
 @immutable
 class Adoption:
-    """A topic that is to be known again: the partitions it will have, and which of them have a log."""
+    """A topic to add to the metadata: the number of its partitions, and which of them have a log."""
 
     name: str
     topic_id: UUID
@@ -103,7 +103,7 @@ class Plan:
 
 
 def look(store: Store) -> Found:
-    """See what there is. Raises StoreError, and RecoveryError for a log that a newer version wrote."""
+    """Look at the logs of a store. Raises StoreError, and RecoveryError for a log that a newer version wrote."""
     delta = MetadataDelta()
     logs = [key for key in store.partitions() if key != METADATA_KEY]
     strays = store.strays()
@@ -154,7 +154,7 @@ def _messages(part: PartitionStore) -> Iterator[tuple[Message, int, int]]:
 
 
 def plan(found: Found, config: MetadataConfig, counts: Mapping[str, int]) -> Plan:
-    """Decide what becomes of every log; `counts` says how many partitions topics have, where the caller knows."""
+    """Decide which topics to add for the logs; `counts` has the partitions of topics, where the caller knows them."""
     planned = Plan()
     indexes: dict[tuple[str, UUID], list[int]] = defaultdict(list)
     for key in found.logs:

@@ -12,9 +12,9 @@ from odradek.gateway.config import BrokerConfig
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 
 ALL_BROKERS: Final = ""
-"""The resource name of what is set for all brokers."""
+"""The resource name of the settings of all brokers."""
 MAX_LOG_CONFIGS: Final = 1000
-"""How many different settings of topics are kept; those that were changed since are among them."""
+"""How many different settings of topics are cached, outdated ones included."""
 
 
 class LiveSettings:
@@ -44,7 +44,7 @@ class LiveSettings:
         return self.config.layers
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
-        """What the logs of `topic` act on. Topics with the same settings share one value.
+        """The settings of the logs of `topic`. Topics with the same settings share one value.
 
         So a thousand logs do not have to fetch their settings from a thousand places of memory, and a new image is soon
         told to all of them.

@@ -1,4 +1,4 @@
-"""The start of a broker's metadata: which logs must be there, and what a failed start says.
+"""The start of a broker's metadata: which logs must exist, and the messages of a failed start.
 
 A metadata log that is missing or empty beside other logs is never made anew: every topic would be unknown then.
 """
@@ -60,7 +60,7 @@ async def _location(store: Store, env: Environment) -> str:
 
 
 async def _refuse_unless_alone(store: Store, env: Environment, what: str) -> None:
-    """Raise StartError when other logs are there. Listing them is for this rare case: it takes a while with many."""
+    """Raise StartError when other logs are there. Only this rare case lists them, since that is slow with many logs."""
     others = len([key for key in await env.run_blocking(store.partitions) if key != METADATA_KEY])
     if others:
         location = await _location(store, env)
@@ -72,7 +72,7 @@ async def _refuse_unless_alone(store: Store, env: Environment, what: str) -> Non
 
 
 def recover_advice(location: str) -> str:
-    """What helps when the metadata log is damaged or lost."""
+    """Advice for a metadata log that is damaged or lost."""
     return (
         f"restore it from a backup; or run `odradek recover --data {shlex.quote(location)}`, which makes it again from "
         "the partitions' directories"
@@ -80,7 +80,7 @@ def recover_advice(location: str) -> str:
 
 
 def _cause(error: CoordinatorUnavailable, location: str) -> str:
-    """What was wrong below; the store's own words say what to do."""
+    """The cause in the store, whose message says what to do."""
     cause: BaseException = error
     while cause.__cause__ is not None and not isinstance(cause, StoreError):
         cause = cause.__cause__

@@ -1,9 +1,9 @@
 """AlterConfigs and IncrementalAlterConfigs: changes of the configs of topics, brokers, groups and
 client metrics subscriptions.
 
-AlterConfigs gives a resource all its configs anew; the incremental form (KIP-339) changes single ones. Each resource
-stands for itself. Records for brokers are written even where nothing changes, for they make brokers read files again
-(KAFKA-14136).
+AlterConfigs replaces all configs of a resource; the incremental form (KIP-339) changes single ones. Each resource is
+decided on independently. Records for brokers are written even where nothing changes, since they make brokers read
+files again (KAFKA-14136).
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ _ALTERABLE: Final = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 def alter_configs(
     context: DecisionContext, request: legacy.AlterConfigsRequest
 ) -> tuple[list[Message], legacy.AlterConfigsResponse]:
-    """Decide about all resources of a request. Nothing is recorded for validate_only."""
+    """Decide on all resources of a request. Nothing is recorded for validate_only."""
     records, errors = _decide_each(context, request.resources, _replaced)
     responses = results_of(legacy.AlterConfigsResourceResponse, request.resources, errors)
     return [] if request.validate_only else records, legacy.AlterConfigsResponse(responses=responses)
@@ -49,7 +49,7 @@ def alter_configs(
 def incremental_alter_configs(
     context: DecisionContext, request: incremental.IncrementalAlterConfigsRequest
 ) -> tuple[list[Message], incremental.IncrementalAlterConfigsResponse]:
-    """Decide about all resources of a request. Nothing is recorded for validate_only."""
+    """Decide on all resources of a request. Nothing is recorded for validate_only."""
     records, errors = _decide_each(context, request.resources, _changed)
     responses = results_of(incremental.AlterConfigsResourceResponse, request.resources, errors)
     return [] if request.validate_only else records, incremental.IncrementalAlterConfigsResponse(responses=responses)
@@ -60,7 +60,7 @@ def results_of(
     resources: Iterable[legacy.AlterConfigsResource | incremental.AlterConfigsResource],
     errors: Iterable[RefusedError | None],
 ) -> tuple[Result, ...]:
-    """The results of either request: of each resource why it is refused, or that it is not."""
+    """The results of either request: for each resource the error, or none."""
     return tuple(
         result(
             error_code=ErrorCode.NONE if error is None else error.code,
@@ -68,7 +68,7 @@ def results_of(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
-        for resource, error in zip(resources, errors, strict=False)  # errors may be endless
+        for resource, error in zip(resources, errors, strict=False)  # `errors` may be infinite
     )
 
 
@@ -77,7 +77,7 @@ def _decide_each(
     resources: Iterable[Resource],
     change: Callable[[ResourceType, Resource, Mapping[str, str]], dict[str, str | None]],
 ) -> tuple[list[Message], list[RefusedError | None]]:
-    """The records of all changes, and for each resource why it is refused.
+    """The records of all changes, and for each resource the error that refuses it, or None.
 
     `change` gives the new text of each config that is named, None to remove it.
     """
@@ -128,7 +128,7 @@ def _kind(resource: Resource) -> ResourceType:
 
 
 def _check_form(resource: Resource) -> None:
-    """What is wrong with a resource whatever its configs mean."""
+    """The errors of a resource that do not depend on the values of its configs."""
     names = [config.name for config in resource.configs]
     if len(set(names)) < len(names):
         raise _invalid("Error due to duplicate config keys")
@@ -160,7 +160,7 @@ def _replaced(
 
 
 def _check_broker_name(context: DecisionContext, name: str) -> None:
-    """The empty name stands for all brokers; another must be that of this broker."""
+    """The empty name means all brokers; any other must be this broker's id."""
     if not name:
         return
     try:
@@ -172,7 +172,7 @@ def _check_broker_name(context: DecisionContext, name: str) -> None:
 
 
 def _validate(context: DecisionContext, kind: ResourceType, name: str, texts: Mapping[str, str]) -> None:
-    """Check what the resource will have, then whether it exists: Kafka's order."""
+    """Check the resulting configs, then whether the resource exists, which is Kafka's order."""
     if kind is ResourceType.BROKER:
         validate_broker_configs(texts, per_broker=bool(name))
     elif kind is ResourceType.GROUP:

@@ -1,4 +1,4 @@
-"""The partitions of a new or growing topic: placed by us, or as the request assigns them."""
+"""Replicas of new partitions: placed by the controller, or as the request assigns them."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -22,12 +22,12 @@ class NewPartitions:
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas a partition has; all have the same."""
+        """How many replicas each of the partitions has."""
         return len(self.replicas[0])
 
 
 def assign(context: DecisionContext, topic: CreatableTopic, created: int) -> NewPartitions:
-    """The partitions of a new topic; `created` were made earlier in the same request. Raises RefusedError."""
+    """The partitions of a new topic; `created` partitions precede them in the same request. Raises RefusedError."""
     if topic.assignments:
         return NewPartitions(_assigned(context.image, topic))
     if topic.replication_factor < -1 or topic.replication_factor == 0:
@@ -56,7 +56,7 @@ def _placed(image: MetadataImage, count: int, factor: int, created: int) -> list
 
 
 def check_room(context: DecisionContext, created: int, count: int) -> None:
-    """Raise RefusedError (POLICY_VIOLATION) when the cluster takes no `count` partitions more.
+    """Raise RefusedError (POLICY_VIOLATION) when `count` more partitions are too many for the cluster.
 
     `created` were made before in the same operation, which no more than a request of Kafka's may make.
     """
@@ -82,7 +82,7 @@ def _assigned(image: MetadataImage, topic: CreatableTopic) -> list[tuple[int, ..
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         )
     partitions: dict[int, tuple[int, ...]] = {}
-    checked: set[tuple[int, ...]] = set()  # thousands of partitions have few different replicas
+    checked: set[tuple[int, ...]] = set()  # thousands of partitions have few different lists of replicas
     for assignment in topic.assignments:
         _add_assignment(image, partitions, assignment, checked)
     if sorted(partitions) != list(range(len(partitions))):
@@ -144,7 +144,7 @@ def _wrong_brokers(image: MetadataImage, brokers: Sequence[int]) -> str | None:
 def partition_records(
     image: MetadataImage, topic_id: UUID, first: int, partitions: NewPartitions
 ) -> list[PartitionRecord]:
-    """The records of new partitions from index `first` on: all active replicas in sync, the first of them leads."""
+    """The records of new partitions from index `first` on: active replicas are in sync, and the first of them leads."""
     in_sync = {
         replicas: tuple(broker for broker in replicas if image.brokers[broker].is_active)
         for replicas in set(partitions.replicas)

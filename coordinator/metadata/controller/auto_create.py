@@ -1,4 +1,4 @@
-"""Topics that are made because someone asked for them: by a client's Metadata request, or by a coordinator."""
+"""Automatic creation of topics, for a client's Metadata request or for a coordinator."""
 
 from collections.abc import Collection, Mapping
 
@@ -14,7 +14,7 @@ from odradek.wire.schema.schema import Message
 def auto_create_topics(
     context: DecisionContext, names: Collection[str]
 ) -> tuple[list[Message], dict[str, RefusedError | None]]:
-    """Make the topics of these names that do not exist. Each name is answered: None when the topic is there now."""
+    """Create the topics of these names that do not exist. The reply has for each name None, or its error."""
     creation = Creation(context)
     return creation.records, {name: _ensure(creation, name) for name in dict.fromkeys(names)}
 
@@ -28,7 +28,7 @@ def _ensure(creation: Creation, name: str) -> RefusedError | None:
 
 
 def wanted_topic(context: DecisionContext, name: str) -> CreatableTopic:
-    """What the topic should be like: internal ones as their coordinators need them, others by the defaults."""
+    """The topic to create: an internal one as its coordinator needs it, others with the default settings."""
     if name == CONSUMER_OFFSETS:
         return _internal(context, name, "offsets.topic", _offsets_configs(context))
     if name == TRANSACTION_STATE:

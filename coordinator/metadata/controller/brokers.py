@@ -1,4 +1,4 @@
-"""Brokers join the cluster; the first one founds it."""
+"""Registration of brokers; the first one writes the first records of a cluster."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -41,7 +41,7 @@ class Registered:
 def register_broker(
     context: DecisionContext, registration: BrokerRegistration
 ) -> tuple[list[Message], Registered | RefusedError]:
-    """Register a broker that starts and serves at once; the first one brings the records of a new cluster with it.
+    """Register a broker that starts and serves at once; the first registration adds the records of a new cluster.
 
     The reply is a RefusedError (INCONSISTENT_CLUSTER_ID) when the log belongs to a cluster with another id.
     """

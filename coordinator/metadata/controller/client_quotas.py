@@ -1,7 +1,7 @@
-"""Client quotas (KIP-546): who may send, fetch, ask and connect how much. Stored and described, not enforced.
+"""Client quotas (KIP-546): limits on produce, fetch, request and connection rates. Stored, not enforced.
 
 A quota belongs to an entity: a user, a client id, both together, or an address; each by name or as the default of its
-type. Which names there are depends on the kind of entity.
+type. The quota names that are allowed depend on the kind of entity.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 MAX_CHANGES: Final = 10_000
-"""How much one request may change, as in Kafka."""
+"""How many records one request may write, as in Kafka."""
 
 _MAX_INT: Final = 2**31 - 1
 _MAX_LONG: Final = 2**63 - 1
@@ -35,12 +35,12 @@ _CLIENT_QUOTAS: Final[Mapping[str, float]] = {
     "controller_mutation_rate": inf,
 }
 _ADDRESS_QUOTAS: Final[Mapping[str, float]] = {"connection_creation_rate": _MAX_INT}
-"""The largest value of each quota; one without a largest may have a fraction."""
+"""The largest value of each quota; a quota without a maximum takes fractions."""
 _SMALLEST_FRACTION: Final = 1e-6
 
 
 class MatchType(IntEnum):
-    """How DescribeClientQuotas picks names, numbered as in the request."""
+    """How a filter of DescribeClientQuotas matches names, numbered as in the request."""
 
     EXACT = 0
     DEFAULT = 1
@@ -53,7 +53,7 @@ class MatchType(IntEnum):
 def alter_client_quotas(
     context: DecisionContext, request: alter.AlterClientQuotasRequest
 ) -> tuple[list[Message], alter.AlterClientQuotasResponse]:
-    """Decide about each entity by itself; of an entity named twice nothing is changed.
+    """Decide on each entity independently; an entity that is named twice is not changed.
 
     Nothing is recorded for validate_only.
     """
@@ -152,7 +152,7 @@ def _check_value(allowed: Mapping[str, float], key: str, value: float) -> None:
 def describe_client_quotas(
     image: MetadataImage, request: describe.DescribeClientQuotasRequest
 ) -> describe.DescribeClientQuotasResponse:
-    """The quotas of all entities that every component of the filter matches; strictly: that have no other types."""
+    """The quotas of all entities that match every component of the filter; if strict, that have no other types."""
     try:
         wanted = _filter(request.components)
     except RefusedError as refused:

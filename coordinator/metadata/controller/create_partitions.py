@@ -1,4 +1,4 @@
-"""CreatePartitions: more partitions for topics, placed by us or as the request assigns them."""
+"""CreatePartitions: more partitions for topics, placed by the controller or as the request assigns them."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ from odradek.wire.schema.schema import Message
 def create_partitions(
     context: DecisionContext, request: CreatePartitionsRequest
 ) -> tuple[list[Message], CreatePartitionsResponse]:
-    """Decide about all topics of a request; each stands for itself. Nothing is recorded for validate_only."""
+    """Decide on all topics of a request, each independently. Nothing is recorded for validate_only."""
     times = Counter(topic.name for topic in request.topics)
     duplicate = RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     results = [_result(name, duplicate) for name, count in times.items() if count > 1]

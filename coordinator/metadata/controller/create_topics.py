@@ -1,4 +1,4 @@
-"""CreateTopics: what is wrong with each topic asked for, or the records that make it."""
+"""CreateTopics: for each requested topic the records that create it, or the error that refuses it."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from odradek.wire.values import mutable
 
 @mutable
 class Creation:
-    """Topics being made by one request: their records so far, and how many topics and partitions that is."""
+    """The topics that one request creates: their records so far, and the numbers of topics and partitions."""
 
     context: DecisionContext
     records: list[Message] = field(default_factory=list[Message])
@@ -37,7 +37,7 @@ class Creation:
 
 
 def create_topics(context: DecisionContext, request: CreateTopicsRequest) -> tuple[list[Message], CreateTopicsResponse]:
-    """Decide about all topics of a request; each stands for itself. Nothing is recorded for validate_only."""
+    """Decide on all topics of a request, each independently. Nothing is recorded for validate_only."""
     creation = Creation(context)
     times = Counter(topic.name for topic in request.topics)
     results = [_result(creation, topic) for topic in request.topics if times[topic.name] == 1]
@@ -115,7 +115,7 @@ def _config_records(name: str, overrides: Mapping[str, str]) -> list[ConfigRecor
 def _success(
     context: DecisionContext, name: str, topic_id: UUID, overrides: Mapping[str, str], partitions: NewPartitions
 ) -> CreatableTopicResult:
-    """The answer; versions below 5 drop what they do not know."""
+    """The result for a created topic; versions below 5 leave out the fields that they do not have."""
     return CreatableTopicResult(
         name=name,
         topic_id=topic_id,

@@ -21,13 +21,13 @@ from odradek.wire.stored.metadata_records import RemoveTopicRecord
 T = TypeVar("T", bound=Hashable)
 
 DISABLED_CODE_SINCE: Final = 3
-"""The first version that knows TOPIC_DELETION_DISABLED."""
+"""The first version with the error code TOPIC_DELETION_DISABLED."""
 
 
 def delete_topics(
     context: DecisionContext, request: DeleteTopicsRequest, api_version: int
 ) -> tuple[list[Message], DeleteTopicsResponse]:
-    """Decide about all topics of a request; each stands for itself."""
+    """Decide on all topics of a request, each independently."""
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not context.flag("delete.topic.enable"):
         return [], DeleteTopicsResponse(responses=tuple(_disabled(topic, api_version) for topic in asked))
@@ -43,7 +43,7 @@ def _disabled(topic: DeleteTopicState, api_version: int) -> DeletableTopicResult
 
 
 class _Deletion:
-    """One request: its records and results, gathered in Kafka's order of checks."""
+    """The records and results of one request, in the order of Kafka's checks."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
@@ -51,7 +51,7 @@ class _Deletion:
         self.results: list[DeletableTopicResult] = []
 
     def decide(self, asked: Iterable[DeleteTopicState]) -> None:
-        """Sort out what is malformed or said twice, then delete the rest."""
+        """Refuse entries that are malformed or repeated, then delete the other topics."""
         names: list[str] = []
         ids: list[UUID] = []
         for topic in asked:

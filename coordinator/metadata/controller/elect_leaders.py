@@ -16,14 +16,14 @@ from odradek.wire.messages.elect_leaders import (
 
 
 class ElectionType(IntEnum):
-    """Which election, numbered as in the request."""
+    """The kind of election, numbered as in the request."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 def elect_leaders(image: MetadataImage, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Answer each partition by itself; asked for all, name only those that would need an election."""
+    """Answer each partition independently; a request for all partitions gives only those that need an election."""
     asked = request.topic_partitions
     if asked is not None and not asked:
         return ElectLeadersResponse()

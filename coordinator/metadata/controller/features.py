@@ -1,7 +1,7 @@
 """UpdateFeatures (KIP-584, KIP-778): which level of each feature is in force.
 
 All updates of a request are made, or none. A level may go up by an upgrade and down by a downgrade, safe or unsafe,
-within what this broker supports; `metadata.version` never goes down, for that might lose metadata.
+within what this broker supports; `metadata.version` is never lowered, since that may lose metadata.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _RESULTS_UNTIL: Final = 1
 
 
 class UpgradeType(IntEnum):
-    """What a client means by an update, numbered as in the request."""
+    """The kind of an update, numbered as in the request."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -37,7 +37,7 @@ class UpgradeType(IntEnum):
 def update_features(
     context: DecisionContext, request: UpdateFeaturesRequest, api_version: int
 ) -> tuple[list[Message], UpdateFeaturesResponse]:
-    """Decide about a request as a whole. Nothing is recorded for validate_only.
+    """Decide on a request as a whole. Nothing is recorded for validate_only.
 
     Up to version 1 the answer names each feature, and cannot say "downgrade" in version 0, as in Kafka.
     """

@@ -1,4 +1,4 @@
-"""What a topic may be called; Kafka's rules and words."""
+"""Valid topic names, with Kafka's rules and messages."""
 
 import re
 from typing import Final
@@ -30,7 +30,7 @@ def reason_invalid(name: str) -> str | None:
 
 
 def error_of_missing(name: str) -> ErrorCode:
-    """What a client is told of a topic that does not exist."""
+    """The error code for a topic that does not exist."""
     invalid = reason_invalid(name) is not None
     return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -43,6 +43,6 @@ def check_topic_name(name: str) -> None:
 
 
 def collision_key(name: str) -> str | None:
-    """What a name has in common with those it would collide with in metrics: dots count as underscores."""
+    """A key that is equal for names that collide in metrics, where dots become underscores; None without either."""
     unified = name.replace(".", "_")
     return unified if "_" in unified else None

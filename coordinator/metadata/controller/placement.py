@@ -1,4 +1,4 @@
-"""Where replicas of new partitions go: leaders spread evenly, and replicas over racks before over brokers.
+"""Placement of the replicas of new partitions: leaders spread evenly, and replicas over racks before over brokers.
 
 Brokers form a ring in which racks alternate. Partition after partition, the leader moves one broker on; followers come
 behind it, at a distance that grows each time the leaders went once round, so that one broker's leaders do not all have
@@ -16,7 +16,9 @@ from odradek.wire.errors import ErrorCode
 def place_replicas(
     brokers: Iterable[BrokerImage], count: int, replication_factor: int, *, start: int = 0
 ) -> list[tuple[int, ...]]:
-    """The replicas of `count` partitions, preferred leader first. `start` moves the first leader round the ring.
+    """The replicas of `count` partitions, preferred leader first.
+
+    `start` is the position of the first leader in the ring of brokers.
 
     A fenced broker may hold a follower but no leader. Raises RefusedError (INVALID_REPLICATION_FACTOR) when there are
     not enough brokers.
@@ -24,7 +26,7 @@ def place_replicas(
     ring = _ring(brokers)
     active = [broker for broker in ring if broker.is_active]
     _check(replication_factor, ring, active)
-    period = len(active) * max(len(ring) - 1, 1)  # every leader with every order of the others
+    period = len(active) * max(len(ring) - 1, 1)  # after so many partitions each leader had each order of the others
     turns = [_replicas(ring, active, start + index, replication_factor) for index in range(min(count, period))]
     return [turns[index % period] for index in range(count)]
 
@@ -66,7 +68,7 @@ def _spread(leader: BrokerImage, candidates: Sequence[BrokerImage], count: int) 
     while len(chosen) < count:
         pick = next((broker for broker in left if broker.rack not in used), None)
         if pick is None:
-            used = set[str | None]()  # every rack has one: begin another round over the racks
+            used = set[str | None]()  # each rack has a replica: use all racks again
             pick = left[0]
         used.add(pick.rack)
         left.remove(pick)

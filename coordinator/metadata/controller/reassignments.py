@@ -28,7 +28,7 @@ from odradek.wire.messages.list_partition_reassignments import (
 def alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Answer each partition by itself."""
+    """Answer each partition independently."""
     responses = tuple(
         ReassignableTopicResponse(
             name=topic.name, partitions=tuple(_answer(image, topic.name, target) for target in topic.partitions)
@@ -78,7 +78,7 @@ def _bad(message: str) -> RefusedError:
 def list_partition_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The partitions whose replicas are being changed, of those asked for or of all."""
+    """The named partitions, or of all partitions those, whose replicas are being reassigned."""
     asked = request.topics
     if asked is None:
         asked = [

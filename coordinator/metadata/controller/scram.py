@@ -31,7 +31,7 @@ MAX_ITERATIONS: Final = 16384
 def alter_user_scram_credentials(
     context: DecisionContext, request: alter.AlterUserScramCredentialsRequest
 ) -> tuple[list[Message], alter.AlterUserScramCredentialsResponse]:
-    """Decide about each user by itself; a user may be named once, whatever the mechanisms."""
+    """Decide on each user independently; a user may be named once, whatever the mechanism."""
     times = Counter(each.name for each in (*request.deletions, *request.upsertions))
     records: list[Message] = []
     answers: dict[str, alter.AlterUserScramCredentialsResult] = {}
@@ -41,7 +41,7 @@ def alter_user_scram_credentials(
             records.append(_record(context.image, change, times))
         except RefusedError as refused:
             error = refused
-        # Of a user named twice the first error is told, for it was there before the second mention.
+        # The first error of a user that is named twice is reported.
         answers.setdefault(change.name, _answer(change.name, error))
     return records, alter.AlterUserScramCredentialsResponse(results=tuple(answers.values()))
 
@@ -102,7 +102,7 @@ def _upserted(change: alter.ScramCredentialUpsertion) -> Message:
 def describe_user_scram_credentials(
     image: MetadataImage, request: describe.DescribeUserScramCredentialsRequest
 ) -> describe.DescribeUserScramCredentialsResponse:
-    """The mechanisms and iterations of the users asked for, or of all; never a key."""
+    """The mechanisms and iterations of the named users, or of all; never a key."""
     known: dict[str, list[describe.CredentialInfo]] = {}
     for (name, mechanism), credential in image.scram.items():
         info = describe.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)

@@ -20,7 +20,7 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 Operation = Callable[[DecisionContext, Q], tuple[list[Message], R]]
-"""Decides on a request: the records to write, and the response once they are durable."""
+"""Decides on a request: the records to write, and the response once they are committed."""
 
 
 class MetadataShard:
@@ -39,11 +39,11 @@ class MetadataShard:
 
     @property
     def image(self) -> MetadataImage:
-        """The image after all records replayed so far, durable or not."""
+        """The image after all records replayed so far, committed or not."""
         return self._delta.apply()
 
     def take_delta(self) -> MetadataDelta:
-        """What was replayed since the last call, or the beginning. It is to be published once it is durable."""
+        """What was replayed since the last call, or the beginning. It is to be published once it is committed."""
         taken, self._delta = self._delta, MetadataDelta(self._delta.apply())
         return taken
 
@@ -78,7 +78,7 @@ class MetadataShard:
     # Decisions
 
     def decision_context(self, next_offset: int) -> DecisionContext:
-        """What decisions rest on now; their first record goes to `next_offset`."""
+        """The context of decisions now; their first record is written at `next_offset`."""
         image = self.image
         return DecisionContext(
             image, self._layers.under(image), self._config.node_id, next_offset=next_offset, topic_ids=self._topic_ids

@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker leaves the cluster for good."""
+"""UnregisterBroker: a broker's registration is removed."""
 
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
@@ -10,7 +10,7 @@ from odradek.wire.stored.metadata_records import UnregisterBrokerRecord
 def unregister_broker(
     context: DecisionContext, request: UnregisterBrokerRequest
 ) -> tuple[list[Message], UnregisterBrokerResponse]:
-    """Forget a broker that will not come back. The one that answers is running, and cannot be forgotten."""
+    """Remove a broker's registration. The broker that answers is running, and is refused."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None:
         message = f"There is no broker {request.broker_id}."

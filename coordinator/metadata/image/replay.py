@@ -100,7 +100,7 @@ def _changed(new: tuple[Any, ...] | None, old: tuple[Any, ...]) -> tuple[Any, ..
 
 
 def _remove_topic(delta: MetadataDelta, record: RemoveTopicRecord) -> None:
-    """A topic goes, and its configs with it."""
+    """A topic and its configs are removed."""
     name = delta.topics.delete(record.topic_id)
     delta.configs.remove((ResourceType.TOPIC, name))
 
@@ -143,12 +143,12 @@ def _scram_credential(delta: MetadataDelta, record: UserScramCredentialRecord) -
 
 
 def _remove_scram_credential(delta: MetadataDelta, record: RemoveUserScramCredentialRecord) -> None:
-    """A user can no longer log in with a mechanism."""
+    """A user's password for a mechanism is removed."""
     delta.scram.remove((record.name, record.mechanism))
 
 
 def _feature(delta: MetadataDelta, record: FeatureLevelRecord) -> None:
-    """A feature's level is in force from now on; level 0 takes it away."""
+    """A feature's level is in force from now on; level 0 removes it."""
     finalized = {**delta.features.finalized, record.name: record.feature_level}
     if record.feature_level == 0:
         del finalized[record.name]
@@ -179,7 +179,7 @@ def _register_broker(delta: MetadataDelta, record: RegisterBrokerRecord) -> None
 
 
 def _unregister_broker(delta: MetadataDelta, record: UnregisterBrokerRecord) -> None:
-    """A broker is gone for good."""
+    """A broker's registration is removed."""
     delta.brokers.remove(record.broker_id)
 
 
