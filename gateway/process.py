@@ -61,10 +61,10 @@ log = logging.getLogger(__name__)
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread may keep the interpreter from the Trio thread; Python's default of 5 ms shows up as latency."""
 COLLECT_AFTER_OBJECTS: Final = 20_000
-"""How many new objects bring the garbage collector to look for cycles at once, whoever waits meanwhile.
+"""How many new objects make the garbage collector look for cycles at once, during requests.
 
-Requests leave no cycles. Python's default of 700 goes over many that are still in use, a tenth of a small request; and
-ten thousand are there when two hundred members have joined, who would wait 4 ms for nothing.
+Requests leave no cycles. With Python's default of 700 the collector visits many objects that are still in use, which
+takes a tenth of a small request; ten thousand exist when two hundred members have joined, which would wait 4 ms.
 """
 OLDER_AFTER: Final = 1
 """After how many such looks what they left is looked at once more; each look more makes that one longer."""
@@ -72,7 +72,7 @@ OLDEST_AFTER: Final = 100
 """After how many of those everything is looked at, which takes a third of a second with ten thousand connections."""
 COLLECT_EVERY_S: Final = 0.5
 WORTH_COLLECTING: Final = 1_000
-"""How many new objects are looked at every half second, and so mostly when nobody waits."""
+"""How many new objects are looked at every half second, mostly between requests."""
 
 
 class Broker:
@@ -261,7 +261,7 @@ async def _join(
 
 
 class Running:
-    """A broker that answers, as whoever started it sees it; `stop` may be called from any thread."""
+    """A broker that answers, as its starter sees it; `stop` may be called from any thread."""
 
     def __init__(self, broker: Broker) -> None:
         self.host, self.port = broker.address
@@ -349,7 +349,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
 
 
 async def _collect_garbage() -> None:
-    """Look for cycles now and then, before so much is new that it would be done while somebody waits."""
+    """Look for cycles now and then, before there are so many new objects that it would happen during a request."""
     while True:
         await trio.sleep(COLLECT_EVERY_S)
         new, looks, _ = gc.get_count()

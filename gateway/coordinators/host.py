@@ -33,7 +33,7 @@ R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
 
 RELOAD_RETRY_MS: Final = 1000
-"""How soon a shard that had to be discarded is loaded again when nobody asks for it."""
+"""How soon a shard that had to be discarded is loaded again when no request needs it."""
 
 DRAIN_TURNS: Final = 8
 """How many turns of the scheduler connections get to read received requests before sessions expire.

@@ -16,7 +16,7 @@ class ProducerIds:
         self._lock = trio.Lock()
 
     async def allocate(self) -> int:
-        """A producer id that nobody was given before, whatever was restarted since. Raises CoordinatorUnavailable."""
+        """A producer id that was never given before, restarts included. Raises CoordinatorUnavailable."""
         async with self._lock:
             if self._next >= self._end:
                 block = await self._controller.decide(allocate_producer_ids, PRODUCER_ID_BLOCK)

@@ -219,7 +219,7 @@ class ShardRuntime(Generic[S]):
             self._opened.set()
 
     def run(self, operation: Callable[[S, int], Outcome]) -> None:
-        """Run an operation that nobody waits for, if the shard is active."""
+        """Run an operation without a reply, if the shard is active."""
         if self.state is ShardState.ACTIVE:
             shard = self._shard
             self._apply(lambda now_ms: operation(shard, now_ms))
@@ -374,7 +374,7 @@ def _batches(
 ) -> list[bytes] | None:
     """The records as one batch, or as several unless they must stay `whole`; None when that cannot be.
 
-    As in Kafka, what nobody waits for (expiry, deleted topics) may be written in parts.
+    As in Kafka, what has no reply (expiry, deleted topics) may be written in parts.
     """
     if whole and sum([len(record.key) + len(record.value or b"") for record in records]) > max_bytes:
         return None  # a request may list far more than fits: encoding it all would take long

@@ -1,13 +1,13 @@
 """The transaction coordinator of this broker: one shard for each partition of `__transaction_state`, and the markers.
 
-    EndTxn ─► shard decides ─► Prepare* on disk ─► reply
-                                     └─► a marker into every partition ─► all on disk ─► Complete* ─► whoever waits
+    EndTxn ─► shard decides ─► Prepare* committed ─► reply
+                                     └─► a marker into every partition ─► all committed ─► Complete* ─► waiting requests
 
-A decision that is on disk is carried out, whatever it takes: a partition whose disk fails is tried until it is there
-again or deleted. After a crash the shard's load finds the decision, and the markers are written again.
+A committed decision is always carried out: the marker for a partition whose disk fails is tried again until the
+partition serves or is deleted. After a crash the shard's load finds the decision, and the markers are written again.
 
-While markers are on their way, Kafka tells whoever asks for the id CONCURRENT_TRANSACTIONS, and clients come back after
-a while. Here such a request waits a moment for the markers, which mostly saves the round.
+While markers are being written, Kafka answers requests for the id with CONCURRENT_TRANSACTIONS, and clients repeat them
+after a pause. Here such a request waits up to a second for the markers, which mostly saves the repetition.
 """
 
 import logging

@@ -106,7 +106,7 @@ class BlockingPool:
         try:
             self._token.run_sync_soon(self._deliver)
         except trio.RunFinishedError:
-            return False  # nobody is left to wait for anything
+            return False  # the loop has ended, and no task waits any more
         return True
 
     def _deliver(self) -> None:

@@ -112,7 +112,7 @@ class MemoryTransport:
                     self._check()
 
     def _is_swallowed(self) -> bool:
-        """Whether nobody reads any more: the peer closed, or its host vanished without a word.
+        """Whether the bytes reach no reader: the peer closed, or its host vanished without closing.
 
         TCP takes the first bytes after that without complaint; its next answer resets the connection.
         """
@@ -136,7 +136,7 @@ class MemoryTransport:
         self.wake()
 
     def wake(self) -> None:
-        """Make whoever waits on either direction look again."""
+        """Wake the tasks that wait on either direction."""
         self._incoming.notify()
         self._outgoing.notify()
 
@@ -243,7 +243,7 @@ class MemoryNetwork:
             raise TimeoutError(f"no answer from {host}:{port}")
         listener = self._listeners.get((host, port))
         if listener is None:
-            raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
+            raise ConnectionRefusedError(f"no listener at {host}:{port}")
         to, back = self._pipe(source, host), self._pipe(host, source)
         here = MemoryTransport(self, back, to, port)
         there = MemoryTransport(self, to, back, self._free_port())

@@ -1,6 +1,6 @@
 """One direction of a simulated connection: bytes on their way, each with the time it arrives.
 
-Nothing runs in the background: whoever receives sleeps until the next arrival. What has been sent counts against the
+Nothing runs in the background: a receiver sleeps until the next arrival. What has been sent counts against the
 window until it was read, so a reader that is slow or absent holds up its writer, as with TCP.
 
     write ──► [arrives 3.2 s: 700 bytes][arrives 3.4 s: 90 bytes][arrives 3.4 s: end] ──► take
@@ -85,7 +85,7 @@ class Pipe:
         return bytes(what[:size])
 
     def notify(self) -> None:
-        """Make whoever waits look again."""
+        """Wake the tasks that wait here."""
         self._changed.set()
         self._changed = trio.Event()
 
