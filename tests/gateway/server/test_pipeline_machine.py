@@ -5,15 +5,16 @@ The client numbers its requests; the driver here answers in any order, and the n
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from odradek.gateway.server.pipeline import Limits, Pipeline, State
 
-IN_FLIGHT, IN_FLIGHT_BYTES = 3, 400
+IN_FLIGHT, IN_FLIGHT_BYTES = 2, 400
 LIMITS = Limits(request_bytes=100_000, in_flight_requests=IN_FLIGHT, in_flight_bytes=IN_FLIGHT_BYTES)
 PRODUCE, FETCH, METADATA = b"P", b"F", b"M"
 PIPELINED, KEEPS_MEMORY = {PRODUCE}, {PRODUCE, METADATA}
 NUMBER_BYTES = 4
+SIZES = st.sampled_from([0, 0, 50, 150, 500, 20_000])
 
 
 class PipelineMachine(RuleBasedStateMachine):
@@ -33,17 +34,27 @@ class PipelineMachine(RuleBasedStateMachine):
         self.due = None
         self.replied = []
         self.was_cut = False
+        self.calm = 0
+
+    @initialize(calm=st.integers(0, 8))
+    def begin_calmly(self, calm):
+        """Until so many replies are out nothing ends the connection: else most examples would end at once."""
+        self.calm = calm
+
+    def may_end(self):
+        return len(self.replied) >= self.calm
 
     # The client
 
-    @rule(kind=st.sampled_from([PRODUCE, FETCH, METADATA]), size=st.sampled_from([0, 50, 150, 500, 20_000]))
-    def send(self, kind, size):
-        payload = kind + self.requests.to_bytes(NUMBER_BYTES, "big") + bytes(size)
-        self.stream += len(payload).to_bytes(4, "big") + payload
-        self.requests += 1
+    @rule(kinds=st.lists(st.sampled_from([PRODUCE, PRODUCE, FETCH, METADATA]), min_size=1, max_size=6), size=SIZES)
+    def send(self, kinds, size):
+        for kind in kinds:
+            payload = kind + self.requests.to_bytes(NUMBER_BYTES, "big") + bytes(size)
+            self.stream += len(payload).to_bytes(4, "big") + payload
+            self.requests += 1
 
+    @precondition(lambda self: not self.was_cut and self.may_end())
     @rule()
-    @precondition(lambda self: not self.was_cut)
     def send_garbage(self):
         self.stream += (2**31 - 1).to_bytes(4, "big")
         self.was_cut = True
@@ -51,7 +62,7 @@ class PipelineMachine(RuleBasedStateMachine):
     # The driver
 
     @precondition(lambda self: self.stream and self.pipeline.state is State.RECEIVING)
-    @rule(most=st.sampled_from([1, 4, 60, 100_000]))
+    @rule(most=st.sampled_from([3, 70, 100_000, 100_000]))
     def receive(self, most):
         buffer = self.pipeline.buffer()
         if buffer is None:
@@ -96,7 +107,7 @@ class PipelineMachine(RuleBasedStateMachine):
         self.answered.add(number)
         self.pipeline.answer(self.in_flight[number], [b"%d" % number])
 
-    @precondition(lambda self: self.unanswered())
+    @precondition(lambda self: self.unanswered() and self.may_end())
     @rule(data=st.data())
     def fail(self, data):
         number = data.draw(st.sampled_from(self.unanswered()))
@@ -132,15 +143,17 @@ class PipelineMachine(RuleBasedStateMachine):
     def go_on(self):
         self.pipeline.go_on()
 
+    @precondition(lambda self: self.may_end())
     @rule()
     def drain(self):
         self.pipeline.end_input()
 
-    @precondition(lambda self: self.pipeline.state is State.RECEIVING)
+    @precondition(lambda self: self.pipeline.state is State.RECEIVING and self.may_end())
     @rule()
     def peer_finishes(self):
         self.pipeline.received(0)
 
+    @precondition(lambda self: self.may_end())
     @rule()
     def close(self):
         self.pipeline.close()
@@ -194,5 +207,5 @@ class PipelineMachine(RuleBasedStateMachine):
             self.begin_to_send()
 
 
-PipelineMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+PipelineMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=80, deadline=None)
 TestPipeline = PipelineMachine.TestCase
