@@ -160,12 +160,13 @@ class Leader(Reads):
 
     def verification(
         self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, adds_partition: bool = False
-    ) -> VerificationGuard | None:
+    ) -> VerificationGuard | Rejected | None:
         """The guard for a verification by the transaction coordinator before a transactional append (KIP-890).
 
         `sequence` is that of the batch, or none; with `adds_partition` the coordinator adds the partition instead of
         verifying it. None when no verification is needed: a transaction of this epoch is open, or
-        `transaction_verification` is off and no partition is added.
+        `transaction_verification` is off and no partition is added. INVALID_PRODUCER_EPOCH, and no guard, when the epoch
+        has passed.
         """
         if not (self.state.verifies or adds_partition):
             return None

@@ -240,11 +240,14 @@ class Producers:
 
     def verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, adds_partition: bool
-    ) -> VerificationGuard | None:
+    ) -> VerificationGuard | Rejected | None:
         """The guard of a question to the coordinator; None when a transaction of this epoch is open, so none is due.
 
-        Questions at the same time share a guard.
+        Questions at the same time share a guard. An epoch that has passed gets none: its sequence would hold up the
+        batches of the producer that has the id now.
         """
+        if refusal := self.check_epoch(producer_id, producer_epoch):
+            return refusal
         if self._is_open(producer_id, producer_epoch):
             return None
         guard = self._guards.get(producer_id)

@@ -53,14 +53,8 @@ class GuardedLog(Protocol):
 
     def verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, adds_partition: bool
-    ) -> VerificationGuard | None:
-        """The guard; None when no question is due."""
-        ...
-
-    def check_transactional(
-        self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None
-    ) -> Rejected | None:
-        """The log's refusal of a batch with this guard, as far as it is known now."""
+    ) -> VerificationGuard | Rejected | None:
+        """The guard; None when no question is due. A refusal, and no guard, for an epoch that has passed."""
         ...
 
     def is_overtaken(self, producer_id: int, guard: VerificationGuard) -> bool:
@@ -101,8 +95,7 @@ class TransactionGuard(Generic[K]):
             batch = self._batches[key]
             guard = log.verification(*batch, adds_partition=self._adds_partition)
             if guard is not None:
-                refusal = log.check_transactional(batch.producer_id, batch.producer_epoch, guard)
-                self.outcomes[key] = guard if refusal is None else refusal.error
+                self.outcomes[key] = guard.error if isinstance(guard, Rejected) else guard
         return [key for key, outcome in self.outcomes.items() if isinstance(outcome, VerificationGuard)]
 
     def answer(self, errors: Mapping[K, ErrorCode], logs: Mapping[K, GuardedLog]) -> None:

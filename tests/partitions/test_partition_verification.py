@@ -74,6 +74,14 @@ def test_the_order_begins_anew_with_a_later_epoch():
     assert isinstance(partition.append(batch(0, epoch=1), guard=guard), Appended)
 
 
+def test_a_superseded_producer_does_not_hold_up_its_successor():
+    """Its question would leave its sequence behind, as one that later batches have to wait for."""
+    partition = Partition(VERIFYING)
+    partition.append(batch(0, epoch=1), guard=partition.leader.verification(P, 1, 0))
+    assert code(partition.leader.verification(P, 0, 0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert isinstance(partition.append(batch(1, epoch=1)), Appended)
+
+
 def test_a_producer_of_version_2_begins_with_sequence_0():
     partition = Partition(VERIFYING)
     guard = partition.leader.verification(P, 0, 4, adds_partition=True)
