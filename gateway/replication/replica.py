@@ -328,7 +328,11 @@ class Replica(Watchable):
         PartitionUnavailable.
         """
         self._check_writable()
-        result = self.leader.append(
+        leader = self.leader
+        if self._refused:  # while writes were failing, and the log was open
+            leader.state.await_first_batch_retry(self._refused)
+            self._refused.clear()
+        result = leader.append(
             records,
             origin=origin,
             now_ms=self._env.wall_ms(),

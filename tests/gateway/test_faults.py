@@ -187,6 +187,27 @@ def test_a_producers_retry_after_a_failed_disk_is_stored_once(broker, client):
     assert client.values("t") == [b"0", b"1", b"2"]
 
 
+def test_a_first_batch_refused_while_writes_fail_comes_before_the_ones_behind_it(broker, client):
+    """The log is open by then, and is not loaded again: of an unknown producer it would take any sequence."""
+    client.create_topic("t")
+
+    def batch(sequence):
+        return batch_of(b"%d" % sequence, producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    assert client.produce("t", batch_of(b"x")).base_offset == 0
+    replica = broker.broker.services.replicas.get("t", 0)
+    break_disk(broker, write_full=1.0)
+    assert client.produce("t", batch_of(b"y")).error_code == STORAGE_ERROR
+    broker.in_trio(lambda: setattr(replica, "takes_writes", lambda: False))
+    assert client.values("t") == [b"x"]  # the log is loaded
+    assert client.produce("t", batch(0)).error_code == STORAGE_ERROR
+    mend_disk(broker)
+    broker.in_trio(lambda: delattr(replica, "takes_writes"))
+    assert client.produce("t", batch(1)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert client.produce("t", batch(0)).base_offset == 1
+    assert client.produce("t", batch(1)).base_offset == 2
+
+
 def test_one_failing_partition_does_not_fail_the_others_of_a_request(broker, client):
     client.create_topic("t", partitions=3)
     for part in range(3):
