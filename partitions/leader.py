@@ -165,8 +165,8 @@ class Leader(Reads):
 
         `sequence` is that of the batch, or none; with `adds_partition` the coordinator adds the partition instead of
         verifying it. None when no verification is needed: a transaction of this epoch is open, or
-        `transaction_verification` is off and no partition is added. INVALID_PRODUCER_EPOCH, and no guard, when the epoch
-        has passed.
+        `transaction_verification` is off and no partition is added. INVALID_PRODUCER_EPOCH, and no guard, when the
+        epoch has passed.
         """
         if not (self.state.verifies or adds_partition):
             return None

@@ -1,6 +1,7 @@
 """A small Kafka client for simulations: one connection at a time, requests pipelined, time-outs in virtual time."""
 
 from collections import deque
+from collections.abc import Mapping
 
 import trio
 
@@ -27,7 +28,15 @@ VERSIONS = {
     ApiKey.DELETE_TOPICS: 5,
     ApiKey.METADATA: 12,
     ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.ADD_OFFSETS_TO_TXN: 3,
+    ApiKey.TXN_OFFSET_COMMIT: 4,
+    ApiKey.END_TXN: 4,
+    ApiKey.UPDATE_FEATURES: 1,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
+    ApiKey.DELETE_RECORDS: 2,
 }
+"""The versions that requests are sent in, unless a client is told others."""
 MAX_RESPONSE_BYTES = 100_000_000
 
 
@@ -38,14 +47,22 @@ class UnreachableError(Exception):
 class SimClient:
     """Talks to one broker from the host `host`."""
 
-    def __init__(self, world: World, host: str, broker: tuple[str, int]) -> None:
+    def __init__(
+        self, world: World, host: str, broker: tuple[str, int], versions: Mapping[ApiKey, int] | None = None
+    ) -> None:
         self.host = host
+        self._versions = {**VERSIONS, **(versions or {})}
         self.env = world.environment(host)
         self._broker = broker
         self._transport: Transport | None = None
         self._reader = FrameReader(MAX_RESPONSE_BYTES)
         self._frames: deque[memoryview] = deque()
         self._correlation = 0
+
+    @property
+    def sent_bytes(self) -> int:
+        """How much has been sent over the present connection."""
+        return 0 if self._transport is None else self._transport.sent_bytes
 
     async def call(self, request: Message, timeout_s: float = 5.0) -> Message:
         """Ask and wait for the answer. Raises UnreachableError."""
@@ -77,7 +94,7 @@ class SimClient:
 
     def _encode(self, request: Message) -> bytes:
         self._correlation += 1
-        return encode_request(request, VERSIONS[_key(request)], self._correlation, self.host)
+        return encode_request(request, self._versions[_key(request)], self._correlation, self.host)
 
     async def _answer(self, transport: Transport, request: Message, expected: int) -> Message:
         while not self._frames:
@@ -86,7 +103,7 @@ class SimClient:
                 raise ConnectionAbortedError("the broker closed the connection")
             self._frames.extend(self._reader.received(received))
         key = _key(request)
-        correlation, response = decode_response(key, VERSIONS[key], self._frames.popleft())
+        correlation, response = decode_response(key, self._versions[key], self._frames.popleft())
         assert correlation == expected, "an answer came out of order"
         return response
 

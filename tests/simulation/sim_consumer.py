@@ -1,11 +1,14 @@
 """A member of a consumer group, small: joins, owns partitions, reads, commits, and starts over when told to."""
 
 import itertools
+import random
+from collections.abc import Sequence
 from typing import TypeVar
 
 import trio
 from sim_client import SimClient, UnreachableError
 from sim_oracle import Invariant, Oracle, Violation
+from sim_records import read_page
 
 from odradek.gateway.testing.simulation import World
 from odradek.wire.errors import ErrorCode
@@ -32,9 +35,7 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from odradek.wire.records.batch import check_crc, iter_headers
-from odradek.wire.records.errors import InvalidRecordBatch
-from odradek.wire.records.reader import read_records
+from odradek.wire.records.reader import Record
 from odradek.wire.schema.codec import decode_exact, encode
 from odradek.wire.schema.schema import Message
 
@@ -87,22 +88,46 @@ def raise_for(code: int) -> None:
         raise error
 
 
-def values_of(part: PartitionData, position: int) -> list[tuple[int, str]]:
-    """Offsets and values from `position` on. Raises Violation for batches that no producer has written."""
-    try:
-        return _values_of(part, position)
-    except InvalidRecordBatch as error:
-        raise Violation(Invariant.BYTES_KEPT, f"a fetch from {position}: {error}") from error
+def values_of(records: Sequence[Record]) -> list[tuple[int, str]]:
+    """Offsets and values."""
+    return [(record.offset, (record.value or b"").decode()) for record in records]
 
 
-def _values_of(part: PartitionData, position: int) -> list[tuple[int, str]]:
-    chunk = memoryview(b"".join(part.records or ()) if isinstance(part.records, tuple) else part.records or b"")
-    found: list[tuple[int, str]] = []
-    for header in iter_headers(chunk, allow_partial_tail=True):
-        check_crc(chunk, header)
-        batch = chunk[header.position : header.end_position]
-        found.extend((each.offset, (each.value or b"").decode()) for each in read_records(batch))
-    return [each for each in found if each[0] >= position]
+class SimReader:
+    """Reads from the partitions that a member holds."""
+
+    def __init__(self, client: SimClient, oracle: Oracle, topic: str, chance: random.Random) -> None:
+        self.positions: dict[int, int] = {}
+        self._client = client
+        self._oracle = oracle
+        self._topic = topic
+        self._chance = chance
+
+    async def fetch(self) -> None:
+        """Fetch once from each partition. Raises UnreachableError, GroupError, Violation."""
+        if not self.positions:
+            await trio.sleep(HEARTBEAT_S)
+            return
+        wanted = [
+            FetchPartition(
+                partition=partition, fetch_offset=position, partition_max_bytes=self._chance.choice((200, 5000))
+            )
+            for partition, position in self.positions.items()
+        ]
+        topic = FetchTopic(topic=self._topic, partitions=tuple(wanted))
+        request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=100_000, topics=(topic,))
+        answer = await self._client.call(request, 4.0)
+        assert isinstance(answer, FetchResponse)
+        for part in answer.responses[0].partitions:
+            raise_for(part.error_code)
+            self._take(part)
+
+    def _take(self, part: PartitionData) -> None:
+        position = self.positions[part.partition_index]
+        page = read_page(part, position)
+        name = self._client.host
+        self._oracle.was_read(name, part.partition_index, position, part.high_watermark, values_of(page.records))
+        self.positions[part.partition_index] = page.position
 
 
 class SimMember:
@@ -112,13 +137,13 @@ class SimMember:
         self, world: World, broker: tuple[str, int], oracle: Oracle, name: str, group: str, topic: tuple[str, int]
     ) -> None:
         self.name = name
-        self.positions: dict[int, int] = {}
         self._oracle = oracle
         self._group = group
         self._topic, self._partitions = topic
         self._chance = world.chance(f"member {name}")
         self._coordinator = SimClient(world, name, broker)
         self._fetcher = SimClient(world, name, broker)
+        self._reader = SimReader(self._fetcher, oracle, self._topic, self._chance)
         self._member_id, self._generation = "", -1
         self._stopping = False
 
@@ -135,6 +160,7 @@ class SimMember:
                 await trio.sleep(self._chance.uniform(0.05, 0.5))
             except GroupError as error:
                 await self._recover(error.error)
+        self._give_up()
         await self._leave()
         self._coordinator.close()
         self._fetcher.close()
@@ -152,15 +178,17 @@ class SimMember:
 
     async def _consume(self) -> None:
         await self._find_coordinator()
+        self._give_up()
         joined = await self._join()
         assigned = await self._sync(joined)
         self._oracle.was_assigned(self._member_id, self._generation, assigned)
-        self.positions = await self._committed(assigned) if assigned else {}
+        self._oracle.takes(self.name, assigned)
+        self._reader.positions = await self._committed(assigned) if assigned else {}
         beat_at = trio.current_time() + HEARTBEAT_S
         for turn in itertools.count(1):
             if self._stopping:
                 return
-            await self._fetch()
+            await self._reader.fetch()
             if trio.current_time() >= beat_at:
                 await self._heartbeat()
                 beat_at = trio.current_time() + HEARTBEAT_S
@@ -170,6 +198,11 @@ class SimMember:
                 # As a consumer whose process stood still: it may have been expelled, and commits what it had read.
                 await trio.sleep(self._chance.uniform(0.8, 2) * SESSION_MS / 1000)
                 await self._commit()
+
+    def _give_up(self) -> None:
+        """Stop using all partitions, before they are given up, or since they are lost."""
+        self._oracle.gives_up(self.name, range(self._partitions))
+        self._reader.positions = {}
 
     async def _find_coordinator(self) -> None:
         found = await self._ask(
@@ -238,38 +271,16 @@ class SimMember:
 
     async def _heartbeat(self) -> None:
         request = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
+        usurped = self._oracle.usurped(self.name)
         raise_for((await self._ask(request, HeartbeatResponse)).error_code)
-
-    async def _fetch(self) -> None:
-        if not self.positions:
-            await trio.sleep(HEARTBEAT_S)
-            return
-        wanted = [
-            FetchPartition(
-                partition=partition, fetch_offset=position, partition_max_bytes=self._chance.choice((200, 5000))
-            )
-            for partition, position in self.positions.items()
-        ]
-        topic = FetchTopic(topic=self._topic, partitions=tuple(wanted))
-        request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=100_000, topics=(topic,))
-        answer = await self._fetcher.call(request, 4.0)
-        assert isinstance(answer, FetchResponse)
-        for part in answer.responses[0].partitions:
-            raise_for(part.error_code)
-            self._take(part)
-
-    def _take(self, part: PartitionData) -> None:
-        position = self.positions[part.partition_index]
-        values = values_of(part, position)
-        self._oracle.was_read(self.name, part.partition_index, position, part.high_watermark, values)
-        self.positions[part.partition_index] = position + len(values)
+        self._oracle.all_is_well(self.name, usurped)
 
     async def _commit(self) -> None:
         """Commit all positions, as positions only grow within a generation."""
-        if not self.positions:
+        if not self._reader.positions:
             return
-        committed = dict(self.positions)
-        fenced = self._oracle.is_fenced(self._generation)
+        committed = dict(self._reader.positions)
+        fenced = {each: self._oracle.is_fenced(self.name, self._generation, each) for each in committed}
         for partition, offset in committed.items():
             self._oracle.will_commit(partition, offset)
         parts = [
@@ -288,7 +299,7 @@ class SimMember:
             if part.error_code in REFUSALS:
                 self._oracle.was_refused(part.partition_index, offset)
             elif not part.error_code:
-                self._oracle.was_committed(part.partition_index, offset, fenced=fenced)
+                self._oracle.was_committed(part.partition_index, offset, fenced=fenced[part.partition_index])
         for part in answer.topics[0].partitions:
             raise_for(part.error_code)
 

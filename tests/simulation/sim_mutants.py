@@ -4,27 +4,34 @@ A mutant patches the living classes through pytest's MonkeyPatch, so that it is 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from sim_log_mutants import COMPACTION_MUTANTS, GROUP_MUTANTS, RETENTION_MUTANTS
 from sim_oracle import Invariant
+from sim_transaction_mutants import TRANSACTION_MUTANTS
 
-from odradek.coordinator.groups.offsets import commit as offset_commit
-from odradek.gateway.coordinators.runtime import ShardRuntime
+from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.metadata.controller.names import CLUSTER_METADATA, CONSUMER_OFFSETS
 from odradek.gateway.env.completion import Completion, completed
 from odradek.gateway.handlers import produce
 from odradek.gateway.replication.commit import CommitQueue
 from odradek.gateway.replication.replica import Replica
+from odradek.gateway.server import pipeline
+from odradek.gateway.testing.simulation import Disk
+from odradek.partitions.model import LogWrite, PartitionKey
 from odradek.partitions.producers import Producers
 from odradek.partitions.state import PartitionState
-from odradek.storage_backends.interface import StoreError
+from odradek.storage_backends.interface import PartitionStore, StoreError
 from odradek.storage_backends.memory import MemoryPartition
 from odradek.storage_backends.memory.medium import MediumLog
 from odradek.wire.errors import ErrorCode
 from odradek.wire.frames import FrameReader
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
+_REUSED = bytearray(1_000_000)
 
 
 def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
@@ -40,13 +47,22 @@ def commit_without_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def read_before_commit(patch: pytest.MonkeyPatch) -> None:
-    """Batches are served while their sync is under way; producers are told after it."""
-    submit, commit = CommitQueue.submit, MemoryPartition.commit
+    """Batches are served while their sync is under way; producers are told after it. Syncs take long."""
+    init, submit, commit = CommitQueue.__init__, CommitQueue.submit, MemoryPartition.commit
+    parts: dict[CommitQueue, tuple[PartitionStore, Callable[[int], None]]] = {}
+    newest: dict[PartitionKey, Completion[None]] = {}
 
-    def eager(self: Any, write: Any, end_offset: int) -> Completion[None]:
+    def remember(self: CommitQueue, store: PartitionStore, *rest: Any, on_durable: Any, **more: Any) -> None:
+        parts[self] = store, on_durable
+        init(self, store, *rest, on_durable=on_durable, **more)
+
+    def eager(self: CommitQueue, write: LogWrite, end_offset: int) -> Completion[None]:
         durable = submit(self, write, end_offset)
-        self._store._inner.commit([write], sync=False)
-        self._on_durable(end_offset)
+        store, on_durable = parts[self]
+        newest[store.key] = durable
+        with suppress(StoreError):
+            store.commit([write], sync=False)
+            on_durable(end_offset)
         return durable
 
     def commit_rest(self: MemoryPartition, writes: Any, *, sync: bool) -> None:
@@ -54,18 +70,29 @@ def read_before_commit(patch: pytest.MonkeyPatch) -> None:
         rest = [each for each in writes if not each.batches or each.batches[0].base_offset >= end]
         commit(self, rest, sync=sync)
 
-    def on_disk(self: Any, _offset: int) -> Completion[None]:
-        pending = self._queue._pending
-        return pending[-1].durable if pending else completed(None)
+    def on_disk(self: Replica, _offset: int) -> Completion[None]:
+        return newest.get(self.key, completed(None))
 
+    patch.setattr(CommitQueue, "__init__", remember)
     patch.setattr(CommitQueue, "submit", eager)
     patch.setattr(Replica, "committed", on_disk)
+    patch.setattr(Disk, "busy_s", lambda _self: (0.05, 0.0))
     patch.setattr(MemoryPartition, "commit", commit_rest)
+
+
+def _forget_writes(patch: pytest.MonkeyPatch, topic: str) -> None:
+    """Nothing waits for the writes of this internal topic."""
+    committed = Replica.committed
+    patch.setattr(
+        Replica,
+        "committed",
+        lambda self, offset: completed(None) if self.key.topic == topic else committed(self, offset),
+    )
 
 
 def coordinator_replies_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Group replies, committed offsets among them, go out before their records are on disk."""
-    patch.setattr(ShardRuntime, "_when_committed", lambda _self, action: action())
+    _forget_writes(patch, CONSUMER_OFFSETS)
 
 
 def failed_commit_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
@@ -119,7 +146,7 @@ def duplicates_appended(patch: pytest.MonkeyPatch) -> None:
 
 def zombies_may_commit(patch: pytest.MonkeyPatch) -> None:
     """Commits of members that are out of the group, or in an older generation, count."""
-    patch.setattr(offset_commit, "_check", lambda *_: ErrorCode.NONE)
+    patch.setattr(ClassicGroup, "check_offset_commit", lambda *_: ErrorCode.NONE)
 
 
 def lost_first_batches_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -129,27 +156,22 @@ def lost_first_batches_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def images_published_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Topics show, and their creation is answered, before the metadata log holds them."""
-    when_committed = ShardRuntime._when_committed
-
-    def eager(self: Any, action: Any) -> None:
-        if self._publish is None:
-            when_committed(self, action)
-        else:
-            action()
-
-    patch.setattr(ShardRuntime, "_when_committed", eager)
+    _forget_writes(patch, CLUSTER_METADATA)
 
 
 def receive_buffer_reused(patch: pytest.MonkeyPatch) -> None:
     """A connection's buffer is filled anew while its batches still wait for their commit."""
-    get_buffer = FrameReader.get_buffer
 
-    def reuse(self: Any) -> memoryview:
-        if self._start == self._end:
-            self._start = self._end = 0
-        return get_buffer(self)
+    class Reusing(FrameReader):
+        def received(self, size: int) -> list[memoryview]:
+            frames, end = super().received(size), 0
+            for index, frame in enumerate(frames):
+                start, end = end, end + len(frame)
+                _REUSED[start:end] = frame
+                frames[index] = memoryview(_REUSED)[start:end]
+            return frames
 
-    patch.setattr(FrameReader, "get_buffer", reuse)
+    patch.setattr(pipeline, "FrameReader", Reusing)
 
 
 def log_lost_at_start(patch: pytest.MonkeyPatch) -> None:
@@ -165,23 +187,40 @@ def log_lost_at_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MediumLog, "cut_power", cut)
 
 
-MUTANTS: dict[str, tuple[Mutant, Invariant]] = {
-    mutant.__name__: (mutant, broken)
-    for mutant, broken in (
-        (reply_before_commit, Invariant.ACKNOWLEDGED_ONCE),
-        (commit_without_sync, Invariant.ACKNOWLEDGED_ONCE),
-        (read_before_commit, Invariant.READS_REPEAT),
-        (coordinator_replies_before_commit, Invariant.COMMITS_KEPT),
-        (failed_commit_is_acknowledged, Invariant.ACKNOWLEDGED_ONCE),
-        (failed_commit_is_kept_in_mind, Invariant.ACKNOWLEDGED_ONCE),
-        (producers_forgotten_at_start, Invariant.EXACTLY_ONCE),
-        (producers_not_stored, Invariant.EXACTLY_ONCE),
-        (duplicates_appended, Invariant.EXACTLY_ONCE),
-        (zombies_may_commit, Invariant.FENCED_COMMITS_REFUSED),
-        (lost_first_batches_forgotten, Invariant.PRODUCE_ACCEPTED),
-        (images_published_before_commit, Invariant.TOPICS_KEPT),
-        (receive_buffer_reused, Invariant.BYTES_KEPT),
-        (log_lost_at_start, Invariant.ACKNOWLEDGED_ONCE),
+class Planted(NamedTuple):
+    """A bug, the invariant that it breaks, and the load under which that shows; by that invariant it must be found."""
+
+    plant: Mutant
+    breaks: Invariant
+    load: str
+
+
+MUTANTS: dict[str, Planted] = {
+    mutant.__name__: Planted(mutant, broken, load)
+    for load, mutants in (
+        (
+            "plain",
+            (
+                (reply_before_commit, Invariant.ACKNOWLEDGED_ONCE),
+                (commit_without_sync, Invariant.ACKNOWLEDGED_ONCE),
+                (read_before_commit, Invariant.READS_REPEAT),
+                (coordinator_replies_before_commit, Invariant.COMMITS_KEPT),
+                (failed_commit_is_acknowledged, Invariant.ACKNOWLEDGED_ONCE),
+                (failed_commit_is_kept_in_mind, Invariant.ACKNOWLEDGED_ONCE),
+                (producers_forgotten_at_start, Invariant.EXACTLY_ONCE),
+                (producers_not_stored, Invariant.EXACTLY_ONCE),
+                (duplicates_appended, Invariant.EXACTLY_ONCE),
+                (zombies_may_commit, Invariant.FENCED_COMMITS_REFUSED),
+                (lost_first_batches_forgotten, Invariant.PRODUCE_ACCEPTED),
+                (images_published_before_commit, Invariant.TOPICS_KEPT),
+                (receive_buffer_reused, Invariant.BYTES_KEPT),
+                (log_lost_at_start, Invariant.ACKNOWLEDGED_ONCE),
+            ),
+        ),
+        ("transactions", TRANSACTION_MUTANTS),
+        ("groups", GROUP_MUTANTS),
+        ("compaction", COMPACTION_MUTANTS),
+        ("retention", RETENTION_MUTANTS),
     )
+    for mutant, broken in mutants
 }
-"""Each bug with the invariant that it breaks first of all: by that one it must be found."""

@@ -5,12 +5,12 @@ then, the rest is checked at the end against the whole log.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 NO_OFFSET = -1
-Log = Mapping[int, Sequence[str]]
-"""The values of each partition, in order from offset 0."""
+Log = Mapping[int, Mapping[int, str]]
+"""The values of each partition by offset, in order."""
 
 
 class Invariant(StrEnum):
@@ -18,18 +18,31 @@ class Invariant(StrEnum):
 
     ACKNOWLEDGED_ONCE = "an acknowledged offset belongs to one record"
     READS_REPEAT = "an offset holds the same record whenever it is read or acknowledged"
-    READS_COMMITTED = "no record at or above the high watermark is read"
+    READS_COMMITTED = "no record at or above the high watermark, or the last stable offset, is read"
     READS_IN_ORDER = "records are read in offset order without gaps"
     BYTES_KEPT = "a batch that is read is one that was written, byte for byte"
     NOTHING_LOST = "an acknowledged or read record is in the log at the end"
     EXACTLY_ONCE = "an idempotent producer's records are in the log once, in order"
     PRODUCE_ACCEPTED = "a correct batch is refused only with errors that the producer may retry"
     PRODUCER_IDS_UNIQUE = "a producer id is given once"
-    ONE_OWNER = "a partition has one owner in a generation"
-    GENERATIONS_GROW = "generations grow"
+    ONE_OWNER = "a partition has one owner in a generation, or member epoch"
+    ONE_HOLDER = "a partition is given to a member only when no other one holds it as a member of the group"
+    GENERATIONS_GROW = "generations and member epochs grow"
     MEMBERS_KEPT = "a live member is told only errors that a rebalance explains"
     FENCED_COMMITS_REFUSED = "a commit of a past generation does not count"
     COMMITS_KEPT = "an acknowledged commit is seen"
+    ATOMIC = "of a transaction a reader of committed records sees all records or none"
+    ABORTED_HIDDEN = "no record of an aborted or open transaction is shown to a reader of committed records"
+    COMMITTED_SHOWN = "the records of a committed transaction are shown"
+    STABLE_OFFSET_WAITS = "the last stable offset does not pass an open transaction"
+    TRANSACTIONS_END = "no transaction is open for longer than its time-out"
+    OFFSETS_WITH_COMMIT = "offsets committed in a transaction are seen if it commits, and only then"
+    ZOMBIES_FENCED = "a producer whose transactional id was taken up by another one changes nothing more"
+    NEWEST_KEPT = "compaction leaves the newest record of each key, and no older one behind a removed tombstone"
+    TOMBSTONES_KEPT = "compaction leaves a tombstone for delete.retention.ms"
+    KEPT_ABOVE_START = "every record at or above the log start offset can be read"
+    RETENTION_LIMITED = "retention and DeleteRecords remove no more than they may"
+    DELETED_STAYS = "what DeleteRecords acknowledged as deleted does not come back"
     TOPICS_KEPT = "acknowledged topics are there, and deleted ones are not"
     ADMIN_ACCEPTED = "a correct admin request is refused only with errors that it may retry"
     STATE_IS_REPLAY = "a restart changes nothing"
@@ -66,6 +79,8 @@ class Oracle:
         self._generation = 0
         self._producer_ids: set[int] = set()
         self._unsure: Counter[tuple[int, int]] = Counter()
+        self._holders: dict[int, set[str]] = defaultdict(set)
+        self._usurped: dict[str, set[int]] = defaultdict(set)
 
     def produced(self, producer: str, partition: int, values: Sequence[str]) -> None:
         """A producer is about to send these, in this order."""
@@ -92,24 +107,35 @@ class Oracle:
             self._agree(partition, offset, value)
 
     def was_read(
-        self, reader: str, partition: int, position: int, high_watermark: int, log: Sequence[tuple[int, str]]
+        self,
+        reader: str,
+        partition: int,
+        position: int,
+        end_offset: int,
+        log: Sequence[tuple[int, str]],
+        *,
+        gaps: bool = False,
     ) -> None:
-        """A fetch from `position` returned these offsets and values."""
+        """A fetch from `position` returned these offsets and values.
+
+        `end_offset` is the high watermark, or the last stable offset, that it told. `gaps` are where there are markers,
+        or were records that compaction has removed.
+        """
         for offset, value in log:
             check(
-                offset < high_watermark,
+                offset < end_offset,
                 Invariant.READS_COMMITTED,
-                f"{reader} got {partition}@{offset}, high watermark {high_watermark}",
+                f"{reader} got {partition}@{offset}, and may read up to {end_offset}",
             )
             check(
-                offset == position,
+                offset == position or (gaps and offset > position),
                 Invariant.READS_IN_ORDER,
                 f"{reader} expected {partition}@{position} and got @{offset}",
             )
             before = self.read.setdefault((partition, offset), value)
             check(before == value, Invariant.READS_REPEAT, f"{partition}@{offset} was read as {before}, now as {value}")
             self._agree(partition, offset, value)
-            position += 1
+            position = offset + 1
 
     def _agree(self, partition: int, offset: int, value: str) -> None:
         for seen in (self.acknowledged, self.read):
@@ -128,12 +154,43 @@ class Oracle:
                 f"partition {partition} belongs to {owner} and {member} in generation {generation}",
             )
 
+    # Who holds partitions
+    #
+    # A member that was silent for too long is given up without its knowledge, and its partitions are given to others:
+    # they are usurped. It is for the next heartbeat to tell: in a member that is told that all is well none may be.
+
+    def takes(self, member: str, partitions: Iterable[int]) -> None:
+        """A member has been told that it owns these now."""
+        for partition in partitions:
+            for other in self._holders[partition] - {member}:
+                self._usurped[other].add(partition)
+            self._holders[partition].add(member)
+
+    def gives_up(self, member: str, partitions: Iterable[int]) -> None:
+        """A member stops using these, and is about to say so; or it is a member no more."""
+        for partition in partitions:
+            self._holders[partition].discard(member)
+            self._usurped[member].discard(partition)
+
+    def usurped(self, member: str) -> frozenset[int]:
+        """What the member holds and has been given to others."""
+        return frozenset(self._usurped[member])
+
+    def all_is_well(self, member: str, usurped: frozenset[int]) -> None:
+        """A heartbeat was answered without an error; `usurped` is what was so when it was sent."""
+        check(
+            not usurped,
+            Invariant.ONE_HOLDER,
+            f"{member} is still a member and holds {sorted(usurped)}, which others were given",
+        )
+
     def will_commit(self, partition: int, offset: int) -> None:
         """A commit is sent; until it is answered nobody knows whether it counts."""
         self._unsure[partition, offset] += 1
 
-    def is_fenced(self, generation: int) -> bool:
-        """Whether a commit sent now in `generation` comes too late: a later one has its assignments already."""
+    def is_fenced(self, member: str, generation: int, partition: int) -> bool:
+        """Whether a commit sent now comes too late: a later generation has its assignments already."""
+        del member, partition
         return generation < self._generation
 
     def was_refused(self, partition: int, offset: int) -> None:
@@ -167,21 +224,18 @@ class Oracle:
 
     def judge(self, log: Log) -> None:
         """Compare everything with the logs as they are at the end."""
-        for what, seen in (("acknowledged", self.acknowledged), ("read", self.read)):
-            for (partition, offset), value in sorted(seen.items()):
-                values = log[partition]
-                found = values[offset] if offset < len(values) else "nothing"
-                check(
-                    found == value,
-                    Invariant.NOTHING_LOST,
-                    f"{partition}@{offset} was {what} as {value}, in the end there is {found}",
-                )
+        _judge_seen("acknowledged", self.acknowledged, log)
+        self.judge_reads(log)
         for producer, sent in self.sent.items():
             self._judge_producer(producer, sent, log)
 
+    def judge_reads(self, log: Log) -> None:
+        """What was read must be there at the end."""
+        _judge_seen("read", self.read, log)
+
     def _judge_producer(self, producer: str, sent: Sequence[tuple[int, str]], log: Log) -> None:
         for partition, values in log.items():
-            stored = [value for value in values if value.startswith(f"{producer}/")]
+            stored = [value for value in values.values() if value.startswith(f"{producer}/")]
             wanted = [value for into, value in sent if into == partition]
             if self.idempotent[producer]:
                 check(
@@ -192,6 +246,25 @@ class Oracle:
             else:
                 lost = [value for value in wanted if value not in set(stored)]
                 check(not lost, Invariant.NOTHING_LOST, f"{producer}'s {lost[:3]} are not in {partition}")
+
+
+class EpochOracle(Oracle):
+    """For groups whose members are each in an epoch of their own (KIP-848)."""
+
+    def is_fenced(self, member: str, generation: int, partition: int) -> bool:
+        """Whether a commit sent now comes too late: the partition has been given to another member."""
+        del generation
+        return partition in self.usurped(member)
+
+
+def _judge_seen(what: str, seen: Mapping[tuple[int, int], str], log: Log) -> None:
+    for (partition, offset), value in sorted(seen.items()):
+        found = log[partition].get(offset, "nothing")
+        check(
+            found == value,
+            Invariant.NOTHING_LOST,
+            f"{partition}@{offset} was {what} as {value}, in the end there is {found}",
+        )
 
 
 def _first_difference(stored: Sequence[str], wanted: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ class SimProducer:
         self._topic, self._partitions = topic
         self._idempotent = idempotent
         self._client = SimClient(world, name, broker)
-        self._chance = world.chance(f"producer {name}")
+        self.chance = world.chance(f"producer {name}")
         self._producer_id, self._epoch = -1, -1
         self._sequences = [0] * self._partitions
         self._count = 0
@@ -61,8 +61,8 @@ class SimProducer:
     async def run(self, rounds: int) -> None:
         """Produce; ends when everything is acknowledged. Raises Violation."""
         for number in range(rounds):
-            await trio.sleep(self._chance.uniform(0, 0.4))
-            if self._idempotent and (number == 0 or self._chance.random() < 0.3):
+            await trio.sleep(self.chance.uniform(0, 0.4))
+            if self._idempotent and (number == 0 or self.chance.random() < 0.3):
                 await self._init_producer_id()  # as a process that starts anew
             window = self._new_window()
             while window:
@@ -88,29 +88,48 @@ class SimProducer:
 
     def _new_window(self) -> list[Batch]:
         """Batches for any partitions, or, as a sticky partitioner makes them, for one."""
-        sticky = self._chance.random() < 0.6
+        sticky = self.chance.random() < 0.6
         partitions = range(self._partitions)
-        chosen = [self._chance.choice(partitions)] if sticky else partitions
-        return [self._new_batch(self._chance.choice(chosen)) for _ in range(self._chance.randint(1, MAX_IN_FLIGHT))]
+        chosen = [self.chance.choice(partitions)] if sticky else partitions
+        return [self._new_batch(self.chance.choice(chosen)) for _ in range(self.chance.randint(1, MAX_IN_FLIGHT))]
 
     def _new_batch(self, partition: int) -> Batch:
-        values = [self._next_value() for _ in range(self._chance.randint(1, 4))]
+        values = [self._next_value() for _ in range(self.chance.randint(1, 4))]
         self._oracle.produced(self.name, partition, values)
-        records = [SimpleRecord(None, value.encode(), self._client.env.wall_ms()) for value in values]
+        records = [self.record(value, self._client.env.wall_ms()) for value in values]
+        batch = Batch(partition, values, self._encode(partition, records))
+        self.made(batch)
+        return batch
+
+    def _encode(self, partition: int, records: list[SimpleRecord]) -> bytes:
         if not self._idempotent:
-            return Batch(partition, values, build_batch(records))
+            return build_batch(records)
         sequence = self._sequences[partition]
-        self._sequences[partition] += len(values)
-        data = build_batch(records, producer_id=self._producer_id, producer_epoch=self._epoch, base_sequence=sequence)
-        return Batch(partition, values, data)
+        self._sequences[partition] += len(records)
+        return build_batch(records, producer_id=self._producer_id, producer_epoch=self._epoch, base_sequence=sequence)
 
     def _next_value(self) -> str:
         self._count += 1
-        return f"{self.name}/{self._count}"
+        return self.value(f"{self.name}/{self._count}")
+
+    def value(self, unique: str) -> str:
+        """What stands for a new record; `unique` is in no other one."""
+        return unique
+
+    def record(self, value: str, now_ms: int) -> SimpleRecord:
+        """The record that a value stands for."""
+        return SimpleRecord(None, value.encode(), now_ms)
+
+    def made(self, batch: Batch) -> None:
+        """A batch is about to be sent."""
+
+    def acknowledged(self, batch: Batch, base_offset: int) -> None:
+        """A batch was stored."""
+        self._oracle.was_acknowledged(batch.partition, base_offset, batch.values)
 
     async def _send(self, window: list[Batch]) -> list[Batch]:
         """Send all in order; return those still to be acknowledged."""
-        answers = await self._client.call_all([self._request(batch) for batch in window], self._chance.uniform(1, 6))
+        answers = await self._client.call_all([self._request(batch) for batch in window], self.chance.uniform(1, 6))
         left: list[Batch] = []
         for batch, answer in zip(window, answers, strict=True):
             if answer is None or not self._settle(
@@ -118,12 +137,12 @@ class SimProducer:
             ):
                 left.append(batch)
         if left:
-            await trio.sleep(self._chance.uniform(0, 2 * RETRY_S))
+            await trio.sleep(self.chance.uniform(0, 2 * RETRY_S))
         return left
 
     def _request(self, batch: Batch) -> ProduceRequest:
         part = PartitionProduceData(index=batch.partition, records=memoryview(batch.data))
-        acks = -1 if self._idempotent else self._chance.choice((-1, 1))
+        acks = -1 if self._idempotent else self.chance.choice((-1, 1))
         topic = TopicProduceData(name=self._topic, partition_data=(part,))
         return ProduceRequest(acks=acks, timeout_ms=30000, topic_data=(topic,))
 
@@ -132,7 +151,7 @@ class SimProducer:
         assert isinstance(answer, ProduceResponse)
         part: PartitionProduceResponse = answer.responses[0].partition_responses[0]
         if part.error_code == ErrorCode.NONE:
-            self._oracle.was_acknowledged(batch.partition, part.base_offset, batch.values)
+            self.acknowledged(batch, part.base_offset)
             return True
         error = ErrorCode(part.error_code)
         if error not in RETRIABLE and (first or error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):

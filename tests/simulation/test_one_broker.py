@@ -1,6 +1,7 @@
 """One broker under crashes, power cuts, partitions, broken connections and bad disks; see `sim_one_broker.py`.
 
-`ODRADEK_SEEDS=1000` runs the seeds 0 to 999 instead of the short list, `ODRADEK_SEEDS=5000-6000` others.
+`make torture` runs more seeds than the short list; `ODRADEK_SEEDS=1000` the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000`
+others.
 """
 
 import os
@@ -13,23 +14,51 @@ from pathlib import Path
 
 import pytest
 from sim_mutants import MUTANTS
-from sim_one_broker import Result, simulate
+from sim_one_broker import ALL, Result, simulate
 from sim_oracle import Invariant
 
 from odradek.partitions.state import PartitionState
+from tests.long_form import LONG, rounds
 
 SHORT = tuple(range(12))
+MANY = 500
+AT_STAKE = {
+    "records read": 1500,
+    "transactions committed": 40,
+    "transactions aborted": 12,
+    "superseded producers fenced": 5,
+    "stable offsets seen": 100,
+    "records read by a group of epochs": 300,
+    "members died": 1,
+    "members stood still": 1,
+    "classic members in the group": 3,
+    "scans of a compacted log": 50,
+    "records compacted away": 500,
+    "reads near the start of a log": 100,
+    "deletions of records": 4,
+    "records removed by-size": 50,
+    "records removed by-age": 150,
+}
+"""What the loads of the short list must have done at least, or their promises were hardly at stake."""
 MUTANT_SEEDS = 80
 """The rarest of the planted bugs shows in about one seed of twenty."""
 SCRIPT = Path(__file__).with_name("sim_one_broker.py")
 
-simulated = cache(simulate)
+
+@cache
+def simulated(seed: int) -> Result:
+    """The short form gives each seed two of the loads, all of them in turn; the long form gives it all loads."""
+    short = tuple(ALL[(seed + turn) % len(ALL)] for turn in range(2))
+    return simulate(seed, loads=ALL if LONG else short)
+
+
+with_all_loads = cache(simulate)
 
 
 def seeds() -> tuple[int, ...]:
     wanted = os.environ.get("ODRADEK_SEEDS")
     if not wanted:
-        return SHORT
+        return SHORT + tuple(range(len(SHORT), rounds(len(SHORT), MANY)))
     first, dash, end = wanted.rpartition("-")
     return tuple(range(int(first) if dash else 0, int(end)))
 
@@ -42,14 +71,15 @@ def in_another_process(seed: int, hash_seed: str) -> str:
     return run.stdout.split()[-1]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("seed", seeds())
 def test_every_promise_holds(seed):
     result: Result = simulated(seed)
     assert not result.failure, result.explain()
-    assert result.records > 100
+    assert sum(result.tally.values()) > 100
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", range(100, 102))
 def test_without_syncs_a_kill_loses_nothing(seed):
     result = simulate(seed, syncs=False)
     assert not result.failure, result.explain()
@@ -59,6 +89,11 @@ def test_the_short_list_meets_every_kind_of_fault():
     met = sum((Counter(simulated(seed).faults) for seed in SHORT), Counter())
     assert met.keys() == {"kill", "cut_power", "restart", "partition", "bad_disk", "bad_network", "step_clock"}
     assert all(count >= 4 for count in met.values()), met
+
+
+def test_the_short_list_puts_every_promise_at_stake():
+    done = sum((Counter(simulated(seed).tally) for seed in SHORT), Counter())
+    assert {name: done[name] for name, least in AT_STAKE.items() if done[name] < least} == {}
 
 
 def test_a_seed_gives_its_trace_again():
@@ -71,13 +106,13 @@ def test_another_seed_gives_another_trace():
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_a_seed_gives_its_trace_in_every_process(hash_seed):
-    assert in_another_process(5, hash_seed) == simulated(5).digest
+    assert in_another_process(5, hash_seed) == with_all_loads(5).digest
 
 
-def broken_invariants() -> Iterator[Invariant]:
+def broken_invariants(load: str) -> Iterator[Invariant]:
     """What the seeds find, one after the other; a failure that is no broken promise is the mutant's own defect."""
     for seed in range(MUTANT_SEEDS):
-        result = simulate(seed)
+        result = simulate(seed, loads=(load,))
         if result.failure:
             assert result.invariant is not None, result.explain()
             yield result.invariant
@@ -85,20 +120,19 @@ def broken_invariants() -> Iterator[Invariant]:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name, monkeypatch):
-    plant, broken = MUTANTS[name]
+    plant, broken, load = MUTANTS[name]
     plant(monkeypatch)
-    assert broken in broken_invariants(), plant.__doc__
+    assert broken in broken_invariants(load), plant.__doc__
 
 
 def test_a_mutant_that_fails_by_itself_finds_nothing(monkeypatch):
     monkeypatch.setattr(PartitionState, "begin_epoch", lambda self, _epoch: self.misspelt)
     with pytest.raises(AssertionError, match="misspelt"):
-        list(broken_invariants())
+        list(broken_invariants("plain"))
 
 
 def test_a_failure_says_how_to_see_it_again(monkeypatch):
-    plant, _ = MUTANTS["receive_buffer_reused"]
-    plant(monkeypatch)
-    told = simulate(4).explain()
+    MUTANTS["receive_buffer_reused"].plant(monkeypatch)
+    told = simulate(4, loads=("plain",)).explain()
     assert "seed 4" in told
-    assert "sim_one_broker.py 4" in told
+    assert "sim_one_broker.py 4 --trace --load plain" in told

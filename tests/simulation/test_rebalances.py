@@ -90,9 +90,9 @@ async def heartbeats_lie_unread(members):
 
 async def sent(members):
     """Return when each of the members has a request on its way that the broker has not read."""
-    transports = [member.client._transport for member in members]
-    before = [transport.sent_bytes for transport in transports]
-    while any(transport.sent_bytes == old for transport, old in zip(transports, before, strict=True)):
+    clients = [member.client for member in members]
+    before = [client.sent_bytes for client in clients]
+    while any(client.sent_bytes == old for client, old in zip(clients, before, strict=True)):
         await trio.lowlevel.checkpoint()
 
 

@@ -56,6 +56,7 @@ class BrokerHost:
     @skew_ms.setter
     def skew_ms(self, value: int) -> None:
         self._skew_ms = value
+        self._world.largest_skew_ms = max(self._world.largest_skew_ms, value)
         self._world.record(self.host, f"clock is {value} ms off")
         if self._env is not None:
             self._env.skew_ms = value

@@ -27,12 +27,16 @@ EPOCH_MS: Final = 1_750_000_000_000
 
 
 class World:
-    """Everything of one simulation, decided by `seed`. `medium()` makes another disk than one of volatile memory."""
+    """Everything of one simulation, decided by `seed`. `medium()` makes another disk than one of volatile memory.
+
+    `largest_skew_ms` is how far the wall clock of a broker was ahead at most.
+    """
 
     def __init__(self, seed: int, medium: Callable[[], Medium] = VolatileMedium) -> None:
         self.seed = seed
         self._medium = medium
         self.trace = Trace()
+        self.largest_skew_ms = 0
         self.network = MemoryNetwork(self.chance("network"), record=self.record)
         self._disks: dict[str, Disk] = {}
         self._starts: dict[str, int] = {}

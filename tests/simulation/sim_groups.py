@@ -1,0 +1,115 @@
+"""The load of a consumer group of the new protocol (KIP-848), whose members come, stand still, leave and die.
+
+In half of the simulations classic members join the same group, so that it turns from one protocol to the other and back
+(`group.consumer.migration.policy=bidirectional`).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import trio
+from sim_consumer import SimMember, values_of
+from sim_epoch_member import EpochMember
+from sim_inspector import Inspector
+from sim_oracle import EpochOracle
+from sim_producer import SimProducer
+
+from odradek.gateway.testing.simulation import World
+
+TOPIC, PARTITIONS, GROUP = "tasks", 5, "crew"
+ROUNDS = 15
+
+
+class GroupLoad:
+    """See `Load`."""
+
+    patience_s = 600.0
+
+    def __init__(self, world: World, broker: tuple[str, int]) -> None:
+        self.tally: Counter[str] = Counter()
+        self._chance = world.chance("groups")
+        self._oracle = EpochOracle()
+        self._inspector = Inspector(world, broker)
+        topic = (TOPIC, PARTITIONS)
+        self._producer = SimProducer(world, broker, self._oracle, "tasker", topic, idempotent=True)
+        self._members = [
+            EpochMember(world, broker, self._oracle, f"worker-{number}", GROUP, topic) for number in (1, 2, 3)
+        ]
+        self._world, self._broker = world, broker
+        self._mixed = self._chance.random() < 0.5
+        self._topic_id = UUID(int=0)
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """See `Load.hosts`."""
+        return [self._producer.name, "veteran", *(member.name for member in self._members)]
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """See `Load.topics`."""
+        return [TOPIC]
+
+    async def set_up(self) -> None:
+        """See `Load.set_up`."""
+        await self._inspector.create_topic(TOPIC, PARTITIONS)
+        topic_id, _ = (await self._inspector.topics())[TOPIC]
+        self._topic_id = UUID(topic_id)
+
+    async def run(self, calm: trio.Event) -> None:
+        """See `Load.run`."""
+        async with trio.open_nursery() as clients:
+            for member in self._members:
+                clients.start_soon(member.run, self._topic_id)
+            async with trio.open_nursery() as writers:
+                writers.start_soon(self._producer.run, ROUNDS)
+                if self._mixed:
+                    writers.start_soon(self._classic_members, calm)
+                await calm.wait()
+            ends = await self._inspector.offsets(TOPIC, PARTITIONS)
+            while await self._committed() != ends:  # noqa: ASYNC110 - the group is on other hosts
+                await trio.sleep(1)
+            for member in self._members:
+                member.stop()
+        self.tally["members died"] = sum(member.deaths for member in self._members)
+        self.tally["members stood still"] = sum(member.pauses for member in self._members)
+        self.tally["records read by a group of epochs"] = len(self._oracle.read)
+
+    async def _classic_members(self, calm: trio.Event) -> None:
+        """One after the other, for some time each."""
+        while not calm.is_set():
+            member = SimMember(self._world, self._broker, self._oracle, "veteran", GROUP, (TOPIC, PARTITIONS))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(member.run)
+                with trio.move_on_after(self._chance.uniform(3, 12)):
+                    await calm.wait()
+                member.stop()
+            self.tally["classic members in the group"] += 1
+            await trio.sleep(self._chance.uniform(0, 3))
+
+    async def _committed(self) -> dict[int, int]:
+        return await self._inspector.committed(GROUP, TOPIC, range(PARTITIONS))
+
+    async def state(self) -> Mapping[str, Any]:
+        """See `Load.state`."""
+        state: dict[str, Any] = {f"tasks {index}": await self._values(index) for index in range(PARTITIONS)}
+        state["offsets of the crew"] = await self._committed()
+        state["the crew"] = await self._inspector.epoch_group(GROUP)
+        return state
+
+    async def _values(self, partition: int) -> dict[int, str]:
+        found: dict[int, str] = {}
+        position = 0
+        while True:
+            data, page = await self._inspector.fetch(TOPIC, partition, position)
+            values = values_of(page.records)
+            self._oracle.was_read("the last reader", partition, position, data.high_watermark, values)
+            if not values:
+                return found
+            found.update(values)
+            position = page.position
+
+    def judge(self, state: Mapping[str, Any]) -> None:
+        """See `Load.judge`."""
+        self._oracle.judge({index: state[f"tasks {index}"] for index in range(PARTITIONS)})

@@ -1,0 +1,93 @@
+"""The load of producers without transactions, one group of classic members, and an administrator beside them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import trio
+from sim_admin import SimAdmin
+from sim_consumer import SimMember, values_of
+from sim_inspector import Inspector
+from sim_oracle import Oracle
+from sim_producer import SimProducer
+
+from odradek.gateway.testing.simulation import World
+
+TOPIC, PARTITIONS, GROUP = "events", 4, "readers"
+ROUNDS = 25
+
+
+class PlainLoad:
+    """See `Load`."""
+
+    patience_s = 600.0
+
+    def __init__(self, world: World, broker: tuple[str, int]) -> None:
+        self.tally: Counter[str] = Counter()
+        self._oracle = Oracle()
+        self._inspector = Inspector(world, broker)
+        topic = (TOPIC, PARTITIONS)
+        self._producers = [
+            SimProducer(world, broker, self._oracle, name, topic, idempotent=idempotent)
+            for name, idempotent in (("safe-1", True), ("safe-2", True), ("plain", False))
+        ]
+        self._members = [
+            SimMember(world, broker, self._oracle, f"member-{number}", GROUP, topic) for number in (1, 2, 3)
+        ]
+        self._operator = SimAdmin(world, broker)
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """See `Load.hosts`."""
+        return [each.name for each in (*self._producers, *self._members, self._operator)]
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """See `Load.topics`."""
+        return [TOPIC, *self._operator.topics]
+
+    async def set_up(self) -> None:
+        """See `Load.set_up`."""
+        await self._inspector.create_topic(TOPIC, PARTITIONS)
+
+    async def run(self, calm: trio.Event) -> None:
+        """See `Load.run`."""
+        async with trio.open_nursery() as clients:
+            for member in self._members:
+                clients.start_soon(member.run)
+            async with trio.open_nursery() as writers:
+                writers.start_soon(self._operator.run)
+                for producer in self._producers:
+                    writers.start_soon(producer.run, ROUNDS)
+                await calm.wait()
+                self._operator.finish()
+            ends = await self._inspector.offsets(TOPIC, PARTITIONS)
+            while await self._inspector.committed(GROUP, TOPIC, range(PARTITIONS)) != ends:  # noqa: ASYNC110 - it is the other side of a network
+                await trio.sleep(1)
+            for member in self._members:
+                member.stop()
+        self.tally["records read"] = len(self._oracle.read)
+
+    async def state(self) -> Mapping[str, Any]:
+        """See `Load.state`."""
+        state: dict[str, Any] = {f"partition {index}": await self._values(index) for index in range(PARTITIONS)}
+        state["end offsets"] = await self._inspector.offsets(TOPIC, PARTITIONS)
+        state["committed offsets"] = await self._inspector.committed(GROUP, TOPIC, range(PARTITIONS))
+        state["group"] = await self._inspector.classic_group(GROUP)
+        return state
+
+    async def _values(self, partition: int) -> dict[int, str]:
+        found: dict[int, str] = {}
+        position = 0
+        while True:
+            data, page = await self._inspector.fetch(TOPIC, partition, position)
+            values = values_of(page.records)
+            self._oracle.was_read("final reader", partition, position, data.high_watermark, values)
+            if not values:
+                return found
+            found.update(values)
+            position = page.position
+
+    def judge(self, state: Mapping[str, Any]) -> None:
+        """See `Load.judge`."""
+        self._oracle.judge({index: state[f"partition {index}"] for index in range(PARTITIONS)})

@@ -1,0 +1,75 @@
+"""What a client makes of the batches that a fetch returns, as Kafka's consumer does."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sim_oracle import Invariant, Violation
+
+from odradek.wire.messages.fetch import PartitionData
+from odradek.wire.records.batch import BatchHeader, check_crc, iter_headers
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import ControlType, Record, read_control_marker, read_records
+
+
+class Batch(NamedTuple):
+    """A batch and its records; those of a marker are none."""
+
+    header: BatchHeader
+    records: list[Record]
+    aborts: bool = False
+    """Whether it is the marker of an aborted transaction."""
+
+
+class Page(NamedTuple):
+    """What a fetch from one position came to."""
+
+    records: list[Record]
+    position: int
+    """Where to go on."""
+
+
+def read_page(part: PartitionData, position: int) -> Page:
+    """All records from `position` on. Raises Violation for batches that no producer has written."""
+    batches = _batches(part, position)
+    return _page(position, batches, [record for batch in batches for record in batch.records])
+
+
+def read_committed_page(part: PartitionData, position: int) -> Page:
+    """The records from `position` on that are of no aborted transaction. Raises Violation as `read_page` does."""
+    batches = _batches(part, position)
+    told = sorted(part.aborted_transactions or (), key=lambda each: each.first_offset)
+    aborted: set[int] = set()
+    found: list[Record] = []
+    for batch in batches:
+        while told and told[0].first_offset <= batch.header.last_offset:
+            aborted.add(told.pop(0).producer_id)
+        if batch.aborts:
+            aborted.discard(batch.header.producer_id)
+        elif not (batch.header.is_transactional and batch.header.producer_id in aborted):
+            found.extend(batch.records)
+    return _page(position, batches, found)
+
+
+def _page(position: int, batches: list[Batch], records: list[Record]) -> Page:
+    end = batches[-1].header.next_offset if batches else position
+    return Page([record for record in records if record.offset >= position], end)
+
+
+def _batches(part: PartitionData, position: int) -> list[Batch]:
+    try:
+        return list(_decoded(part))
+    except InvalidRecordBatch as error:
+        raise Violation(Invariant.BYTES_KEPT, f"a fetch from {position}: {error}") from error
+
+
+def _decoded(part: PartitionData) -> Iterator[Batch]:
+    chunk = memoryview(b"".join(part.records or ()) if isinstance(part.records, tuple) else part.records or b"")
+    for header in iter_headers(chunk, allow_partial_tail=True):
+        check_crc(chunk, header)
+        batch = chunk[header.position : header.end_position]
+        if header.is_control:
+            # Compaction leaves the last marker of an active producer without its record.
+            marker = read_control_marker(batch) if header.record_count else None
+            yield Batch(header, [], marker is not None and marker.type is ControlType.ABORT)
+        else:
+            yield Batch(header, list(read_records(batch)))

@@ -1,0 +1,296 @@
+"""One process with a transactional producer, of either transaction version; it does what Kafka's producer does.
+
+With `transaction.version` 1 it says beforehand which partitions and groups take part, and keeps its epoch; from 2 on
+the requests that write say so, and each end of a transaction gives it the next epoch (KIP-890).
+"""
+
+import random
+from collections.abc import Mapping
+from typing import TypeVar
+
+import trio
+from sim_client import SimClient, UnreachableError
+from sim_oracle import Invariant, Violation
+from sim_transaction_oracle import Transaction, TransactionOracle
+
+from odradek.gateway.testing.simulation import World
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from odradek.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from odradek.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from odradek.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.schema.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+VERSIONS: Mapping[int, Mapping[ApiKey, int]] = {
+    1: {ApiKey.PRODUCE: 11, ApiKey.END_TXN: 4, ApiKey.TXN_OFFSET_COMMIT: 4},
+    2: {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5},
+}
+"""What a producer speaks under each `transaction.version`."""
+
+AGAIN = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+OVER = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+"""After these the transaction cannot go on: it timed out, or its id was taken up by another producer."""
+GROUP, TRANSACTION = 0, 1
+"""Kinds of keys that coordinators are found by."""
+RETRY_S = 0.1
+
+
+class TransactionOverError(Exception):
+    """The transaction, and maybe the producer, is no more."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        self.error = error
+        super().__init__(error.name)
+
+
+class TransactionalProducer:
+    """Takes the transactional id up; then one method for each step of a transaction. All wait for an answer.
+
+    They raise TransactionOverError, and Violation.
+    """
+
+    def __init__(
+        self,
+        client: tuple[World, tuple[str, int], str],
+        oracle: TransactionOracle,
+        transactional_id: str,
+        topic: str,
+        *,
+        version: int,
+        chance: random.Random,
+    ) -> None:
+        world, broker, host = client
+        self.host = host
+        self.transactional_id = transactional_id
+        self.version = version
+        self._oracle = oracle
+        self._topic = topic
+        self._chance = chance
+        self._writer = SimClient(world, host, broker, VERSIONS[version])
+        self._coordinator = SimClient(world, host, broker, VERSIONS[version])
+        self._producer_id, self._epoch = -1, -1
+        self._sequences: dict[int, int] = {}
+
+    def close(self) -> None:
+        """Drop its connections, as a process does that ends."""
+        self._writer.close()
+        self._coordinator.close()
+
+    @property
+    def _superseded(self) -> bool:
+        return self._oracle.is_superseded(self.transactional_id, self)
+
+    def _judge(self, what: str, code: int) -> bool:
+        """Whether it is done; not if it must be asked again."""
+        error = ErrorCode(code)
+        if error in OVER:
+            raise TransactionOverError(error)
+        if error is not ErrorCode.NONE and error not in AGAIN:
+            raise Violation(Invariant.PRODUCE_ACCEPTED, f"{what} of {self.transactional_id}: {error.name}")
+        return error is ErrorCode.NONE
+
+    async def _ask(self, client: SimClient, request: Message, kind: type[M]) -> M | None:
+        try:
+            answer = await client.call(request, self._chance.uniform(1, 6))
+        except UnreachableError:
+            answer = None
+        if answer is None:
+            await trio.sleep(self._chance.uniform(0, 2 * RETRY_S))
+            return None
+        assert isinstance(answer, kind)
+        return answer
+
+    # Taking the id up
+
+    async def take_up(self, timeout_ms: int) -> None:
+        """Take the transactional id from whoever has it."""
+        await self._find_coordinator(TRANSACTION, self.transactional_id)
+        request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms)
+        while True:
+            answer = await self._ask(self._coordinator, request, InitProducerIdResponse)
+            if answer is not None and self._judge("InitProducerId", answer.error_code):
+                self._goes_on_as(answer.producer_id, answer.producer_epoch)
+                self._oracle.took_up(self.transactional_id, self)
+                return
+            await trio.sleep(RETRY_S)
+
+    def _goes_on_as(self, producer_id: int, epoch: int) -> None:
+        if (producer_id, epoch) != (self._producer_id, self._epoch):
+            self._producer_id, self._epoch, self._sequences = producer_id, epoch, {}
+
+    async def _find_coordinator(self, key_type: int, key: str) -> None:
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
+        while True:
+            answer = await self._ask(self._coordinator, request, FindCoordinatorResponse)
+            if answer is not None and not answer.coordinators[0].error_code:
+                return
+            await trio.sleep(RETRY_S)
+
+    # Writing
+
+    async def write(self, transaction: Transaction, partition: int, values: list[str]) -> None:
+        """One batch."""
+        if self.version == 1:
+            await self._add_partition(partition)
+        request = self._produce(partition, values)
+        while True:
+            superseded = self._superseded
+            answer = await self._ask(self._writer, request, ProduceResponse)
+            if answer is not None:
+                part = answer.responses[0].partition_responses[0]
+                if self._judge("Produce", part.error_code):
+                    self._oracle.accepted("Produce", self.transactional_id, superseded=superseded)
+                    self._oracle.was_acknowledged(transaction, partition, part.base_offset, values)
+                    return
+            await trio.sleep(RETRY_S)
+
+    async def write_unheard(self, partition: int, values: list[str]) -> None:
+        """Send a batch and do not wait for what becomes of it; it may arrive after the end of its transaction."""
+        if self.version == 1:
+            await self._add_partition(partition)
+        await self._writer.call_all([self._produce(partition, values)], self._chance.choice((0.0001, 0.01, 0.1)))
+
+    def _produce(self, partition: int, values: list[str]) -> ProduceRequest:
+        sequence = self._sequences.get(partition, 0)
+        self._sequences[partition] = sequence + len(values)
+        now_ms = self._writer.env.wall_ms()
+        data = build_batch(
+            [SimpleRecord(value.encode(), value.encode(), now_ms) for value in values],
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        part = PartitionProduceData(index=partition, records=memoryview(data))
+        return ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=30000,
+            topic_data=(TopicProduceData(name=self._topic, partition_data=(part,)),),
+        )
+
+    async def _add_partition(self, partition: int) -> None:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_topics=(AddPartitionsToTxnTopic(name=self._topic, partitions=(partition,)),),
+        )
+        while True:
+            superseded = self._superseded
+            answer = await self._ask(self._coordinator, request, AddPartitionsToTxnResponse)
+            if answer is not None:
+                [result] = answer.results_by_topic_v3_and_below[0].results_by_partition
+                if self._judge("AddPartitionsToTxn", result.partition_error_code):
+                    self._oracle.accepted("AddPartitionsToTxn", self.transactional_id, superseded=superseded)
+                    return
+            await trio.sleep(RETRY_S)
+
+    # Offsets
+
+    async def commit_offset(self, transaction: Transaction, group: str) -> None:
+        """Commit, in the transaction, its own number as the group's offset in partition 0."""
+        await self._find_coordinator(GROUP, group)
+        transaction.has_offsets = True
+        if self.version == 1:
+            await self._add_offsets(group)
+        part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=transaction.number)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            topics=(TxnOffsetCommitRequestTopic(name=self._topic, partitions=(part,)),),
+        )
+        while True:
+            superseded = self._superseded
+            answer = await self._ask(self._coordinator, request, TxnOffsetCommitResponse)
+            if answer is not None and self._judge("TxnOffsetCommit", answer.topics[0].partitions[0].error_code):
+                self._oracle.accepted("TxnOffsetCommit", self.transactional_id, superseded=superseded)
+                return
+            await trio.sleep(RETRY_S)
+
+    async def _add_offsets(self, group: str) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            group_id=group,
+        )
+        while True:
+            superseded = self._superseded
+            answer = await self._ask(self._coordinator, request, AddOffsetsToTxnResponse)
+            if answer is not None and self._judge("AddOffsetsToTxn", answer.error_code):
+                self._oracle.accepted("AddOffsetsToTxn", self.transactional_id, superseded=superseded)
+                return
+            await trio.sleep(RETRY_S)
+
+    # The end
+
+    async def end(self, transaction: Transaction, *, committed: bool) -> None:
+        """Commit or abort, and go on in the epoch that is given for it."""
+        request = self._end_request(transaction, committed=committed)
+        while True:
+            superseded = self._superseded
+            answer = await self._ask(self._coordinator, request, EndTxnResponse)
+            if answer is not None and self._judge("EndTxn", answer.error_code):
+                self._oracle.accepted("EndTxn", self.transactional_id, superseded=superseded)
+                break
+            await trio.sleep(RETRY_S)
+        if committed:
+            self._oracle.was_committed(transaction)
+        if self.version > 1:
+            self._goes_on_as(answer.producer_id, answer.producer_epoch)
+
+    async def end_unheard(self, transaction: Transaction, *, committed: bool) -> None:
+        """Send the EndTxn and do not wait, as a process that ends at this very moment."""
+        request = self._end_request(transaction, committed=committed)
+        await self._coordinator.call_all([request], self._chance.choice((0.0001, 0.01, 0.1)))
+
+    def _end_request(self, transaction: Transaction, *, committed: bool) -> EndTxnRequest:
+        if committed:
+            self._oracle.will_commit(transaction)
+        else:
+            self._oracle.was_given_up(transaction)
+        return EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            committed=committed,
+        )
