@@ -15,8 +15,8 @@ class PartitionUnavailable(Exception):  # noqa: N818 - errors are named by condi
     """This broker does not serve the partition now; `error` is the code that Kafka answers with.
 
     UNKNOWN_TOPIC_OR_PARTITION: there is no such partition, or it was deleted. UNKNOWN_TOPIC_ID: no topic has the id.
-    INCONSISTENT_TOPIC_ID: the topic of that name has another id. KAFKA_STORAGE_ERROR: its log cannot be opened, read or
-    written.
+    INCONSISTENT_TOPIC_ID: the topic of that name has another id. NOT_LEADER_OR_FOLLOWER: another broker leads it, or
+    this one has no replica of it. KAFKA_STORAGE_ERROR: its log cannot be opened, read or written.
     """
 
     def __init__(self, error: ErrorCode, partition: object) -> None:

@@ -208,7 +208,7 @@ async def _join(
     deadlines = Deadlines(env, nursery)
     shared = Shared(store, env, Ticker(nursery), deadlines, backlog, config.commit_max_bytes, repeats, backoff)
 
-    replicas = Replicas(shared, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
+    replicas = Replicas(shared, config.node_id, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataPublisher()
     controller = Controller(metadata_log, env, MetadataConfig(config.node_id, config.layers.static), metadata)
@@ -243,6 +243,7 @@ async def _join(
         transactions.on_published,
     )
     cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
+    replicas.image_is_current()
     return Services(
         env,
         cluster_id,

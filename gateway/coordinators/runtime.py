@@ -23,7 +23,7 @@ from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable,
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.markers import read_end_txn_marker
-from odradek.partitions.results import AppendOrigin, Rejected
+from odradek.partitions.results import NO_LEADER_EPOCH, AppendOrigin, Rejected
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.records.batch import NO_PRODUCER_ID, check_crc, iter_headers
@@ -94,6 +94,7 @@ class ShardRuntime(Generic[S]):
         self._on_deadline = on_deadline
         self._empty = empty
         self._write_timeout_ms = write_timeout_ms
+        self._leader_epoch = NO_LEADER_EPOCH
         self._opened = trio.Event()
         self._shard: S = make()
         self._tokens = itertools.count(1)
@@ -146,6 +147,7 @@ class ShardRuntime(Generic[S]):
     async def _replay_log(self, shard: S) -> None:
         replica, now_ms = self.replica, self._clock.now_ms()
         await replica.ensure_open()
+        self._leader_epoch = replica.leader.state.leader_epoch
         offset, end = replica.log.log_start_offset, replica.log.log_end_offset
         while offset < end:
             lease = await replica.read(offset, end, LOAD_CHUNK_BYTES)
@@ -304,8 +306,11 @@ class ShardRuntime(Generic[S]):
         return ErrorCode.NONE
 
     def _append(self, batch: bytes) -> None:
-        result = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR)
-        assert not isinstance(result, Rejected), f"our own batch was refused: {result}"
+        result = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR, leader_epoch=self._leader_epoch)
+        if isinstance(result, Rejected):
+            # The broker has led the partition anew since the shard was loaded, and others may have written meanwhile.
+            assert result.error is ErrorCode.FENCED_LEADER_EPOCH, f"our own batch was refused: {result}"
+            raise PartitionUnavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.replica.key)
         self.replica.committed(result.last_offset + 1).on_settled(partial(self._written, self._shard))
 
     def _reply_when_committed(self, replies: Sequence[Reply]) -> None:

@@ -46,6 +46,7 @@ async def _delete(ctx: RequestContext, topic: str, part: DeleteRecordsPartition)
     replica = await ctx.services.replicas.leader(topic, part.partition_index)
     if not replica.log.config.is_deleted:
         return _error(part, ErrorCode.POLICY_VIOLATION)
+    replica.leader  # noqa: B018 - refuses unless this broker leads
     refusal = await replica.move_log_start(part.offset)
     if isinstance(refusal, Rejected):
         return _error(part, refusal.error)

@@ -157,7 +157,7 @@ class _Reading:
         if watched is not None:
             replica.watch(self._news)
             watched.append(replica)
-        plan = replica.leader.fetch(
+        plan = replica.role.fetch(
             asked.fetch_offset,
             max_bytes=asked.partition_max_bytes,
             isolation=self._isolation,
@@ -207,7 +207,7 @@ def _aborted(replica: Replica, plan: FetchPlan, lease: ReadLease | None) -> tupl
         return None
     if not plan.aborted or lease is None:
         return ()
-    touched = replica.leader.aborted_in(plan.start, _end_of(lease, plan.start))
+    touched = replica.role.aborted_in(plan.start, _end_of(lease, plan.start))
     return tuple(AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in touched)
 
 

@@ -74,7 +74,7 @@ async def _find(
     if part.timestamp < 0 and ctx.api_version < SPECIAL_SINCE.get(part.timestamp, ctx.api_version + 1):
         return _error(part, ErrorCode.UNSUPPORTED_VERSION)
     replica = await ctx.services.replicas.leader(topic, part.partition_index)
-    found = replica.leader.list_offset(
+    found = replica.role.list_offset(
         part.timestamp, isolation=isolation, current_leader_epoch=part.current_leader_epoch
     )
     if isinstance(found, NeedsScan):

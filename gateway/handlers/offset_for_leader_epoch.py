@@ -41,7 +41,7 @@ async def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> O
 async def _end(ctx: RequestContext, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
     await ctx.take_turns()
     replica = await ctx.services.replicas.leader(topic, part.partition)
-    end = replica.leader.epoch_end(part.leader_epoch, current_leader_epoch=part.current_leader_epoch)
+    end = replica.role.epoch_end(part.leader_epoch, current_leader_epoch=part.current_leader_epoch)
     if isinstance(end, Rejected):
         return _error(part, end.error)
     return EpochEndOffset(partition=part.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)

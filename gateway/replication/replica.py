@@ -25,14 +25,16 @@ from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Ticker, Watchable
 from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.replication.assignment import Assignment
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
 from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, shared_cause
 from odradek.partitions.config import NO_LIMIT, LogConfig
-from odradek.partitions.leader import Leader, lead
+from odradek.partitions.follower import Follower
+from odradek.partitions.leader import Leader
 from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
 from odradek.partitions.producers import ProducerEntry, ProducerRowError
-from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.partitions.results import NO_LEADER_EPOCH, Appended, AppendOrigin, Duplicate, Rejected
 from odradek.partitions.state import PartitionState
 from odradek.partitions.transaction_guard import VerificationGuard
 from odradek.partitions.validation import check_client_batch, takes_long
@@ -115,21 +117,21 @@ class Replica(Watchable):
         self,
         key: PartitionKey,
         config: LogConfig,
-        leader_epoch: int,
+        assigned: Assignment,
         shared: Shared,
     ) -> None:
         super().__init__()
         self.key = key
         self.state = ReplicaState.CLOSED
         self._config = config
-        self._leader_epoch = leader_epoch
+        self._assigned = assigned
         self._shared = shared
         self._env = shared.env
         self._opening = trio.Lock()
         self._leases = 0
         self._no_leases = trio.Event()
         self._log: PartitionState | None = None
-        self._leader: Leader | None = None
+        self._role: Leader | Follower | None = None
         self._part: PartitionStore | None = None
         self._queue: CommitQueue | None = None
         self._start_moved = DONE
@@ -157,16 +159,27 @@ class Replica(Watchable):
 
     @property
     def log(self) -> PartitionState:
-        """The log's offsets, epochs and producers. Raises as `leader` does."""
-        return self.leader.state
+        """The log's offsets, epochs and producers. Raises PartitionUnavailable when the partition does not serve."""
+        return self.role.state
+
+    @property
+    def role(self) -> Leader | Follower:
+        """What this replica is to the partition now. Raises PartitionUnavailable when the partition does not serve."""
+        if self.state is not ReplicaState.OPEN:
+            self._refuse()
+        assert self._role is not None
+        return self._role
 
     @property
     def leader(self) -> Leader:
-        """The leading role. Raises PartitionUnavailable when the partition does not serve."""
-        if self.state is not ReplicaState.OPEN:
-            self._refuse()
-        assert self._leader is not None
-        return self._leader
+        """The leading role. Raises PartitionUnavailable when the partition does not serve, or is led by another."""
+        role = self.role
+        if isinstance(role, Leader):
+            return role
+        raise self._not_leader()
+
+    def _not_leader(self) -> PartitionUnavailable:
+        return PartitionUnavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.key)
 
     @property
     def max_batch_bytes(self) -> int:
@@ -267,7 +280,7 @@ class Replica(Watchable):
         restored.configure(self._config)
         self._log = restored
         self.state, self._idle_view = ReplicaState.OPEN, None
-        self._leader, self._epoch_write = lead(restored, self._leader_epoch)
+        self._role, self._epoch_write = self._assigned.role_over(restored)
 
     async def view(self) -> LogView:
         """The log's extent, without keeping it open if nobody uses it; the log must exist in the store.
@@ -289,7 +302,7 @@ class Replica(Watchable):
         part = self._shared.store.open(self.key, policy_of(self._config))
         try:
             restored = PartitionState.restore(part.load(), self._config)
-            lead(restored, self._leader_epoch)  # which says how much is committed
+            self._assigned.role_over(restored)  # which says how much is committed
             return LogView.of(part, restored)
         except ProducerRowError as error:
             raise self._offline() from error
@@ -320,6 +333,7 @@ class Replica(Watchable):
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
         judged: BatchHeader | Rejected | None = None,
+        leader_epoch: int = NO_LEADER_EPOCH,
     ) -> Appended | Duplicate | Rejected:
         """Decide on one batch and queue it; the result stands once the offset after it is `durable` or `committed`.
 
@@ -340,6 +354,7 @@ class Replica(Watchable):
             transaction_version=transaction_version,
             guard=guard,
             judged=judged,
+            leader_epoch=leader_epoch,
         )
         if isinstance(result, Appended):
             self._submit(result.write, result.last_offset + 1)
@@ -515,6 +530,22 @@ class Replica(Watchable):
         if self._part is not None:
             self._part.configure(policy_of(config))
 
+    def assign(self, assigned: Assignment) -> None:
+        """Lead or follow in another epoch from now on; nothing changes in the same one.
+
+        Those who wait for a commit are told NOT_LEADER_OR_FOLLOWER when another broker leads, for it decides now.
+        """
+        if assigned.leader_epoch == self._assigned.leader_epoch:
+            return
+        self._assigned = assigned
+        if self.state is not ReplicaState.OPEN:
+            return  # the role is taken when the log is opened
+        assert self._log is not None
+        self._role, self._epoch_write = assigned.role_over(self._log)
+        if isinstance(self._role, Follower):
+            self._committed_waits.fail(self._not_leader())
+        self.notify()
+
     def retire(self) -> None:
         """The partition is no more: refuse new calls and wake who waits; `close` follows."""
         self.state = ReplicaState.GONE
@@ -535,15 +566,15 @@ class Replica(Watchable):
                     log.warning("closing failed partition=%s cause=%s", self.key, error)
 
     def _durable(self, end_offset: int) -> None:
-        assert self._leader is not None
+        assert self._role is not None
         if self._recovery.writing.is_failing:
             self._recovery.succeeded(self._recovery.writing, end_offset)
-        moved = self._leader.durable(end_offset)
+        moved = self._role.durable(end_offset)
         if moved:
             self.notify()
         self._durable_waits.reach(end_offset)
         if moved:
-            self._committed_waits.reach(self._leader.state.high_watermark)
+            self._committed_waits.reach(self._role.state.high_watermark)
 
     def _failed(self, error: StoreError) -> None:
         self._recovery.failed(self._recovery.writing, "commit failed", error, trace=isinstance(error, UnexpectedError))

@@ -14,6 +14,7 @@ from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.image.delta import MAX_DELETED, MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.replication.assignment import Assignment
 from odradek.gateway.replication.recovery import shared_cause
 from odradek.gateway.replication.replica import Replica, ReplicaState, Shared
 from odradek.gateway.replication.strays import few, knows
@@ -30,12 +31,14 @@ class Replicas:
     """The replicas of one broker.
 
     `log_config(image, topic)` gives a topic's settings. A log in the store that the image does not know is deleted when
-    the metadata log tells of the topic's deletion, and else set aside, but for those of the topics in `kept`.
+    the metadata log tells of the topic's deletion, and else set aside, but for those of the topics in `kept`. Neither
+    happens before `image_is_current` was called.
     """
 
     def __init__(
         self,
         shared: Shared,
+        node_id: int,
         log_config: Callable[[MetadataImage, str], LogConfig],
         *,
         kept: frozenset[str] = frozenset(),
@@ -44,22 +47,29 @@ class Replicas:
         self.deadlines = shared.deadlines
         self.repeats = shared.repeats
         self._shared = shared
+        self._node_id = node_id
         self._log_config = log_config
         self._kept = kept
         self._image: MetadataImage | None = None
         self._deleted: dict[UUID, None] = {}
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._retired: dict[PartitionKey, Replica] = {}
+        self._is_current = False
         self._sweeping = trio.Lock()
 
     def get(self, topic: str, index: int) -> Replica | None:
-        """The replica of a partition, None when there is no such partition."""
+        """The replica of a partition, None when there is no such partition or this broker has none of it."""
         found = self._replicas.get((topic, index))
         if found is None and self._image is not None:
-            described = self._image.topic(topic)
-            if described is not None and 0 <= index < len(described.partitions):
+            described = self._described(topic, index)
+            if described is not None and self._node_id in described.partitions[index].replicas:
                 found = self._replicas[topic, index] = self._make(self._image, described, index)
         return found
+
+    def _described(self, topic: str, index: int) -> TopicImage | None:
+        """The topic, if it has such a partition."""
+        described = None if self._image is None else self._image.topic(topic)
+        return described if described is not None and 0 <= index < len(described.partitions) else None
 
     def find(self, topic: str | None, index: int, topic_id: UUID = ZERO_UUID) -> Replica:
         """The replica of a partition, its log open or not. Raises PartitionUnavailable.
@@ -71,7 +81,9 @@ class Replicas:
             raise PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_ID, index)
         replica = self.get(topic, index)
         if replica is None:
-            raise PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index}")
+            is_elsewhere = self._described(topic, index) is not None
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise PartitionUnavailable(error, f"{topic}-{index}")
         if topic_id is not ZERO_UUID and topic_id != replica.key.topic_id:
             raise PartitionUnavailable(ErrorCode.INCONSISTENT_TOPIC_ID, replica.key)
         return replica
@@ -85,25 +97,52 @@ class Replicas:
 
     def _make(self, image: MetadataImage, topic: TopicImage, index: int) -> Replica:
         key = PartitionKey(topic.name, topic.topic_id, index)
-        return self.fixed(key, self._log_config(image, topic.name), topic.partitions[index].leader_epoch)
+        assigned = Assignment.of(topic.partitions[index], self._node_id)
+        return Replica(key, self._log_config(image, topic.name), assigned, self._shared)
 
     def fixed(self, key: PartitionKey, config: LogConfig, leader_epoch: int) -> Replica:
-        """A replica that stands outside the image: the metadata log itself."""
-        return Replica(key, config, leader_epoch, self._shared)
+        """A replica that stands outside the image, which this broker leads: the metadata log itself."""
+        return Replica(key, config, Assignment(leader_epoch, self._node_id, leads=True), self._shared)
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Retire the replicas of deleted topics, and use changed settings. Never blocks."""
-        is_first, self._image = self._image is None, image
+        """Retire the replicas of deleted topics, lead and follow as assigned, use changed settings. Never blocks."""
+        self._image = image
         self._deleted.update(delta.topics.deleted)
         for topic_id in list(self._deleted)[: len(self._deleted) - MAX_DELETED]:
             del self._deleted[topic_id]
         deleted = delta.topics.deleted_topics()
         for topic in deleted:
             self._retire(topic)
+        self._assign(delta, image)
         if delta.configs.changed:
             self._configure(delta, image)
-        if is_first or deleted:
+        if deleted:
+            self._begin_sweep()
+
+    def image_is_current(self) -> None:
+        """The metadata log was replayed to its end: a log that the image does not know is no partition's by now."""
+        self._is_current = True
+        self._begin_sweep()
+
+    def _begin_sweep(self) -> None:
+        if self._is_current:
             self._shared.ticker.nursery.start_soon(self._sweep)
+
+    def _assign(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Give the replicas in use what the delta changes of their partitions; others get it when they are made."""
+        for topic_id, indexes in delta.topics.changed.items():
+            topic = image.topic_by_id(topic_id)
+            if topic is None:
+                continue
+            for index in indexes:
+                replica = self._replicas.get((topic.name, index))
+                if replica is None:
+                    continue
+                if self._node_id in topic.partitions[index].replicas:
+                    replica.assign(Assignment.of(topic.partitions[index], self._node_id))
+                else:
+                    replica.retire()
+                    self._retired[replica.key] = self._replicas.pop((topic.name, index))
 
     def _retire(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):

@@ -13,7 +13,7 @@ from odradek.coordinator.metadata.image.image import (
     TopicImage,
 )
 from odradek.gateway.handling.leader_hints import fetch_with_leaders, produce_with_leaders
-from odradek.partitions.leader import lead
+from odradek.gateway.replication.assignment import Assignment
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import fetch, produce
 
@@ -94,8 +94,7 @@ def test_the_first_version_that_tells(answered, first):
 def test_a_fetch_with_an_old_epoch_is_told_the_leader(shared_broker, client, topic, version):
     replica = shared_broker.broker.services.replicas.get(topic, 0)
     client.fetch(topic)
-    write = shared_broker.in_trio(lambda: lead(replica.log, 3)[1])
-    shared_broker.in_trio(lambda: replica.write(write))
+    shared_broker.in_trio(lambda: replica.assign(Assignment(3, 1, leads=True)))
     request = fetch_request(topic, [(0, 0)], current_leader_epoch=1)
     topic_id = shared_broker.broker.services.metadata.image.topic(topic).topic_id
     by_id = fetch.FetchTopic(topic=topic, topic_id=topic_id, partitions=request.topics[0].partitions)

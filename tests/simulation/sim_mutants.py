@@ -107,7 +107,7 @@ def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
         self._queue.reset(self._part)
         self._durable_waits.fail(error)
         self._committed_waits.fail(error)
-        self._leader.durable(self._log.log_end_offset)
+        self._role.durable(self._log.log_end_offset)
 
     patch.setattr(Replica, "_failed", failed)
 

@@ -1,0 +1,173 @@
+"""A replica that leads or follows as it is assigned, and the logs that the metadata does not know."""
+
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+import trio
+from gateway_brokers import ThreadBroker
+from gateway_client import RawClient, batch_of, only, produce_request
+from gateway_groups import commit_error, committed, find
+from trio.testing import wait_all_tasks_blocked
+
+from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
+from odradek.gateway.env.deadlines import Deadlines
+from odradek.gateway.env.environment import ProductionEnvironment
+from odradek.gateway.env.repeats import Repeats
+from odradek.gateway.env.signals import Ticker
+from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.replication.assignment import Assignment
+from odradek.gateway.replication.commit import Backlog
+from odradek.gateway.replication.replica import Shared
+from odradek.gateway.replication.replicas import Replicas
+from odradek.partitions.config import LogConfig
+from odradek.partitions.model import LogWrite, PartitionKey
+from odradek.partitions.results import AppendOrigin, Isolation, Rejected
+from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.memory import MemoryStore
+from odradek.storage_backends.memory.medium import MemoryMedium
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.wire.errors import ErrorCode
+
+T = TypeVar("T")
+NODE, OTHER = 1, 2
+TOPIC_ID = UUID(int=7)
+
+
+def replica_of(broker, topic):
+    return broker.broker.services.replicas.get(topic, 0)
+
+
+def assign(broker, topic, epoch, leader):
+    replica = replica_of(broker, topic)
+    broker.in_trio(lambda: replica.assign(Assignment(epoch, leader, leads=leader == NODE)))
+
+
+@pytest.fixture
+def broker():
+    with ThreadBroker(offsets_topic_num_partitions=1) as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.produce("t", batch_of(b"first"))
+        yield client
+
+
+def test_a_follower_refuses_clients_until_it_leads_again(broker, client):
+    assign(broker, "t", 5, OTHER)
+    assert client.produce("t", batch_of(b"refused")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert client.fetch("t").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert client.fetch("t", current_leader_epoch=4).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert client.fetch("t", current_leader_epoch=6).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assign(broker, "t", 6, NODE)
+    assert client.produce("t", batch_of(b"second")).base_offset == 1
+    assert [header.partition_leader_epoch for header, _ in client.fetch_all("t")] == [0, 6]
+
+
+def test_an_assignment_of_the_same_epoch_changes_nothing(broker, client):
+    role = broker.in_trio(lambda: replica_of(broker, "t").role)
+    assign(broker, "t", role.state.leader_epoch, OTHER)
+    assert broker.in_trio(lambda: replica_of(broker, "t").role) is role
+
+
+def test_who_waits_for_a_commit_is_told_when_another_broker_leads(broker, client):
+    broker.env.hold()
+    held = client.send(produce_request("t", batch_of(b"held")))
+    broker.env.await_held()
+    assign(broker, "t", 5, OTHER)
+    assert only(client.receive(held)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.env.release()
+
+
+def test_a_shard_that_was_loaded_in_an_earlier_epoch_writes_no_more(broker, client):
+    assert find(client, "g") == 0
+    assert commit_error(client, "g", 3) == 0
+    assign(broker, "__consumer_offsets", 1, NODE)
+    errors = [ErrorCode(commit_error(client, "g", offset)).name for offset in (4, 5)]
+    assert errors == ["COORDINATOR_NOT_AVAILABLE", "NONE"], "it is loaded again, by the log"
+    assert committed(client, "g") == {("t", 0): 5}
+
+
+# What the image says
+
+
+class Inline(ProductionEnvironment):
+    async def run_blocking(self, call: Callable[[], T]) -> T:
+        await trio.lowlevel.checkpoint()
+        return call()
+
+
+def with_partitions(*partitions: PartitionImage) -> MetadataDelta:
+    delta = MetadataDelta()
+    delta.topics.create(TopicImage("t", TOPIC_ID, ()))
+    for index, partition in enumerate(partitions):
+        delta.topics.set_partition(TOPIC_ID, index, partition)
+    return delta
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(MemoryMedium())
+
+
+@pytest.fixture
+def replicas(store: MemoryStore, nursery: trio.Nursery) -> Replicas:
+    env = Inline()
+    shared = Shared(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
+    return Replicas(shared, NODE, lambda _image, _topic: LogConfig())
+
+
+def publish(replicas: Replicas, delta: MetadataDelta) -> MetadataDelta:
+    delta.advance(delta.offset + 1, 0)
+    image = delta.apply()
+    replicas.on_published(delta, image)
+    return MetadataDelta(image)
+
+
+async def test_nothing_is_set_aside_before_the_image_is_current(replicas: Replicas, store: MemoryStore) -> None:
+    log = store.open(PartitionKey("late", UUID(int=3), 0), LogPolicy())
+    log.commit([LogWrite([make_batch(0)])], sync=True)
+    log.close()
+    publish(replicas, MetadataDelta())
+    await wait_all_tasks_blocked()
+    assert store.strays() == []
+    replicas.image_is_current()
+    await wait_all_tasks_blocked()
+    assert [each.key.topic for each in store.strays()] == ["late"]
+
+
+async def test_a_broker_hosts_what_it_has_a_replica_of_and_leads_what_it_is_assigned(replicas: Replicas) -> None:
+    mine, followed = PartitionImage((1, 2), (1, 2), NODE, 3, 0), PartitionImage((2, 1), (2, 1), OTHER, 4, 0)
+    delta = publish(replicas, with_partitions(mine, followed, PartitionImage((2,), (2,), OTHER, 0, 0)))
+    leader, follower = replicas.find("t", 0), replicas.find("t", 1)
+    await leader.ensure_open()
+    await follower.ensure_open()
+    assert (leader.leader.state.leader_epoch, follower.role.leads) == (3, False)
+    for index, error in ((2, ErrorCode.NOT_LEADER_OR_FOLLOWER), (3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
+        with pytest.raises(PartitionUnavailable) as refused:
+            replicas.find("t", index)
+        assert refused.value.error is error
+    delta.topics.set_partition(TOPIC_ID, 1, PartitionImage((2, 1), (1,), NODE, 5, 1))
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2,), (2,), OTHER, 4, 1))
+    publish(replicas, delta)
+    assert follower.leader.state.leader_epoch == 5
+    assert replicas.get("t", 0) is None
+    with pytest.raises(PartitionUnavailable):
+        leader.role.fetch(0, max_bytes=1, isolation=Isolation.READ_UNCOMMITTED)
+
+
+async def test_a_leader_with_in_sync_followers_commits_nothing_by_itself(replicas: Replicas) -> None:
+    publish(replicas, with_partitions(PartitionImage((1, 2), (1, 2), NODE, 0, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    result = replica.append(memoryview(batch_of(b"one")), AppendOrigin.CLIENT)
+    assert not isinstance(result, Rejected)
+    durable, all_in_sync = replica.durable(1), replica.committed(1)
+    await durable.wait()
+    assert (replica.log.durable_end_offset, replica.log.high_watermark, all_in_sync.settled) == (1, 0, False)
