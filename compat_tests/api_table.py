@@ -106,14 +106,14 @@ def section(driven: Driven) -> str:
 def _row(key: ApiKey, compared: list[int]) -> str:
     theirs = KAFKA_VERSIONS[key]
     ours = _range(*ADVERTISED[key])
-    return f"| {int(key)} | {name_of(key)} | {ours} | {_range(theirs.first, theirs.last)} | {_ranges(compared)} |"
+    return f"| {int(key)} | {name_of(key)} | {ours} | {_range(theirs.first, theirs.last)} | {ranges(compared)} |"
 
 
 def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def _ranges(versions: list[int]) -> str:
+def ranges(versions: list[int]) -> str:
     """Versions as ranges: [0, 1, 2, 5] is "0-2, 5"."""
     runs: list[list[int]] = []
     for version in sorted(versions):

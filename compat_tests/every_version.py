@@ -91,28 +91,28 @@ class Wire:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         host, port = bootstrap.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self.socket = socket.create_connection((host, int(port)), timeout=30)
         self._correlation = 0
 
     def __enter__(self) -> Wire:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        self.socket.close()
 
     def call(self, key: ApiKey, version: int, request: Message) -> Any:
         """Send and receive. Raises ConnectionResetError when the broker closed instead."""
         self._correlation += 1
-        self._socket.sendall(encode_request(request, version, self._correlation, "every-version"))
-        (size,) = struct.unpack(">i", self._exactly(4))
-        correlation, response = decode_response(key, version, self._exactly(size))
+        self.socket.sendall(encode_request(request, version, self._correlation, "every-version"))
+        (size,) = struct.unpack(">i", self.exactly(4))
+        correlation, response = decode_response(key, version, self.exactly(size))
         assert correlation == self._correlation
         return response
 
-    def _exactly(self, size: int) -> bytes:
+    def exactly(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
-            chunk = self._socket.recv(size - len(data))
+            chunk = self.socket.recv(size - len(data))
             if not chunk:
                 raise ConnectionResetError("the broker closed the connection")
             data += chunk

@@ -47,7 +47,7 @@ class Member:
     def poll(self) -> None:
         message = self._consumer.poll(0.05)
         error = None if message is None else message.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public constant
             self.errors.append(error.name())
 
     def close(self) -> None:

@@ -322,10 +322,10 @@ def exhaust(producer: Transactional, epoch: int) -> Transactional:
     current = producer.epoch
     while current < epoch:
         burst = min(BURST, epoch - current)
-        wire._socket.sendall(frame * burst)
+        wire.socket.sendall(frame * burst)
         for _ in range(burst):
-            (size,) = struct.unpack(">i", wire._exactly(4))
-            _, given = decode_response(ApiKey.INIT_PRODUCER_ID, 2, wire._exactly(size))
+            (size,) = struct.unpack(">i", wire.exactly(4))
+            _, given = decode_response(ApiKey.INIT_PRODUCER_ID, 2, wire.exactly(size))
             current += given.error_code == 0
     assert given.producer_epoch == epoch
     return producer.after(given)

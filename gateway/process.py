@@ -338,7 +338,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
     async with open_broker(config, env) as broker, trio.open_nursery() as nursery:
         if signals:
             await nursery.start(_stop_on_signal, broker)
-            nursery.start_soon(_collect_garbage)
+            nursery.start_soon(collect_garbage)
         running = Running(broker)
         on_ready(running)
         if signals:
@@ -349,7 +349,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
         nursery.cancel_scope.cancel()
 
 
-async def _collect_garbage() -> None:
+async def collect_garbage() -> None:
     """Look for cycles now and then, before there are so many new objects that it would happen during a request."""
     while True:
         await trio.sleep(COLLECT_EVERY_S)

@@ -109,7 +109,7 @@ async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> list[TopicParti
     """The partitions of a topic, once a metadata update has brought them."""
     deadline = Deadline(f"metadata of {topic}", 15)
     while not (found := consumer.partitions_for_topic(topic)):
-        await consumer._client.force_metadata_update()  # aiokafka has no public way to ask again
+        await consumer._client.force_metadata_update()  # noqa: SLF001 - aiokafka has no public way
         deadline.check()
     return [TopicPartition(topic, p) for p in sorted(found)]
 
@@ -117,7 +117,7 @@ async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> list[TopicParti
 def read(bootstrap: str, topic: str, count: int, *, start: dict[int, int] | None = None) -> list[dict[str, Any]]:
     async def work() -> list[dict[str, Any]]:
         async with _consumer(bootstrap) as consumer:
-            consumer._client.add_topic(topic)
+            consumer._client.add_topic(topic)  # noqa: SLF001 - aiokafka has no public way
             consumer.assign(await _partitions(consumer, topic))
             for partition, offset in (start or {}).items():
                 consumer.seek(TopicPartition(topic, partition), offset)

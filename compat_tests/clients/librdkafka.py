@@ -108,7 +108,7 @@ def messages(consumer: Consumer, count: int) -> list[Message]:
     deadline = Deadline(f"{count} records")
     while len(found) < count:
         for message in consumer.consume(count - len(found), timeout=0.2):
-            if message.error() and message.error().code() == KafkaError._PARTITION_EOF:
+            if message.error() and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public constant
                 continue
             if message.error():
                 raise KafkaException(message.error())

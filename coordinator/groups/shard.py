@@ -59,25 +59,25 @@ class GroupShard:
         resolver: RegexResolver = AT_ONCE,
     ) -> None:
         """`image` gives the newest published metadata: topics, and settings of groups. `resolver` matches topics."""
-        self._table = GroupTable(config, image, GroupConversion, resolver)
+        self.table = GroupTable(config, image, GroupConversion, resolver)
 
     def configure(self, config: GroupConfig) -> None:
         """Use these settings from now on."""
-        self._table.configure(config)
+        self.table.configure(config)
 
     # What the runtime calls
 
     def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
         """Apply one record of the log."""
-        replaying.replay(self._table, record, now_ms)
+        replaying.replay(self.table, record, now_ms)
 
     def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
         """Make the offsets current that the producer committed in its transaction, or drop them."""
-        self._table.offsets.store.end_transaction(producer_id, committed)
+        self.table.offsets.store.end_transaction(producer_id, committed)
 
     def on_loaded(self, now_ms: int) -> Outcome:
         """Start all sessions; rebalance groups above a limit that was lowered since."""
-        table, decision = self._table, Decision(now_ms)
+        table, decision = self.table, Decision(now_ms)
         schedule_retention(table.offsets, now_ms)
         start_timers(table.consumer, now_ms)
         start_sessions(table.classic, decision)
@@ -85,12 +85,12 @@ class GroupShard:
 
     def next_deadline_ms(self) -> int | None:
         """When the first session, rebalance phase or retention check ends."""
-        return self._table.timers.next_deadline_ms()
+        return self.table.timers.next_deadline_ms()
 
     def on_time(self, now_ms: int) -> Outcome:
         """Handle the timers that are due. More may be due: see `next_deadline_ms` after replaying the outcome."""
         decision = Decision(now_ms)
-        expiry.on_time(self._table, decision)
+        expiry.on_time(self.table, decision)
         return decision.outcome()
 
     def forget(self, token: Token) -> None:
@@ -102,41 +102,41 @@ class GroupShard:
         """Answer with JoinGroupResponse, usually in a later outcome, when the join phase ends."""
         decision = Decision(now_ms)
         joiner = Joiner.of(request, client, token)
-        consumer_group = self._table.consumer.groups.get(joiner.group_id)
+        consumer_group = self.table.consumer.groups.get(joiner.group_id)
         if consumer_group is not None:
-            classic_members.join(self._table, consumer_group, joiner, decision)
+            classic_members.join(self.table, consumer_group, joiner, decision)
         else:
-            join_group(self._table.classic, joiner, decision)
+            join_group(self.table.classic, joiner, decision)
         return decision.outcome()
 
     def sync_group(self, request: SyncGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with SyncGroupResponse, in a later outcome if the leader has not sent the assignments yet."""
         decision = Decision(now_ms)
-        consumer_group = self._table.consumer.groups.get(request.group_id)
+        consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
-            classic_members.sync(self._table, consumer_group, request, client, token, decision)
+            classic_members.sync(self.table, consumer_group, request, client, token, decision)
         else:
-            sync_group(self._table.classic, request, client, token, decision)
+            sync_group(self.table.classic, request, client, token, decision)
         return decision.outcome()
 
     def heartbeat(self, request: HeartbeatRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with HeartbeatResponse."""
-        consumer_group = self._table.consumer.groups.get(request.group_id)
+        consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
-            error = classic_members.heartbeat(self._table, consumer_group, request, now_ms)
+            error = classic_members.heartbeat(self.table, consumer_group, request, now_ms)
         else:
-            error = heartbeat(self._table.classic, request, now_ms)
+            error = heartbeat(self.table.classic, request, now_ms)
         reply = _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
         return Outcome((), (Reply(token, reply),))
 
     def leave_group(self, request: LeaveGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with LeaveGroupResponse."""
         decision = Decision(now_ms)
-        consumer_group = self._table.consumer.groups.get(request.group_id)
+        consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
-            classic_members.leave(self._table, consumer_group, request, client, token, decision)
+            classic_members.leave(self.table, consumer_group, request, client, token, decision)
         else:
-            leave_group(self._table.classic, request, client, token, decision)
+            leave_group(self.table.classic, request, client, token, decision)
         return decision.outcome()
 
     def consumer_group_heartbeat(
@@ -144,7 +144,7 @@ class GroupShard:
     ) -> Outcome:
         """Answer with ConsumerGroupHeartbeatResponse."""
         decision = Decision(now_ms)
-        consumer_group_heartbeat(self._table.consumer, request, client, token, decision)
+        consumer_group_heartbeat(self.table.consumer, request, client, token, decision)
         return decision.outcome()
 
     # Offsets
@@ -162,8 +162,8 @@ class GroupShard:
         `prepared` is the result of `prepare` for this request, if it was called.
         """
         decision = Decision(now_ms)
-        group = self._table.find(request.group_id)
-        commit.offset_commit(self._table.offsets, group, request, client, token, decision, prepared)
+        group = self.table.find(request.group_id)
+        commit.offset_commit(self.table.offsets, group, request, client, token, decision, prepared)
         return decision.outcome()
 
     def txn_offset_commit(
@@ -180,58 +180,58 @@ class GroupShard:
         `prepare` for this request, if it was called.
         """
         decision = Decision(now_ms)
-        group = self._table.find(request.group_id)
-        txn_commit.txn_offset_commit(self._table.offsets, group, request, token, decision, prepared)
+        group = self.table.find(request.group_id)
+        txn_commit.txn_offset_commit(self.table.offsets, group, request, token, decision, prepared)
         return decision.outcome()
 
     def offset_fetch(self, request: OffsetFetchRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetFetchResponse; all groups must be this shard's (always so below version 8)."""
-        response = fetch.offset_fetch(self._table.offsets, self._table.find, request, client.api_version)
+        response = fetch.offset_fetch(self.table.offsets, self.table.find, request, client.api_version)
         return Outcome((), (Reply(token, response),))
 
     def offset_fetch_group(
         self, request: OffsetFetchRequestGroup, require_stable: bool, token: Token, now_ms: int
     ) -> Outcome:
         """Answer with OffsetFetchResponseGroup: one group's piece of a request of version 8 or later."""
-        group = self._table.find(request.group_id)
-        response = fetch.offset_fetch_group(self._table.offsets, group, request, require_stable)
+        group = self.table.find(request.group_id)
+        response = fetch.offset_fetch_group(self.table.offsets, group, request, require_stable)
         return Outcome((), (Reply(token, response),))
 
     def offset_delete(self, request: OffsetDeleteRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with OffsetDeleteResponse."""
         decision = Decision(now_ms)
-        delete.offset_delete(self._table.offsets, self._table.find(request.group_id), request, token, decision)
+        delete.offset_delete(self.table.offsets, self.table.find(request.group_id), request, token, decision)
         return decision.outcome()
 
     def on_topics_deleted(self, names: Collection[str], now_ms: int, limit: int = DELETED_AT_ONCE) -> Outcome:
         """Delete the offsets in topics that have just been deleted: `limit` of them now, the others in `on_time`."""
         decision = Decision(now_ms)
-        self._table.offsets.deleted_topics.update(names)
-        delete.delete_offsets_of_topics(self._table.offsets, decision, limit)
+        self.table.offsets.deleted_topics.update(names)
+        delete.delete_offsets_of_topics(self.table.offsets, decision, limit)
         return decision.outcome()
 
     # Administration
 
     def describe_group(self, group_id: str, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with DescribedGroup; the handler adds the authorised operations."""
-        group = self._table.classic.groups.get(group_id)
+        group = self.table.classic.groups.get(group_id)
         if group is not None:
             described = describe_group(group)
         else:
-            other = self._table.find(group_id) is not None
+            other = self.table.find(group_id) is not None
             described = describe_unknown(group_id, client.api_version, other_protocol=other)
         return Outcome((), (Reply(token, described),))
 
     def describe_consumer_group(self, group_id: str, token: Token, now_ms: int) -> Outcome:
         """Answer with ConsumerGroupDescribe's DescribedGroup; the handler adds the authorised operations."""
-        return Outcome((), (Reply(token, describe_consumer_group(self._table.consumer, group_id)),))
+        return Outcome((), (Reply(token, describe_consumer_group(self.table.consumer, group_id)),))
 
     def list_groups(self, request: ListGroupsRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with ListGroupsResponse of this shard's groups."""
-        return Outcome((), (Reply(token, administration.list_groups(self._table, request)),))
+        return Outcome((), (Reply(token, administration.list_groups(self.table, request)),))
 
     def delete_group(self, group_id: str, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with DeletableGroupResult."""
         decision = Decision(now_ms)
-        decision.reply(token, administration.delete_group(self._table, group_id, decision))
+        decision.reply(token, administration.delete_group(self.table, group_id, decision))
         return decision.outcome()

@@ -71,13 +71,13 @@ class Matcher:
         self._program: list[Instruction] = []
         self._accept = self._add(Instruction())
         first = self._compile(Parser(text).parse(), self._accept)
-        self._states = [State(frozenset((first,)), "")]
+        self.states = [State(frozenset((first,)), "")]
         self._numbers: dict[tuple[frozenset[int], str], int] = {}
         self._remembered = 0
 
     def matches(self, text: str) -> bool:
         """Whether the expression matches `text` as a whole. Raises TooManySteps."""
-        states = self._states
+        states = self.states
         state = states[0]
         for char in text:
             number = state.steps.get(char)
@@ -98,8 +98,8 @@ class Matcher:
         key = (nexts, _kind(char))
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self._states)
-            self._states.append(State(*key))
+            number = self._numbers[key] = len(self.states)
+            self.states.append(State(*key))
             self._remembered += len(nexts)
         state.steps[char] = number
         self._remembered += 1
@@ -107,8 +107,8 @@ class Matcher:
 
     def _forget(self) -> None:
         """All but the start; the state that one is in is not found again, but may still be gone on from."""
-        del self._states[1:]
-        self._states[0].steps.clear()
+        del self.states[1:]
+        self.states[0].steps.clear()
         self._numbers.clear()
         self._remembered = 0
 

@@ -26,31 +26,31 @@ class TransactionShard:
     """
 
     def __init__(self, config: TransactionConfig, level: Callable[[], int] = lambda: HIGHEST) -> None:
-        self._table = TransactionTable(config, level)
+        self.table = TransactionTable(config, level)
 
     # What the runtime calls
 
     def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
         """Apply one record of the log."""
-        replaying.replay(self._table, record)
+        replaying.replay(self.table, record)
 
     def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
         """Do nothing: no record of this log is written in a transaction."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
         """Schedule the search for expired ids; `take_unfinished` gives the decisions without markers."""
-        expiry.schedule_expiry(self._table, now_ms)
+        expiry.schedule_expiry(self.table, now_ms)
         return Outcome()
 
     def next_deadline_ms(self) -> int | None:
         """When the first transaction times out, or expired ids are searched."""
-        due = [at for at in (self._table.next_timeout_ms(), self._table.expiry_due_ms) if at is not None]
+        due = [at for at in (self.table.next_timeout_ms(), self.table.expiry_due_ms) if at is not None]
         return min(due, default=None)
 
     def on_time(self, now_ms: int) -> Outcome:
         """Abort transactions that have timed out and remove ids that have expired."""
-        fenced = [self._record(after) for after in expiry.time_out(self._table, now_ms)]
-        expired = [records.tombstone(transactional_id) for transactional_id in expiry.expired_ids(self._table, now_ms)]
+        fenced = [self._record(after) for after in expiry.time_out(self.table, now_ms)]
+        expired = [records.tombstone(transactional_id) for transactional_id in expiry.expired_ids(self.table, now_ms)]
         return Outcome([*fenced, *expired])
 
     def forget(self, token: Token) -> None:
@@ -58,8 +58,8 @@ class TransactionShard:
 
     def take_unfinished(self) -> Sequence[Transaction]:
         """The decided transactions whose markers are to be written; each is returned once."""
-        taken = [self._table.transactions[transactional_id] for transactional_id in self._table.unfinished]
-        self._table.unfinished.clear()
+        taken = [self.table.transactions[transactional_id] for transactional_id in self.table.unfinished]
+        self.table.unfinished.clear()
         return taken
 
     # Producers
@@ -68,14 +68,14 @@ class TransactionShard:
         self, request: InitProducerIdRequest, fresh_id: int | None, token: Token, now_ms: int
     ) -> Outcome:
         """Answer with InitProducerIdResponse, or NeedsProducerId: then call again with a `fresh_id`."""
-        after, reply = init.init_producer_id(self._table, request, fresh_id, now_ms)
+        after, reply = init.init_producer_id(self.table, request, fresh_id, now_ms)
         return self._outcome(after, token, reply)
 
     def add_partitions(
         self, producer: ProducerIdentity, partitions: Partitions, version: int, token: Token, now_ms: int
     ) -> Outcome:
         """Answer with the ErrorCode for all of the partitions; `version` is as in `add.add_partitions`."""
-        after, reply = add.add_partitions(self._table, producer, partitions, version, now_ms)
+        after, reply = add.add_partitions(self.table, producer, partitions, version, now_ms)
         return self._outcome(after, token, reply)
 
     def end_transaction(
@@ -85,32 +85,32 @@ class TransactionShard:
 
         Or with NeedsProducerId: then call again with a `fresh_id`.
         """
-        after, reply = end.end_transaction(self._table, producer, committed, version, fresh_id, now_ms)
+        after, reply = end.end_transaction(self.table, producer, committed, version, fresh_id, now_ms)
         return self._outcome(after, token, reply)
 
     # The broker itself
 
     def verify(self, producer: ProducerIdentity, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
         """Answer with VerificationResult: for each partition, whether the producer may write there now."""
-        return Outcome((), (Reply(token, add.verify(self._table, producer, partitions)),))
+        return Outcome((), (Reply(token, add.verify(self.table, producer, partitions)),))
 
     def complete(self, ended: Transaction, token: Token, now_ms: int) -> Outcome:
         """Called when all partitions have their markers. Answer with None."""
-        return self._outcome(end.complete(self._table, ended, now_ms), token, None)
+        return self._outcome(end.complete(self.table, ended, now_ms), token, None)
 
     # Administration
 
     def describe_transaction(self, transactional_id: str, token: Token, now_ms: int) -> Outcome:
         """Answer with DescribeTransactions' TransactionState."""
-        return Outcome((), (Reply(token, describe.describe_transaction(self._table, transactional_id)),))
+        return Outcome((), (Reply(token, describe.describe_transaction(self.table, transactional_id)),))
 
     def list_transactions(self, request: ListTransactionsRequest, token: Token, now_ms: int) -> Outcome:
         """Answer with ListTransactionsResponse of this shard's ids, without the pattern (see `describe.matching`)."""
-        return Outcome((), (Reply(token, describe.list_ids(self._table, request, now_ms)),))
+        return Outcome((), (Reply(token, describe.list_ids(self.table, request, now_ms)),))
 
     def _outcome(self, after: Transaction | None, token: Token, reply: object) -> Outcome:
         return Outcome(() if after is None else (self._record(after),), (Reply(token, reply),))
 
     def _record(self, after: Transaction) -> ShardRecord:
-        replaying.check_transition(self._table.transactions.get(after.transactional_id), after)
-        return records.transaction_record(after, self._table.level())
+        replaying.check_transition(self.table.transactions.get(after.transactional_id), after)
+        return records.transaction_record(after, self.table.level())

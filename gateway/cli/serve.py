@@ -135,7 +135,7 @@ def serve(
     try:
         if ready_message is not None and as_json:
             ready_message = _json_line(message=ready_message)
-        _run(load(file, overrides), _ready_document if as_json else _ready_line, ready_message)
+        _run(load(file, overrides), _ready_document if as_json else ready_line, ready_message)
     except CliError as error:
         if not as_json:
             raise
@@ -232,7 +232,8 @@ def _bind_failure(config: "BrokerConfig", error: OSError) -> str:
     return f"cannot listen at {where}: {error.strerror or error}"
 
 
-def _ready_line(config: "BrokerConfig", running: "Running") -> str:
+def ready_line(config: "BrokerConfig", running: "Running") -> str:
+    """What is printed when clients can connect: where, with what storage, and a command to try."""
     from odradek.gateway.cli.main import version
 
     return (
@@ -242,7 +243,7 @@ def _ready_line(config: "BrokerConfig", running: "Running") -> str:
 
 
 def _ready_document(config: "BrokerConfig", running: "Running") -> str:
-    """The same as `_ready_line` in JSON."""
+    """The same as `ready_line` in JSON."""
     from odradek.gateway.cli.main import version
 
     return _json_line(

@@ -108,7 +108,7 @@ class BrokerConfig:
         )
 
 
-_SIMPLE: Final = {
+SIMPLE_SETTINGS: Final = {
     "auto_create_topics_enable": "auto.create.topics.enable",
     "connections_max_idle_ms": "connections.max.idle.ms",
     "fetch_max_bytes": "fetch.max.bytes",
@@ -154,7 +154,7 @@ _SIMPLE: Final = {
 
 
 def _typed(layers: BrokerLayers) -> dict[str, Any]:
-    return {field: layers.values[name] for field, name in _SIMPLE.items()}
+    return {field: layers.values[name] for field, name in SIMPLE_SETTINGS.items()}
 
 
 def _int(layers: BrokerLayers, name: str) -> int:

@@ -96,7 +96,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         CoordinatorUnavailable.
         """
         partition = self.partition(group_id)
-        runtime = self._shard(partition)
+        runtime = self.runtime(partition)
         replica = runtime.replica
         try:
             await replica.ensure_open()
@@ -124,7 +124,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
 
         Raises CoordinatorUnavailable.
         """
-        return await self._shard(partition).end_transaction(marker)
+        return await self.runtime(partition).end_transaction(marker)
 
     def topics_deleted(self, names: list[str]) -> None:
         """Forget the offsets committed for topics that are gone; with the offsets topic all groups go.

@@ -85,7 +85,7 @@ class Coordinator(Generic[S]):
 
         One that only `reads` is also run while the log of the shard takes no writes.
         """
-        reply = await self._shard(self.partition(key)).call(operation, reads=reads)
+        reply = await self.runtime(self.partition(key)).call(operation, reads=reads)
         assert isinstance(reply, reply_type)
         return reply
 
@@ -96,7 +96,7 @@ class Coordinator(Generic[S]):
 
         Returns the completion of the reply, and what the caller must call in the end, whether it has come or not.
         """
-        runtime = self._shard(self.partition(key))
+        runtime = self.runtime(self.partition(key))
         token, reply = await runtime.begin(operation)
         return reply, partial(runtime.abandon, token)
 
@@ -122,7 +122,8 @@ class Coordinator(Generic[S]):
             raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         return partition_for(key, len(topic.partitions))
 
-    def _shard(self, partition: int) -> ShardRuntime[S]:
+    def runtime(self, partition: int) -> ShardRuntime[S]:
+        """The shard of a partition, loaded or not. Raises CoordinatorUnavailable where there is no such partition."""
         runtime = self._shards.get(partition)
         if runtime is None:
             replica = self._replicas.get(self.topic, partition)
@@ -165,7 +166,7 @@ class Coordinator(Generic[S]):
         """
         async with trio.open_nursery() as nursery:
             for partition in await self._stored():
-                nursery.start_soon(self._load, self._shard(partition))
+                nursery.start_soon(self._load, self.runtime(partition))
             self._all_known = True
             while True:
                 await self._sleep_until_due()

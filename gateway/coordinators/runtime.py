@@ -96,15 +96,15 @@ class ShardRuntime(Generic[S]):
         self._write_timeout_ms = write_timeout_ms
         self._leader_epoch = NO_LEADER_EPOCH
         self._opened = trio.Event()
-        self._shard: S = make()
+        self.shard: S = make()
         self._tokens = itertools.count(1)
-        self._replies: dict[Token, Completion[object]] = {}
+        self.replies: dict[Token, Completion[object]] = {}
         self._undecodable = Episodes(log, replica.repeats, logging.ERROR)
 
     @property
     def deadline_ms(self) -> int | None:
         """When the shard wants to be called next, on its clock; while its log takes no writes, not before it does."""
-        due_ms = self._shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
+        due_ms = self.shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
         wait_ms = self.replica.write_wait_ms
         return due_ms if due_ms is None or not wait_ms else max(due_ms, self._clock.now_ms() + wait_ms)
 
@@ -115,7 +115,7 @@ class ShardRuntime(Generic[S]):
 
     def change(self, change: Callable[[S], None]) -> None:
         """Give the shard something that is no record, such as other settings."""
-        change(self._shard)
+        change(self.shard)
 
     async def load(self) -> None:
         """Replay the log into a new shard. Raises CoordinatorUnavailable when the partition cannot be read."""
@@ -139,7 +139,7 @@ class ShardRuntime(Generic[S]):
         if self.state is ShardState.STOPPED:
             raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         self._undecodable.succeeded(self.replica.key, "coordinator shard loaded")
-        self._shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
+        self.shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
         self._apply(shard.on_loaded)
         if self._publish is not None:
             self._publish(shard)()
@@ -154,7 +154,7 @@ class ShardRuntime(Generic[S]):
             try:
                 next_offset = offset
                 for chunk in lease.chunks:
-                    for next_offset in _replayed(shard, chunk, now_ms):  # noqa: B007 - the last one counts
+                    for next_offset in replayed(shard, chunk, now_ms):  # noqa: B007 - the last one counts
                         await trio.lowlevel.checkpoint()
             finally:
                 replica.give_back(lease)
@@ -187,8 +187,8 @@ class ShardRuntime(Generic[S]):
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         token = Token(next(self._tokens))
         reply: Completion[object] = Completion()
-        self._replies[token] = reply
-        shard = self._shard
+        self.replies[token] = reply
+        shard = self.shard
         try:
             self._apply(lambda now_ms: operation(shard, token, now_ms))
         except BaseException:
@@ -198,8 +198,8 @@ class ShardRuntime(Generic[S]):
 
     def abandon(self, token: Token) -> None:
         """Drop the reply to `token`, if it has not come yet; the operation itself stands."""
-        if self._replies.pop(token, None) is not None:
-            self._shard.forget(token)
+        if self.replies.pop(token, None) is not None:
+            self.shard.forget(token)
 
     async def _ensure_active(self) -> None:
         while self._empty and self.state is ShardState.LOADING:
@@ -223,7 +223,7 @@ class ShardRuntime(Generic[S]):
     def run(self, operation: Callable[[S, int], Outcome]) -> None:
         """Run an operation without a reply, if the shard is active."""
         if self.state is ShardState.ACTIVE:
-            shard = self._shard
+            shard = self.shard
             self._apply(lambda now_ms: operation(shard, now_ms))
 
     def on_time(self) -> bool:
@@ -231,7 +231,7 @@ class ShardRuntime(Generic[S]):
         deadline_ms = self.deadline_ms
         is_due = deadline_ms is not None and deadline_ms <= self._clock.now_ms()
         if is_due:
-            self._apply(self._shard.on_time)
+            self._apply(self.shard.on_time)
         return is_due
 
     def stop(self) -> None:
@@ -241,7 +241,7 @@ class ShardRuntime(Generic[S]):
 
     def _apply(self, decide: Callable[[int], Outcome]) -> None:
         now_ms = self._clock.now_ms()
-        shard = self._shard
+        shard = self.shard
         try:
             outcome = decide(now_ms)
             if outcome.records and not self._write(shard, outcome, now_ms):
@@ -289,7 +289,7 @@ class ShardRuntime(Generic[S]):
         """
         await self._ensure_active()
         now_ms = self._clock.now_ms()
-        shard = self._shard
+        shard = self.shard
         try:
             refused, committed = append_marker(self.replica, marker, now_ms)
         except PartitionUnavailable as error:
@@ -311,7 +311,7 @@ class ShardRuntime(Generic[S]):
             # The broker has led the partition anew since the shard was loaded, and others may have written meanwhile.
             assert result.error is ErrorCode.FENCED_LEADER_EPOCH, f"our own batch was refused: {result}"
             raise PartitionUnavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.replica.key)
-        self.replica.committed(result.last_offset + 1).on_settled(partial(self._written, self._shard))
+        self.replica.committed(result.last_offset + 1).on_settled(partial(self._written, self.shard))
 
     def _reply_when_committed(self, replies: Sequence[Reply]) -> None:
         self._when_committed(partial(self._release, replies))
@@ -339,12 +339,12 @@ class ShardRuntime(Generic[S]):
 
     def _release(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
-            completion = self._replies.pop(reply.token, None)
+            completion = self.replies.pop(reply.token, None)
             if completion is not None:
                 completion.settle(reply.value)
 
     def _fail(self, token: Token, error: CoordinatorUnavailable) -> None:
-        completion = self._replies.pop(token, None)
+        completion = self.replies.pop(token, None)
         if completion is not None:
             completion.fail(error)
 
@@ -354,16 +354,16 @@ class ShardRuntime(Generic[S]):
 
     def _discard(self, shard: S) -> None:
         """The log does not hold what `shard` believes: forget it; the next call loads a new one by replay."""
-        if shard is not self._shard or self.state is not ShardState.ACTIVE:
+        if shard is not self.shard or self.state is not ShardState.ACTIVE:
             return
         if self.replica.is_first_failure:
             log.error("coordinator shard discarded partition=%s", self.replica.key)
         self.state, self.discarded = ShardState.NEW, True
-        self._shard = self._make()
+        self.shard = self._make()
         self._fail_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _fail_all(self, error: ErrorCode) -> None:
-        for token in list(self._replies):
+        for token in list(self.replies):
             self._fail(token, CoordinatorUnavailable(error))
 
 
@@ -394,7 +394,7 @@ def _batches(
     return None if first is None or second is None else first + second
 
 
-def _replayed(shard: Shard, chunk: memoryview, now_ms: int) -> Iterator[int]:
+def replayed(shard: Shard, chunk: memoryview, now_ms: int) -> Iterator[int]:
     """Replay every record of the batches in `chunk`, `REPLAYED_AT_ONCE` at a time; gives the offset after the batch.
 
     Raises InvalidRecordBatch for what is not what was written.

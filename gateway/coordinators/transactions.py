@@ -225,7 +225,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
         transactional_id = decided.transactional_id
         try:
-            epoch = self._shard(self.partition(transactional_id)).replica.log.leader_epoch
+            epoch = self.runtime(self.partition(transactional_id)).replica.log.leader_epoch
             committed = decided.state is TransactionState.PREPARE_COMMIT
             marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
             async with trio.open_nursery() as nursery:

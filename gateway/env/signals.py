@@ -59,23 +59,23 @@ class Signal:
 class Watchable:
     """Something that several tasks watch for news, such as a log that grows."""
 
-    __slots__ = ("_watchers",)
+    __slots__ = ("watchers",)
 
     def __init__(self) -> None:
         # A dict, not a set: tasks wake in the order in which they came, in every run of a simulation.
-        self._watchers: dict[Signal, None] = {}
+        self.watchers: dict[Signal, None] = {}
 
     def watch(self, signal: Signal) -> None:
         """Wake `signal` at every `notify` until it is unwatched. Watch, look, and only then wait: no news is missed."""
-        self._watchers[signal] = None
+        self.watchers[signal] = None
 
     def unwatch(self, signal: Signal) -> None:
         """Forget `signal`."""
-        self._watchers.pop(signal, None)
+        self.watchers.pop(signal, None)
 
     def notify(self) -> None:
         """Wake all that watch."""
-        for signal in self._watchers:
+        for signal in self.watchers:
             signal.wake()
 
 

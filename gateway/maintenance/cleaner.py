@@ -43,14 +43,14 @@ class LogCleaner:
         self._env = env
         self._config = config
         self._resized = Signal()
-        self._workers: dict[int, Signal] = {}
+        self.workers: dict[int, Signal] = {}
         """By number; each has a signal of its own, since a signal wakes one task."""
         self._busy: set[Replica] = set()
         self._uncleanable: set[Replica] = set()
 
     def wake(self) -> None:
         """Settings have changed: look now."""
-        for signal in (self._resized, *self._workers.values()):
+        for signal in (self._resized, *self.workers.values()):
             signal.wake()
 
     async def run(self) -> None:
@@ -59,8 +59,8 @@ class LogCleaner:
             return
         async with trio.open_nursery() as nursery:
             while True:
-                for number in set(range(self._config().log_cleaner_threads)) - set(self._workers):
-                    self._workers[number] = Signal()
+                for number in set(range(self._config().log_cleaner_threads)) - set(self.workers):
+                    self.workers[number] = Signal()
                     nursery.start_soon(self._work, number)
                 await self._resized.wait()
 
@@ -68,8 +68,8 @@ class LogCleaner:
         """Clean until there shall be no more workers than `number`."""
         while number < self._config().log_cleaner_threads:
             if not await self.clean_dirtiest():
-                await self._workers[number].wait(self._config().log_cleaner_backoff_ms)
-        del self._workers[number]
+                await self.workers[number].wait(self._config().log_cleaner_backoff_ms)
+        del self.workers[number]
 
     async def clean_dirtiest(self) -> bool:
         """Clean the one log that needs it most; False when none does, or it could not be cleaned."""

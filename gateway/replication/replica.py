@@ -128,7 +128,7 @@ class Replica(Watchable):
         self._shared = shared
         self._env = shared.env
         self._opening = trio.Lock()
-        self._leases = 0
+        self.leases = 0
         self._no_leases = trio.Event()
         self._log: PartitionState | None = None
         self._role: Leader | Follower | None = None
@@ -242,10 +242,10 @@ class Replica(Watchable):
         if self._queue is not None:
             await self._queue.drained()
         with trio.move_on_after(LEASES_WAIT_S):
-            while self._leases:
+            while self.leases:
                 await self._no_leases.wait()
-        if self._leases:
-            raise StoreError(f"{self._leases} readers still hold what they read of {self.key}")
+        if self.leases:
+            raise StoreError(f"{self.leases} readers still hold what they read of {self.key}")
         part, self._part = self._part, None
         if part is not None:
             await self._env.run_blocking(partial(_close_quietly, part))
@@ -452,7 +452,7 @@ class Replica(Watchable):
         """Borrow batches from the store; the caller must `give_back` the lease. Raises PartitionUnavailable."""
         self.log  # noqa: B018 - refuses unless the partition serves
         assert self._part is not None
-        self._leases += 1
+        self.leases += 1
         try:
             part = self._part
             if part.is_hot(start_offset):
@@ -473,8 +473,8 @@ class Replica(Watchable):
         self._lease_ended()
 
     def _lease_ended(self) -> None:
-        self._leases -= 1
-        if not self._leases:
+        self.leases -= 1
+        if not self.leases:
             self._no_leases.set()
             self._no_leases = trio.Event()
 
@@ -493,7 +493,7 @@ class Replica(Watchable):
         self.log  # noqa: B018 - refuses unless the partition serves
         part = self._part
         assert part is not None
-        self._leases += 1
+        self.leases += 1
         try:
             return await self._env.run_blocking(lambda: call(part))
         finally:
@@ -557,7 +557,7 @@ class Replica(Watchable):
             self.retire()
             if self._queue is not None:
                 await self._queue.drained()
-            while self._leases:
+            while self.leases:
                 await self._no_leases.wait()
             if self._part is not None:
                 try:

@@ -62,8 +62,8 @@ class LmdbPartition:
         self._directory = directory
         self._context = context
         self._on_close = on_close
-        self._log = SegmentLog(directory, policy, context, opened)
-        self._hot = HotTail(context.options.hot_bytes, self._log.state.meta.log_end_offset)
+        self.log = SegmentLog(directory, policy, context, opened)
+        self._hot = HotTail(context.options.hot_bytes, self.log.state.meta.log_end_offset)
         self._failure = ""
         self._closed = False
         self._mode_changed = False
@@ -81,7 +81,7 @@ class LmdbPartition:
     def load(self) -> LogSnapshot:
         """See `PartitionStore.load`."""
         self._check_usable()
-        segment = self._log.state.segments[-1]
+        segment = self.log.state.segments[-1]
         with mapping_errors(segment.path, "reading"):
             segment.check()
             handle = segment.pin()
@@ -130,13 +130,13 @@ class LmdbPartition:
         return done
 
     def _commit_error(self, error: Exception, size_bytes: int) -> StoreError:
-        with self._log.writing():
-            return mapped_commit(error, self._log.state.segments[-1].path, size_bytes)
+        with self.log.writing():
+            return mapped_commit(error, self.log.state.segments[-1].path, size_bytes)
 
     def _plan(self, writes: Sequence[LogWrite]) -> tuple[SegmentLog, list[Run], int]:
         """The log, how the writes are divided between its segments, and the bytes of their batches."""
         self._check_usable()
-        log = self._log
+        log = self.log
         meta = log.state.meta
         fill = SegmentFill(meta.size_bytes, meta.first_timestamp_ms)
         runs = plan_runs(writes, meta.log_end_offset, fill, log.policy)
@@ -148,7 +148,7 @@ class LmdbPartition:
         What must be durable must be so at once; what need not be may wait for the next roll, lest every other commit
         rolls.
         """
-        log = self._log
+        log = self.log
         if synced or self._mode_changed or not log.state.meta.size_bytes:
             log.start_segment(log.state.meta.log_end_offset, synced=synced)
             self._mode_changed = False
@@ -157,7 +157,7 @@ class LmdbPartition:
         """See `PartitionStore.read`."""
         while True:
             try:
-                return self._read(self._log.state, start_offset, end_offset, max_bytes)
+                return self._read(self.log.state, start_offset, end_offset, max_bytes)
             except SegmentGoneError:
                 continue  # compaction has replaced it, or retention deleted it: look again
 
@@ -190,23 +190,23 @@ class LmdbPartition:
         return lease
 
     def _read_error(self, error: Exception, segment: Segment) -> Exception:
-        if segment not in self._log.state.segments:
+        if segment not in self.log.state.segments:
             return SegmentGoneError()
         return mapped(error, segment.path, "reading")
 
     def _check_not_gone(self, segment: Segment) -> None:
-        if segment not in self._log.state.segments:
+        if segment not in self.log.state.segments:
             raise SegmentGoneError
 
     def _out_of_range(self, offset: int) -> OffsetNotInStoreError:
-        meta = self._log.state.meta
+        meta = self.log.state.meta
         return OffsetNotInStoreError(
             f"{self._key}: offset {offset} is not within {meta.log_start_offset} to {meta.log_end_offset}"
         )
 
     def is_hot(self, start_offset: int) -> bool:
         """See `PartitionStore.is_hot`."""
-        state = self._log.state
+        state = self.log.state
         is_recent = start_offset >= self._hot.start_offset and start_offset >= state.meta.base_offset
         return is_recent and state.segments[-1].is_open
 
@@ -227,7 +227,7 @@ class LmdbPartition:
                 continue
 
     def _find_by_timestamp(self, timestamp_ms: int) -> int | None:
-        state = self._log.state
+        state = self.log.state
         for segment, info in zip(state.segments, state.infos(), strict=True):
             if info.max_timestamp_ms < timestamp_ms or info.end_offset == info.base_offset:
                 continue
@@ -238,7 +238,7 @@ class LmdbPartition:
         return None
 
     def _find_max_timestamp(self) -> int | None:
-        state = self._log.state
+        state = self.log.state
         if state.meta.log_start_offset == state.meta.log_end_offset:
             return None
         largest = NO_TIMESTAMP
@@ -270,54 +270,54 @@ class LmdbPartition:
         """See `PartitionStore.truncate`."""
         self._check_usable()
         with mapping_errors(self._directory, "truncating"):
-            self._log.check()
+            self.log.check()
         try:
-            self._log.truncate(end_offset)
+            self.log.truncate(end_offset)
         except BaseException as error:
             self._failure = "truncation"
             if isinstance(error, ForeignError):
                 raise mapped(error, self._directory, "truncating") from error
             raise
-        self._hot.reset(self._log.state.meta.log_end_offset)
+        self._hot.reset(self.log.state.meta.log_end_offset)
         return self.load()
 
     def draft(self, base_offset: int, end_offset: int) -> LmdbDraft:
         """See `PartitionStore.draft`."""
         self._check_usable()
-        return self._log.draft(base_offset, end_offset)
+        return self.log.draft(base_offset, end_offset)
 
     def replace(self, draft: SegmentDraft) -> bool:
         """See `PartitionStore.replace`."""
         assert isinstance(draft, LmdbDraft), "a draft of another store"
         self._check_usable()
         with mapping_errors(self._directory, "replacing segments of"):
-            self._log.check()
-            segment = self._log.prepare_replacement(draft)
+            self.log.check()
+            segment = self.log.prepare_replacement(draft)
             if segment is None:
                 return False
             try:
-                self._log.replace(draft, segment)
+                self.log.replace(draft, segment)
             except BaseException:
-                if self._log.has_decided(draft):
+                if self.log.has_decided(draft):
                     self._failure = "replacement of segments"
                 raise
         return True
 
     def configure(self, policy: LogPolicy) -> None:
         """See `PartitionStore.configure`."""
-        self._mode_changed = self._mode_changed or policy.durable is not self._log.policy.durable
-        self._log.policy = policy
+        self._mode_changed = self._mode_changed or policy.durable is not self.log.policy.durable
+        self.log.policy = policy
 
     def segments(self) -> Sequence[SegmentInfo]:
         """See `PartitionStore.segments`."""
         self._check_usable()
-        return self._log.state.infos()
+        return self.log.state.infos()
 
     def size_bytes(self) -> int:
         """See `PartitionStore.size_bytes`: the disk blocks of the files."""
         self._check_usable()
         with mapping_errors(self._directory, "measuring"):
-            return self._log.space_bytes()
+            return self.log.space_bytes()
 
     def close(self) -> None:
         """See `PartitionStore.close`."""
@@ -326,9 +326,9 @@ class LmdbPartition:
         self._closed = True
         try:
             with mapping_errors(self._directory, "closing"):
-                self._log.close()
+                self.log.close()
         finally:
-            self._on_close(self._key, self._log.state.meta if self._failure else None)
+            self._on_close(self._key, self.log.state.meta if self._failure else None)
 
     def _check_usable(self) -> None:
         if self._closed:

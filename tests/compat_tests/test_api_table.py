@@ -35,7 +35,7 @@ def test_what_is_refused_need_not_be_compared():
     ("versions", "text"), [([], "none"), ([4], "4"), ([0, 1, 2], "0-2"), ([5, 0, 1, 3], "0-1, 3, 5")]
 )
 def test_versions_are_written_as_ranges(versions, text):
-    assert api_table._ranges(versions) == text
+    assert api_table.ranges(versions) == text
 
 
 def test_names_are_kafkas():

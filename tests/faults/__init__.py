@@ -100,7 +100,7 @@ class Faults:
         """The faults of the process that asks, which was started with the `environment` of others."""
         faults = cls.__new__(cls)
         faults.environment = {name: os.environ[name] for name in ("LD_PRELOAD", "FAULTS_FILE")}
-        faults._share(Path(os.environ["FAULTS_FILE"]))
+        faults._share(Path(os.environ["FAULTS_FILE"]))  # noqa: SLF001 - its own class
         return faults
 
     def _share(self, path: Path) -> None:

@@ -84,7 +84,7 @@ class ThreadBroker:
     ):
         self._config = {name.replace("_", "."): str(value) for name, value in config.items()}
         self._storage = storage
-        self._make_env = env
+        self.make_env = env
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self.port = free_port()
@@ -108,7 +108,7 @@ class ThreadBroker:
             self._ready.set()
 
     async def _main(self) -> None:
-        self.env = self._make_env()
+        self.env = self.make_env()
         settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "odradek.storage": self._storage,
@@ -208,13 +208,13 @@ class ProcessBroker:
 
     def kill(self) -> None:
         """kill -9."""
-        self._end(signal.SIGKILL)
+        self.end(signal.SIGKILL)
 
     def terminate(self) -> int:
         """SIGTERM, and wait; the exit code."""
-        return self._end(signal.SIGTERM)
+        return self.end(signal.SIGTERM)
 
-    def _end(self, number: int) -> int:
+    def end(self, number: int) -> int:
         assert self.process is not None
         self.process.send_signal(number)
         code = self.process.wait(START_TIMEOUT_S)

@@ -445,7 +445,7 @@ def test_who_leaves_a_long_poll_is_forgotten_when_idle(broker_log):
             leaving.send(fetch_request("t", [(0, 0)], max_wait_ms=FOREVER_MS))
         assert_serves(broker.address)  # which needs the only place there is
         replica = broker.broker.services.replicas.get("t", 0)
-        assert broker.in_trio(lambda: len(replica._watchers)) == 0
+        assert broker.in_trio(lambda: len(replica.watchers)) == 0
         closed = [record for record in broker_log.records if "connections.max.idle.ms" in record.getMessage()]
         assert len(closed) == 1
 

@@ -112,7 +112,7 @@ def test_who_breaks_off_is_forgotten_and_holds_up_nobody(broker, leader, observe
 def waiting(broker):
     """How many replies the group's shard owes."""
     groups = broker.broker.services.groups
-    return broker.in_trio(lambda: len(groups._shard(groups.partition("g"))._replies))
+    return broker.in_trio(lambda: len(groups.runtime(groups.partition("g")).replies))
 
 
 def test_a_reply_that_the_network_takes_slowly_arrives_whole(broker, observer):

@@ -58,7 +58,7 @@ def test_waiting_fetches_are_answered(broker):
         client.create_topic("t")
         fetched = client.send(fetch_request("t", [(0, 0)], max_wait_ms=FOREVER_MS))
         replica = broker.broker.services.replicas.get("t", 0)
-        while not broker.in_trio(lambda: len(replica._watchers)):
+        while not broker.in_trio(lambda: len(replica.watchers)):
             assert_serves(broker.address)
         broker.stop()
         [topic] = client.receive(fetched).responses
@@ -88,7 +88,7 @@ def test_a_client_that_takes_no_answer_does_not_keep_the_broker(tmp_path, broker
         for _ in range(40):
             stuck.send(fetch_request("big", [(0, 0)]))
         replica = broker.broker.services.replicas.get("big", 0)
-        while not broker.in_trio(lambda: replica._leases):
+        while not broker.in_trio(lambda: replica.leases):
             assert_serves(broker.address)
         broker.begin_stop()
         broker.join()

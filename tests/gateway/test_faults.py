@@ -264,7 +264,7 @@ def test_a_waiting_fetch_outlives_a_failed_commit(broker, client):
 
 def watchers(broker, topic):
     replica = broker.broker.services.replicas.get(topic, 0)
-    return broker.in_trio(lambda: len(replica._watchers))
+    return broker.in_trio(lambda: len(replica.watchers))
 
 
 def test_the_high_watermark_never_goes_back(broker, client):

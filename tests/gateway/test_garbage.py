@@ -11,7 +11,7 @@ from gateway_groups import commit_error, find, join_request, joined
 from gateway_transactions import Transactional
 from trio.testing import MockClock
 
-from odradek.gateway.process import COLLECT_EVERY_S, WORTH_COLLECTING, _collect_garbage
+from odradek.gateway.process import COLLECT_EVERY_S, WORTH_COLLECTING, collect_garbage
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
@@ -99,7 +99,7 @@ def test_cycles_that_there_are_all_the_same_are_soon_found(without_collector):
 
     async def wait():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_collect_garbage)
+            nursery.start_soon(collect_garbage)
             tied = [tie() for _ in range(WORTH_COLLECTING)]
             await trio.sleep(COLLECT_EVERY_S * 1.5)
             nursery.cancel_scope.cancel()

@@ -11,7 +11,7 @@ from gateway_groups import commit_error, committed, described, find, join_reques
 
 from odradek.coordinator.partitioner import partition_for
 from odradek.gateway.coordinators.groups import OFFSETS_TOPIC
-from odradek.gateway.coordinators.runtime import ShardRuntime
+from odradek.gateway.replication.replica import Replica
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest
@@ -71,13 +71,13 @@ def test_a_shard_that_cannot_be_read_sends_fetchers_of_offsets_to_look_elsewhere
 
 def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monkeypatch):
     slow, quick = "g", next(name for name in "abcdef" if partition_for(name, 2) != partition_for("g", 2))
-    may_load, replay_log = threading.Event(), ShardRuntime._replay_log
+    may_load, ensure_open = threading.Event(), Replica.ensure_open
 
-    async def held(runtime, shard):
-        key = runtime.replica.key
+    async def held(replica):
+        key = replica.key
         if key.topic == OFFSETS_TOPIC and key.index == partition_for(slow, 2):
             assert await trio.to_thread.run_sync(may_load.wait, 60)
-        await replay_log(runtime, shard)
+        await ensure_open(replica)
 
     with ThreadBroker(f"lmdb://{tmp_path}/data", offsets_topic_num_partitions=2) as broker:
         with RawClient(broker.address) as client:
@@ -85,7 +85,7 @@ def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monke
             assert find(client, slow) == 0
             assert [commit_error(client, name, 5) for name in (slow, quick)] == [0, 0]
         broker.stop()
-        monkeypatch.setattr(ShardRuntime, "_replay_log", held)
+        monkeypatch.setattr(Replica, "ensure_open", held)
         broker.start()
         with RawClient(broker.address) as client:
             assert committed(client, quick) == {("t", 0): 5}
@@ -97,17 +97,18 @@ def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monke
 
 def test_those_who_come_while_a_new_partition_is_opened_wait_for_it(tmp_path, broker_log, monkeypatch):
     """Kafka has opened it before anybody can know of it."""
-    opening, may_open, replay_log = threading.Event(), threading.Event(), ShardRuntime._replay_log
+    opening, may_open, ensure_open = threading.Event(), threading.Event(), Replica.ensure_open
 
-    async def held(runtime, shard):
-        opening.set()
-        assert await trio.to_thread.run_sync(may_open.wait, 60)
-        await replay_log(runtime, shard)
+    async def held(replica):
+        if replica.key.topic == OFFSETS_TOPIC:
+            opening.set()
+            assert await trio.to_thread.run_sync(may_open.wait, 60)
+        await ensure_open(replica)
 
     with ThreadBroker(f"lmdb://{tmp_path}/data") as broker, ExitStack() as stack:
         clients = [stack.enter_context(RawClient(broker.address)) for _ in range(3)]
         assert find(clients[0], "g") == 0
-        monkeypatch.setattr(ShardRuntime, "_replay_log", held)
+        monkeypatch.setattr(Replica, "ensure_open", held)
         request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
         sent = [client.send(request) for client in clients]
         assert opening.wait(60)

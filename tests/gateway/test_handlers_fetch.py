@@ -29,7 +29,7 @@ def waiting(shared_broker):
 def await_waiting(broker, topic, partition=0):
     """Return once a fetch waits on the partition."""
     replica = broker.broker.services.replicas.get(topic, partition)
-    while not broker.in_trio(lambda: len(replica._watchers)):
+    while not broker.in_trio(lambda: len(replica.watchers)):
         assert_serves(broker.address)
 
 
@@ -63,14 +63,14 @@ def test_a_fetch_of_many_partitions_wakes_for_any(shared_broker, client, waiting
     parts = parts_of(waiting.receive(fetched))
     assert [part.partition_index for part in parts if base_offsets(part)] == [13]
     replicas = [shared_broker.broker.services.replicas.get(f"{topic}-wide", n) for n in range(20)]
-    assert shared_broker.in_trio(lambda: sum(len(replica._watchers) for replica in replicas)) == 0
+    assert shared_broker.in_trio(lambda: sum(len(replica.watchers) for replica in replicas)) == 0
 
 
 def test_everyone_who_waits_wakes(shared_broker, client, topic):
     crowd = [RawClient(shared_broker.address) for _ in range(20)]
     fetched = [one.send(fetch_request(topic, [(0, 0)], max_wait_ms=FOREVER_MS)) for one in crowd]
     replica = shared_broker.broker.services.replicas.get(topic, 0)
-    while shared_broker.in_trio(lambda: len(replica._watchers)) < 20:
+    while shared_broker.in_trio(lambda: len(replica.watchers)) < 20:
         assert_serves(shared_broker.address)
     client.produce(topic, batch_of(b"news"))
     for one, sent in zip(crowd, fetched, strict=True):

@@ -172,8 +172,8 @@ def session_ends_ms(broker, heartbeat):
     groups = broker.broker.services.groups
 
     def look():
-        shard = groups._shard(groups.partition(heartbeat.group_id))._shard
-        return shard._table.classic.groups[heartbeat.group_id].members[heartbeat.member_id].session.deadline_ms
+        shard = groups.runtime(groups.partition(heartbeat.group_id)).shard
+        return shard.table.classic.groups[heartbeat.group_id].members[heartbeat.member_id].session.deadline_ms
 
     return broker.in_trio(look)
 

@@ -258,7 +258,7 @@ def test_a_signal_drains_and_ends_with_0(tmp_path, number):
         producer = PlainProducer(broker, "t")
         producer.start()
         producer.await_progress(50)
-        assert broker._end(number) == 0
+        assert broker.end(number) == 0
         assert "drain timed out" not in broker.log()
         assert "Traceback" not in broker.log()
         broker.start()

@@ -83,7 +83,7 @@ def test_the_number_of_cleaner_threads_changes_while_it_runs(monkeypatch, broker
 
         async def workers_are(numbers: set[int]) -> None:
             with trio.fail_after(PATIENCE_S):
-                while set(cleaner._workers) != numbers:
+                while set(cleaner.workers) != numbers:
                     await trio.lowlevel.checkpoint()
 
         for threads, numbers in (("3", {0, 1, 2}), ("1", {0}), ("2", {0, 1})):

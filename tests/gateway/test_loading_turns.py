@@ -6,7 +6,7 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of
 
 from odradek.coordinator.contract import ShardRecord
-from odradek.gateway.coordinators.runtime import REPLAYED_AT_ONCE, _replayed
+from odradek.gateway.coordinators.runtime import REPLAYED_AT_ONCE, replayed
 from odradek.partitions.state import PartitionState
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
@@ -45,7 +45,7 @@ def test_a_coordinator_s_log_is_replayed_in_turns():
     second = build_batch([SimpleRecord(b"last", b"v", 0)], base_offset=count)
     shard, seen = _Shard(), []
     offsets = []
-    for offset in _replayed(shard, memoryview(first + second), 0):
+    for offset in replayed(shard, memoryview(first + second), 0):
         offsets.append(offset)
         seen.append(len(shard.records))
     at_once = [REPLAYED_AT_ONCE * number for number in (1, 2, 3)]

@@ -161,9 +161,9 @@ def test_a_client_that_leaves_gives_up_what_has_not_begun(broker, broker_log, mo
         leaving = RawClient(broker.address)
         assert leaving.call(ListTransactionsRequest()).error_code == 0
         leaving.send(_joining("leaving", "n", "g2"))
-        server = broker.broker._server
+        server = broker.broker._server  # noqa: SLF001 - a connection that breaks now
         assert staying.call(ListTransactionsRequest()).error_code == 0
-        [connection] = [each for each in list(server._connections) if each.transport.peer == leaving.peer]
+        [connection] = [each for each in list(server._connections) if each.transport.peer == leaving.peer]  # noqa: SLF001 - likewise
         broker.in_trio(connection.close)
         leaving.close()
         gate.set()

@@ -81,14 +81,14 @@ def test_small_commits_are_done_at_once_and_one_that_rolls_is_not(tmp_path):
         client.create_topic("t", flush_messages="1000", retention_ms="-1", **SEGMENT)
         _fill(client, 1)
         replica = broker.in_trio(lambda: broker.broker.services.replicas.get("t", 0))
-        assert [each.base_offset for each in replica._part.segments()] == [0]
+        assert [each.base_offset for each in replica._part.segments()] == [0]  # noqa: SLF001 - without a turn of the loop
         _fill(client, 2)
-        assert [each.base_offset for each in replica._part.segments()] == [0, 1, 2]
+        assert [each.base_offset for each in replica._part.segments()] == [0, 1, 2]  # noqa: SLF001 - without a turn of the loop
 
 
 def test_the_store_of_these_tests_tells_where_it_is_called_from(broker):
     """It can fail: what may wait is refused in the Trio thread, and nowhere else."""
-    store = broker.in_trio(lambda: broker.broker.services.replicas._shared.store)
+    store = broker.in_trio(lambda: broker.broker.services.replicas._shared.store)  # noqa: SLF001 - called in the wrong thread
     assert store.space().location
 
     async def main():

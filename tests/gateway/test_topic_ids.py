@@ -78,7 +78,7 @@ def produce(client, topic_id, value=b"x", acks=-1):
 def await_waiting(broker, topic):
     """Return once a fetch waits on the topic's first partition."""
     replica = broker.broker.services.replicas.get(topic, 0)
-    while not broker.in_trio(lambda: len(replica._watchers)):
+    while not broker.in_trio(lambda: len(replica.watchers)):
         assert_serves(broker.address)
 
 
@@ -230,7 +230,7 @@ def test_leases_of_an_answer_that_is_refused_are_given_back(shared_broker, clien
         assert (answer.error_code, answer.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ())
         waiting.call(MetadataRequest(topics=()))  # after which the earlier answer is out
     replica = shared_broker.broker.services.replicas.get(topic, 0)
-    assert shared_broker.in_trio(lambda: replica._leases) == 0
+    assert shared_broker.in_trio(lambda: replica.leases) == 0
 
 
 # Metadata, DeleteTopics, ListOffsets

@@ -150,7 +150,7 @@ def read_committed(bootstrap: str, partition: int) -> list[int]:
         message = reader.poll(30)
         assert message is not None, "no end of the partition in 30 s"
         if message.error() is not None:
-            assert message.error().code() == KafkaError._PARTITION_EOF
+            assert message.error().code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant
             reader.close()
             return found
         found.append(int(message.value()))

@@ -137,7 +137,7 @@ def test_a_descriptor_closed_meanwhile_that_is_another_file_by_now(path, tmp_pat
     """As a check in one thread finds it while another closes the segment: the name decides."""
     made = Footprint(path)
     made.hold()
-    fd = made._fd
+    fd = made._fd  # noqa: SLF001 - a descriptor that goes by itself
     os.close(fd)
     made.check()
     (tmp_path / "other").write_bytes(bytes(100_000))

@@ -111,7 +111,7 @@ class TestABudgetOfFiles:
         fill(first, 5)
         before = first.load()
         fill(second, 5)
-        assert not first._log.state.segments[-1].is_open
+        assert not first.log.state.segments[-1].is_open
         assert not first.is_hot(4)  # a read opens it: not for the event loop
         assert first.load() == before
         assert first.truncate(3).log_end_offset == 3

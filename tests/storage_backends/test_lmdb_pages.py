@@ -46,7 +46,7 @@ def open_log(tmp_path):
 
 
 def open_environments(log):
-    return sum(segment._handle is not None for segment in log._log.state.segments)
+    return sum(segment.is_open for segment in log.log.state.segments)
 
 
 class TestSealedSegments:
@@ -80,10 +80,10 @@ class TestSealedSegments:
     def test_one_deleted_while_a_reader_is_on_the_way_to_it(self, open_log):
         log = open_log(LogPolicy(segment_bytes=500))
         fill(log, 40)
-        segment = log._log.state.segments[0]
+        segment = log.log.state.segments[0]
         log.commit([LogWrite(log_start_offset=30)], sync=True)
         with pytest.raises(SegmentGoneError):
-            log._lend(segment, 0, 10, 10)
+            log._lend(segment, 0, 10, 10)  # noqa: SLF001 - a reader on its way
         with pytest.raises(OffsetNotInStoreError):
             log.read(0, 10, 10)
 
@@ -132,9 +132,9 @@ class TestLeases:
         """LMDB shows it a moment earlier."""
         log = open_log()
         (batch,) = fill(log, 1)
-        before = log._log.state
+        before = log.log.state
         fill(log, 1, start=1)
-        log._log.state = before
+        log.log.state = before
         assert read_all(log, 0) == batch.data
         assert read_all(log, 1) == b""
         assert log.find_by_timestamp(1001) is None

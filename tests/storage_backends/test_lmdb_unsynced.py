@@ -179,7 +179,7 @@ class TestCleaned:
             draft.add([make_batch(2)])
             draft.seal([])
             draft.path.replace(cleaned_path(directory(root), 0))
-            tell_of_cleaned(directory(root), draft.info, draft.aborted, log._log.rows, log._log._write)
+            tell_of_cleaned(directory(root), draft.info, draft.aborted, log.log.rows, log.log._write)  # noqa: SLF001 - half of a cleaning
             for base in range(moved):
                 (directory(root) / segment_name(base)).unlink()
 

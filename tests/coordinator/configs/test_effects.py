@@ -1,8 +1,9 @@
 """Every setting acts, is refused, or is described as one without effect: found in the code, not believed.
 
 If a test here fails for a setting that you add: let production code read it (a field of `BrokerConfig` with its name in
-`_SIMPLE`, read as `config.field`; or its name as a literal: `basis.number("name")`), or add it to `WITHOUT_EFFECT` in
-coordinator/configs/effects.py with a reason. Then: `odradek configs list --markdown > docs/settings.md`.
+`SIMPLE_SETTINGS`, read as `config.field`; or its name as a literal: `basis.number("name")`), or add it to
+`WITHOUT_EFFECT` in coordinator/configs/effects.py with a reason. Then:
+`odradek configs list --markdown > docs/settings.md`.
 """
 
 import ast
@@ -25,7 +26,7 @@ from odradek.coordinator.configs.tables import (
     is_dynamic,
 )
 from odradek.gateway.cli.settings_list import page
-from odradek.gateway.config.broker_config import _SIMPLE
+from odradek.gateway.config.broker_config import SIMPLE_SETTINGS
 
 ROOT = Path(__file__).parents[3]
 TABLES = dict(zip(SCOPES, (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS), strict=True))
@@ -37,7 +38,7 @@ DESCRIBE_ONLY = re.compile(
 """Code that names, copies or checks settings without acting on them."""
 HOLDERS = re.compile(r"(^|[._])(config|settings|consumer)(\(\))?$")
 """What settings are read from: `self._config.x`, `services.config.x`, `table.config.consumer.x`."""
-FIELDS = {name: field for field, name in _SIMPLE.items()} | {
+FIELDS = {name: field for field, name in SIMPLE_SETTINGS.items()} | {
     "broker.rack": "rack",
     "internal.segment.bytes": "segment_bytes",
     "log.dir": "storage_url",

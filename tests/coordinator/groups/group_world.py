@@ -10,7 +10,7 @@ from odradek.coordinator.metadata.image.image import MetadataImage
 
 def durable_view(shard):
     """All that records describe, in a form that can be compared."""
-    table = shard._table
+    table = shard.table
     groups = {
         group_id: _value_view(group.stored)
         for group_id, group in table.classic.groups.items()
@@ -73,10 +73,10 @@ class World(ShardWorld):
         for log in (self.log, compacted(self.log)):
             rebuilt = self.rebuild(log)
             assert durable_view(rebuilt) == durable_view(self.shard)
-            for group_id, group in self.shard._table.classic.groups.items():
+            for group_id, group in self.shard.table.classic.groups.items():
                 settled = group.state in {GroupState.STABLE, GroupState.EMPTY}
                 if settled and group.stored is not None:
-                    assert settled_view(rebuilt._table.classic.groups[group_id]) == settled_view(group)
+                    assert settled_view(rebuilt.table.classic.groups[group_id]) == settled_view(group)
 
     def caller(self, api_version, client_id="client", new_member_id="uuid"):
         return ClientInfo(api_version, client_id, "/127.0.0.1", new_member_id)

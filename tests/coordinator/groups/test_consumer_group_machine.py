@@ -247,7 +247,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     # What must hold
 
     def group(self):
-        return self.world.shard._table.consumer.groups.get(GROUP)
+        return self.world.shard.table.consumer.groups.get(GROUP)
 
     def member_ids(self):
         group = self.group()

@@ -204,7 +204,7 @@ class GroupMachine(RuleBasedStateMachine):
         )
         value = self.send(consumer, self.world.shard.offset_commit, request)
         error = value.topics[0].partitions[0].error_code
-        stored = self.world.shard._table.offsets.store.get(GROUP, "t", partition)
+        stored = self.world.shard.table.offsets.store.get(GROUP, "t", partition)
         if error == ErrorCode.NONE:
             assert current or consumer.generation - behind < 0, "a stale generation has committed"
             assert group is None or member or not group.members, "a stranger has committed"
@@ -277,7 +277,7 @@ class GroupMachine(RuleBasedStateMachine):
     # What must hold
 
     def group(self):
-        return self.world.shard._table.classic.groups.get(GROUP)
+        return self.world.shard.table.classic.groups.get(GROUP)
 
     @invariant()
     def generations_only_grow(self):

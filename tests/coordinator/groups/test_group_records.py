@@ -99,7 +99,7 @@ def test_group_records_of_every_version_are_read(version):
     assert decode_group(data).generation == 4
     shard = GroupShard(GroupConfig())
     shard.replay(ShardRecord(bytes.fromhex(GROUP_KEY), data), 0, 0, 0)
-    group = shard._table.classic.groups["g"]
+    group = shard.table.classic.groups["g"]
     assert group.state is GroupState.STABLE
     assert group.members["m"].rebalance_timeout_ms == 10  # none is stored, so the session's
 
@@ -111,7 +111,7 @@ def test_offset_records_of_every_version_are_read(version, record_type):
     value = version.to_bytes(2, "big") + encode(OffsetCommitValue(offset=9, metadata="m"), version)
     shard = GroupShard(GroupConfig())
     shard.replay(ShardRecord(key, value), 0, 0, 0)
-    stored = shard._table.offsets.store.get("g", "t", 3)
+    stored = shard.table.offsets.store.get("g", "t", 3)
     assert stored is not None
     assert stored.offset == 9
 
@@ -146,4 +146,4 @@ def test_heartbeats_do_not_grow_the_timer_heap():
         assert world.shard.next_deadline_ms() <= now_ms + 10_000
         assert not world.shard.on_time(now_ms).records
     assert world.shard.next_deadline_ms() > now_ms
-    assert len(world.shard._table.timers._heap) <= 2
+    assert len(world.shard.table.timers._heap) <= 2  # noqa: SLF001 - how much memory is kept

@@ -66,20 +66,20 @@ def test_states_are_forgotten_when_there_are_many(monkeypatch):
     names = [f"{number:014b}".replace("0", "a").replace("1", "b") for number in range(4096)]
     for name in names:
         assert machine.matches(name) == (name[-12] == "a")
-        assert sum(1 + len(each.instructions) + len(each.steps) for each in machine._states) < 2500
+        assert sum(1 + len(each.instructions) + len(each.steps) for each in machine.states) < 2500
 
 
 def test_many_different_characters_are_forgotten_too(monkeypatch):
     monkeypatch.setattr(matcher, "MAX_REMEMBERED", 1000)
     machine = Matcher(".*")
     assert machine.matches("".join(map(chr, range(0x4E00, 0x9FFF))))
-    assert sum(len(each.steps) for each in machine._states) <= 1001
+    assert sum(len(each.steps) for each in machine.states) <= 1001
 
 
 def test_a_machine_goes_with_its_last_user():
     machine = Matcher("(a|b)*c?")
     assert machine.matches("abababc")
-    states = [weakref.ref(machine._states[-1].instructions), weakref.ref(machine)]
+    states = [weakref.ref(machine.states[-1].instructions), weakref.ref(machine)]
     del machine
     assert [state() for state in states] == [None, None]
 

@@ -86,7 +86,7 @@ class TransactionMachine(RuleBasedStateMachine):
         return ProducerIdentity("t", producer.pid, producer.epoch)
 
     def current(self):
-        return self.world.shard._table.transactions.get("t")
+        return self.world.shard.table.transactions.get("t")
 
     # What producers do
 

@@ -144,7 +144,7 @@ class Script:
         from odradek.coordinator.contract import Outcome
         from odradek.coordinator.transactions.records import transaction_record
 
-        held = self.world.shard._table.transactions[words[0]]
+        held = self.world.shard.table.transactions[words[0]]
         self.world.apply(Outcome([transaction_record(replace(held, producer_epoch=int(words[1])), self.world.level)]))
         return ["ok"]
 

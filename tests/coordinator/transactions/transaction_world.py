@@ -23,7 +23,7 @@ class World(ShardWorld):
     def replay(self, record):
         name = decode_id(record.key)
         after = None if record.value is None else decode_transaction(name, record.value)
-        check_transition(self.shard._table.transactions.get(name), after)
+        check_transition(self.shard.table.transactions.get(name), after)
         super().replay(record)
 
     def check(self):
@@ -33,9 +33,9 @@ class World(ShardWorld):
 
     def check_replay(self):
         """State equals replay, of the whole log and of the compacted one; both know what is unfinished."""
-        held = self.shard._table
+        held = self.shard.table
         for log in (self.log, compacted(self.log)):
-            rebuilt = self.rebuild(log)._table
+            rebuilt = self.rebuild(log).table
             assert rebuilt.transactions == held.transactions
             prepared = {name for name, one in held.transactions.items() if one.state in PREPARED}
             assert set(rebuilt.unfinished) == prepared
@@ -48,7 +48,7 @@ class World(ShardWorld):
     def still(self, decided):
         """The id, if what was decided is what it is in now."""
         name = decided.transactional_id
-        return name if self.shard._table.transactions.get(name) == decided else None
+        return name if self.shard.table.transactions.get(name) == decided else None
 
     def finish(self):
         """All markers are written; yields what each completion decided."""

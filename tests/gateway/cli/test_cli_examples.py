@@ -142,7 +142,7 @@ def test_options_that_messages_name_exist():
 
 
 def test_what_a_broker_prints_when_it_is_ready_runs(odradek, bootstrap):
-    from odradek.gateway.cli.serve import _ready_line
+    from odradek.gateway.cli.serve import ready_line
 
     class Config:
         storage_url = "memory://"
@@ -151,4 +151,4 @@ def test_what_a_broker_prints_when_it_is_ready_runs(odradek, bootstrap):
         pass
 
     Running.bootstrap = bootstrap
-    run(odradek, _ready_line(Config, Running).partition("try: ")[2])
+    run(odradek, ready_line(Config, Running).partition("try: ")[2])

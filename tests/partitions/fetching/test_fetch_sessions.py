@@ -152,7 +152,7 @@ def test_of_two_fetches_at_once_only_the_later_is_answered():
 def test_epochs_go_round_past_the_last():
     sessions = cache()
     begun, _ = fetch(sessions, topic(0), session=(0, 0))
-    sessions._sessions[begun.session_id].epoch = LAST_EPOCH
+    sessions._sessions[begun.session_id].epoch = LAST_EPOCH  # noqa: SLF001 - after 2^31 requests
     assert error_of(sessions, (begun.session_id, LAST_EPOCH)) == 0
     assert error_of(sessions, (begun.session_id, 1)) == 0
 
@@ -228,7 +228,7 @@ def test_the_cache_is_consistent_after_many_sessions():
         if session and not number % 5:
             fetch(sessions, session=(session, -1))
     assert len(sessions) <= 5
-    listed = [key.session_id for keys in sessions._evictable for key in keys]
+    listed = [key.session_id for keys in sessions._evictable for key in keys]  # noqa: SLF001 - how much memory is kept
     assert all(each in sessions for each in listed)
 
 

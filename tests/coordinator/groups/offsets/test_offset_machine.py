@@ -122,7 +122,7 @@ class OffsetMachine(RuleBasedStateMachine):
         parts = (OffsetDeleteRequestPartition(partition_index=partition),)
         topics = (OffsetDeleteRequestTopic(name=topic, partitions=parts),)
         answer = self.apply(self.world.shard.offset_delete, OffsetDeleteRequest(group_id=GROUP, topics=topics))
-        known = GROUP in self.world.shard._table.classic.groups
+        known = GROUP in self.world.shard.table.classic.groups
         assert answer.error_code == (ErrorCode.NONE if known else ErrorCode.GROUP_ID_NOT_FOUND)
         self.model[place].clear()
 

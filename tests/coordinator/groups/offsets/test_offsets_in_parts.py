@@ -39,7 +39,7 @@ def fetched(world):
 
 
 def offsets(world):
-    return world.shard._table.offsets.store.groups()
+    return world.shard.table.offsets.store.groups()
 
 
 @pytest.mark.parametrize("limit", [0, 10, DELETED_AT_ONCE])
@@ -77,5 +77,5 @@ def test_offsets_past_their_retention_go_in_parts():
     assert max(parts) == DELETED_AT_ONCE
     assert sum(parts) == COUNT + 7 + 2  # and a tombstone for each group
     assert left(world) == {}
-    assert not world.shard._table.classic.groups
+    assert not world.shard.table.classic.groups
     assert [len(records) for records, _ in world.advance(2 * MS_PER_MINUTE)] == [0]
