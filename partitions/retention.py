@@ -41,7 +41,7 @@ def _count_expired(segments: Sequence[SegmentInfo], high_watermark: int, retenti
         return 0
 
     def is_expired(info: SegmentInfo) -> bool:
-        # A segment that compaction has emptied is in nobody's way.
+        # A segment that compaction has emptied holds nothing that must be kept.
         return not info.size_bytes or 0 <= info.max_timestamp_ms < now_ms - retention_ms
 
     return _count_deletable(segments, high_watermark, is_expired)

@@ -111,7 +111,7 @@ class PartitionState:
 
     @property
     def aborted(self) -> Sequence[AbortedTransaction]:
-        """The aborted transactions that readers are told of, by last offset."""
+        """The aborted transactions that Fetch reports to readers, by last offset."""
         return tuple(self._aborted)
 
     @property

@@ -1,6 +1,6 @@
 """The commit path: every write that arrived for a log while its last commit ran goes into the next one.
 
-One commit is in flight per log; logs commit beside each other in the environment's threads. A write is handed in
+One commit is in flight per log; logs commit concurrently in the environment's threads. A write is handed in
 on the Trio thread and gets a `Completion`; all writes of one commit share it. It settles once the store has the commit
 on disk, or fails with the store's error: nothing is ever acknowledged before.
 

@@ -7,7 +7,7 @@ and the partition serves on. Reads go on from then; writes are tried again with 
 The leader epoch is stored with the first write, since reading must need no space.
 
     closed ──ensure_open──► open ──write failed──► failed ──ensure_open──► open
-       any ──close──► gone (the topic was deleted, or the broker stops)
+       any ──close──► deleted (the topic was deleted, or the broker stops)
 """
 
 import logging
@@ -27,12 +27,13 @@ from odradek.gateway.env.signals import Ticker, Watchable
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import Assignment
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
+from odradek.gateway.replication.log_view import LogView
 from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, shared_cause
 from odradek.partitions.config import NO_LIMIT, LogConfig
 from odradek.partitions.follower import Follower
 from odradek.partitions.leader import Leader
-from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey, SegmentInfo
+from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey
 from odradek.partitions.producers import ProducerEntry, ProducerRowError
 from odradek.partitions.results import NO_LEADER_EPOCH, Appended, AppendOrigin, Duplicate, Rejected
 from odradek.partitions.state import PartitionState
@@ -69,7 +70,7 @@ class ReplicaState(Enum):
     CLOSED = "closed"
     OPEN = "open"
     FAILED = "failed"
-    GONE = "gone"
+    DELETED = "deleted"
 
 
 @immutable
@@ -84,30 +85,6 @@ class Shared:
     commit_max_bytes: int
     repeats: Repeats
     backoff: Backoff = Backoff()
-
-
-@immutable
-class LogView:
-    """A log without its records, as those see it who delete and compact."""
-
-    segments: Sequence[SegmentInfo]
-    log_start_offset: int
-    high_watermark: int
-    last_stable_offset: int
-    log_end_offset: int
-    clean_offset: int
-
-    @classmethod
-    def of(cls, part: PartitionStore, log: PartitionState) -> "LogView":
-        """Put together what both know. Raises StoreError."""
-        return cls(
-            part.segments(),
-            log.log_start_offset,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_end_offset,
-            log.clean_offset,
-        )
 
 
 class Replica(Watchable):
@@ -193,7 +170,7 @@ class Replica(Watchable):
         return PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.key)
 
     def _refuse(self) -> None:
-        if self.state is ReplicaState.GONE:
+        if self.state is ReplicaState.DELETED:
             raise self._deleted()
         raise self._offline()
 
@@ -210,7 +187,7 @@ class Replica(Watchable):
                 if not self._recovery.may_try(self._recovery.opening):
                     raise self._offline()
                 await self._open_or_reload()
-            elif self.state is ReplicaState.GONE:
+            elif self.state is ReplicaState.DELETED:
                 raise self._deleted()
 
     async def _open_or_reload(self) -> None:
@@ -228,7 +205,7 @@ class Replica(Watchable):
         except Exception as error:
             self._recovery.failed(self._recovery.opening, "cannot open", error, trace=True)
             raise self._offline() from error
-        if self.state is ReplicaState.GONE:  # its topic was deleted meanwhile
+        if self.state is ReplicaState.DELETED:  # its topic was deleted meanwhile
             raise self._deleted()
         if failed and self._log is not None:
             restored.await_first_batch_retry(self._log.producers)
@@ -283,7 +260,7 @@ class Replica(Watchable):
         self._role, self._epoch_write = self._assigned.role_over(restored)
 
     async def view(self) -> LogView:
-        """The log's extent, without keeping it open if nobody uses it; the log must exist in the store.
+        """The log's extent, without keeping a log open that was closed; the log must exist in the store.
 
         Raises PartitionUnavailable, StoreError.
         """
@@ -499,17 +476,17 @@ class Replica(Watchable):
         finally:
             self._lease_ended()
 
-    async def replace(self, run: tuple[int, int], draft: SegmentDraft, told: Sequence[AbortedTransaction]) -> bool:
+    async def replace(self, run: tuple[int, int], draft: SegmentDraft, aborted: Sequence[AbortedTransaction]) -> bool:
         """Put a sealed draft in the place of the segments of `run` (from, to); False when they have changed.
 
-        `told` are the aborted transactions that it was sealed with. Raises PartitionUnavailable,
+        `aborted` are the aborted transactions that it was sealed with. Raises PartitionUnavailable,
         StoreError; then nothing has changed.
         """
         log, part, queue = self.log, self._part, self._queue
         assert part is not None
         assert queue is not None
         before = [each for each in log.aborted if run[0] <= each.last_offset < run[1]]
-        log.keep_aborted(*run, told)
+        log.keep_aborted(*run, aborted)
         replaced = False
         try:
             replaced = await queue.exclusively(lambda: part.replace(draft))
@@ -533,7 +510,7 @@ class Replica(Watchable):
     def assign(self, assigned: Assignment) -> None:
         """Lead or follow in another epoch from now on; nothing changes in the same one.
 
-        Those who wait for a commit are told NOT_LEADER_OR_FOLLOWER when another broker leads, for it decides now.
+        Waits for a commit fail with NOT_LEADER_OR_FOLLOWER when another broker leads, which decides about it now.
         """
         if assigned.leader_epoch == self._assigned.leader_epoch:
             return
@@ -548,7 +525,7 @@ class Replica(Watchable):
 
     def retire(self) -> None:
         """The partition is no more: refuse new calls and wake who waits; `close` follows."""
-        self.state = ReplicaState.GONE
+        self.state = ReplicaState.DELETED
         self.notify()
 
     async def close(self) -> None:
