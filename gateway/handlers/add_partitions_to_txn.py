@@ -73,8 +73,8 @@ async def _answers(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, ve
     if asked.verify_only:
         return dict(await ctx.services.transactions.look_up(producer, partitions))
     error = await ctx.services.transactions.add_partitions(producer, partitions, version)
-    told = fencing_error(error, ctx.api_version, FENCED_SINCE)
-    return {(topic, index): told for topic, indexes in partitions.items() for index in indexes}
+    code = fencing_error(error, ctx.api_version, FENCED_SINCE)
+    return {(topic, index): code for topic, indexes in partitions.items() for index in indexes}
 
 
 def _results(topics: Sequence[AddPartitionsToTxnTopic], codes: _Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:

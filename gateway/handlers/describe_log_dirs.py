@@ -66,7 +66,7 @@ async def _partitions(
     for index in indexes:
         await ctx.let_others_go_on()
         replica = stored.get((topic, index))
-        # A log that nobody has written or read yet is not made before somebody does.
+        # A log is made when it is first written or read.
         described = DescribeLogDirsPartition(partition_index=index) if replica is None else await _described(replica)
         if described is not None:
             found.append(described)

@@ -201,7 +201,7 @@ def _data(index: int, replica: Replica, plan: FetchPlan, lease: ReadLease | None
 def _aborted(replica: Replica, plan: FetchPlan, lease: ReadLease | None) -> tuple[AbortedTransaction, ...] | None:
     """The aborted transactions in what was read; None under read_uncommitted, as Kafka answers.
 
-    Asked anew after the read: compaction may have taken a marker meanwhile, and what it ended must not be told then.
+    Asked anew after the read: compaction may have taken a marker meanwhile, whose transaction must not be listed then.
     """
     if plan.aborted is None:
         return None

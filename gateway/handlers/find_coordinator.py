@@ -1,7 +1,7 @@
 """FindCoordinator (API 10), versions 0 to 6: which broker coordinates a group or a transactional id; a batch of
 them from 4 (KIP-699).
 
-Gaps: share groups are told that there is no coordinator yet.
+Gaps: share groups have no coordinator yet (COORDINATOR_NOT_AVAILABLE).
 """
 
 from collections.abc import Awaitable

@@ -14,7 +14,7 @@ FENCED_SINCE: Final = 4
 
 
 async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Give out a producer id that nobody has, with epoch 0; or, for a transactional id, the next epoch of its own."""
+    """Give out an unused producer id, with epoch 0; or, for a transactional id, the next epoch of its own."""
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:

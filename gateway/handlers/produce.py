@@ -72,7 +72,7 @@ NOT_NOW: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What a producer is told as NOT_ENOUGH_REPLICAS, which every version tries again without looking for a new leader."""
+"""Errors that producers get as NOT_ENOUGH_REPLICAS, which all versions try again without looking for a new leader."""
 
 OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
 """Refusals for what the log knows of the producer, beside which Kafka tells where the log starts."""
@@ -207,7 +207,7 @@ def _has_transactional(request: ProduceRequest) -> bool:
 async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | ErrorCode:
     """Ask the coordinator about the partitions where the transaction has not begun; an error is for the whole request.
 
-    Without a transactional id nobody may write in a transaction.
+    Without a transactional id no batch may be transactional.
     """
     from odradek.coordinator.transactions.add import ProducerIdentity
 

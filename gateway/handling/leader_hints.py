@@ -1,4 +1,4 @@
-"""Who leads now (KIP-951): told beside errors that a client gets for asking the wrong broker, or with an old epoch.
+"""The present leader (KIP-951), in answers to requests that went to the wrong broker or have an old epoch.
 
 With it the client goes on at once; without, it would first have to ask for metadata.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PRODUCE_SINCE: Final = 10
 FETCH_SINCE: Final = 16
-"""The versions of the two APIs from which on leaders are told."""
+"""The versions of the two APIs from which on answers name leaders."""
 
 IN_PRODUCE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER})
 IN_FETCH: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -33,7 +33,7 @@ def fetch_with_leaders(
 
     hints = _Hints(image, listener)
 
-    def told(topic: str, part: fetch.PartitionData) -> fetch.PartitionData:
+    def led(topic: str, part: fetch.PartitionData) -> fetch.PartitionData:
         if part.error_code not in IN_FETCH:
             return part
         leader_id, leader_epoch = hints.leader(topic, part.partition_index)
@@ -41,7 +41,7 @@ def fetch_with_leaders(
 
     topics = tuple(
         [
-            replace(topic, partitions=tuple([told(topic.topic, part) for part in topic.partitions]))
+            replace(topic, partitions=tuple([led(topic.topic, part) for part in topic.partitions]))
             for topic in response.responses
         ]
     )
@@ -64,7 +64,7 @@ def produce_with_leaders(
 
     hints = _Hints(image, listener)
 
-    def told(topic: str, part: produce.PartitionProduceResponse) -> produce.PartitionProduceResponse:
+    def led(topic: str, part: produce.PartitionProduceResponse) -> produce.PartitionProduceResponse:
         if part.error_code not in IN_PRODUCE:
             return part
         leader_id, leader_epoch = hints.leader(topic, part.index)
@@ -72,7 +72,7 @@ def produce_with_leaders(
 
     topics = tuple(
         [
-            replace(topic, partition_responses=tuple([told(topic.name, part) for part in topic.partition_responses]))
+            replace(topic, partition_responses=tuple([led(topic.name, part) for part in topic.partition_responses]))
             for topic in response.responses
         ]
     )
@@ -84,7 +84,7 @@ def produce_with_leaders(
 
 
 class _Hints:
-    """The leaders told in one response. `nodes`: those of them that are alive, and where they are reached."""
+    """The leaders that one response names. `nodes`: those of them that are alive, and where they are reached."""
 
     def __init__(self, image: MetadataImage, listener: str) -> None:
         self._image = image

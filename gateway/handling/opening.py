@@ -20,7 +20,7 @@ OPENED_AT_ONCE: Final = 4
 async def open_all(ctx: RequestContext, replicas: Iterable[Replica | None]) -> None:
     """Open those that are closed; nothing is to be done for none, and for one alone.
 
-    One that cannot be opened stays as it is, and `Replica.ensure_open` says why to whoever then uses it.
+    One that cannot be opened stays as it is, and `Replica.ensure_open` raises why at its next use.
     """
     closed: list[Replica] = []
     for number, replica in enumerate(replicas, 1):
@@ -40,4 +40,4 @@ async def _open_each(left: Iterator[Replica]) -> None:
         try:
             await replica.ensure_open()
         except PartitionUnavailable:
-            continue  # whoever uses it is told, and its next opening tried, by `ensure_open`
+            continue  # its next use opens it again, or raises why

@@ -104,9 +104,9 @@ class Round:
             raise
         return size_bytes
 
-    async def _swap_in(self, draft: SegmentDraft, run: tuple[int, int], told: Sequence[AbortedTransaction]) -> None:
-        await self._borrow(lambda _: draft.seal(told))
-        if not await self._replica.replace(run, draft, told):
+    async def _swap_in(self, draft: SegmentDraft, run: tuple[int, int], aborted: Sequence[AbortedTransaction]) -> None:
+        await self._borrow(lambda _: draft.seal(aborted))
+        if not await self._replica.replace(run, draft, aborted):
             raise Outdated
 
     async def _fill(self, draft: SegmentDraft, group: Sequence[SegmentInfo], batches: BatchFilter) -> int:

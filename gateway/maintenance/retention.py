@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class RetentionJanitor:
-    """Deletes what `retention.ms` and `retention.bytes` do not keep. A log that nobody uses is not opened for that."""
+    """Deletes what `retention.ms` and `retention.bytes` do not keep. A log that is not in use stays closed."""
 
     def __init__(self, replicas: Replicas, env: Environment, config: Callable[[], BrokerConfig]) -> None:
         self._replicas = replicas
