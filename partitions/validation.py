@@ -18,6 +18,8 @@ from odradek.partitions.producers import EndTxnMarker
 from odradek.partitions.results import Rejected
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import (
+    CODEC_MASK,
+    HEADER_BYTES,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     MAGIC_V2,
@@ -43,6 +45,9 @@ _BATCH_LENGTH: Final = Struct(">8xi")
 _MAX_TIMESTAMP: Final = Struct(">35xq")
 FEW_RECORDS: Final = 200
 """So many uncompressed records are looked into in about a millisecond."""
+_SHORT_BYTES: Final = HEADER_BYTES + 7 * FEW_RECORDS
+"""No record has fewer than seven bytes."""
+_ATTRIBUTES_LOW_AT: Final = 22
 MAX_NAMED_FAULTS: Final = 1000
 """So many bad records of a batch are named in the answer; a batch may hold millions."""
 # Members of enumerations that are needed for each batch: looking one up takes as long as a call.
@@ -68,6 +73,11 @@ def check_client_batch(
         or _check_fits_segment(header, config)
         or header
     )
+
+
+def is_short(records: memoryview) -> bool:
+    """Whether a batch is uncompressed and has too few bytes for many records: `takes_long` is False of it for sure."""
+    return HEADER_BYTES <= len(records) <= _SHORT_BYTES and not records[_ATTRIBUTES_LOW_AT] & CODEC_MASK
 
 
 def takes_long(records: memoryview, config: LogConfig, now_ms: int) -> bool:

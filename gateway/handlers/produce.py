@@ -29,6 +29,7 @@ from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from odradek.partitions.transaction_guard import GuardedBatch, VerificationGuard
+from odradek.partitions.validation import is_short
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.produce import (
@@ -181,8 +182,10 @@ async def _judge(ctx: RequestContext, request: ProduceRequest) -> _Judged:
     judged: _Judged = {}
     for topic in request.topic_data:
         for part in topic.partition_data:
+            if part.records is None or is_short(part.records):
+                continue
             replica = ctx.services.replicas.get(topic.name, part.index)
-            if replica is None or part.records is None:
+            if replica is None:
                 continue
             judgement = replica.judgement(part.records, ctx.api_version)
             if judgement is not None:

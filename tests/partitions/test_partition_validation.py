@@ -5,8 +5,10 @@ from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_produc
 
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 from odradek.partitions.results import Appended, AppendOrigin, Rejected
+from odradek.partitions.validation import FEW_RECORDS, is_short, takes_long
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, Codec, check_crc, parse_header
+from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.reader import read_records
 
 HOUR_MS = 3_600_000
@@ -222,3 +224,14 @@ def test_offset_and_epoch_are_patched_in_place_or_in_a_copy(readonly: bool) -> N
     if not readonly:
         assert isinstance(batch.data, memoryview)
         assert batch.data.obj is records.obj
+
+
+@pytest.mark.parametrize("count", [1, FEW_RECORDS - 1, FEW_RECORDS, FEW_RECORDS + 1, 5 * FEW_RECORDS])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_short_batch_never_takes_long(count, codec):
+    """Of the smallest records there are."""
+    batch = memoryview(build_batch([SimpleRecord(None, None, NOW_MS)] * count, codec=codec))
+    assert takes_long(batch, COMPACTED, NOW_MS) == (codec is not Codec.NONE or count > FEW_RECORDS)
+    if is_short(batch):
+        assert not takes_long(batch, COMPACTED, NOW_MS)
+    assert is_short(batch) or count > 1 or codec is not Codec.NONE
