@@ -28,17 +28,21 @@ class Completion(Generic[T]):
 
     def settle(self, value: T) -> None:
         """Give the value, and call the callbacks in the order in which they were added."""
+        assert not self.settled, "a completion is settled once"
+        self.settled = True
         self._value = value
-        self._end()
+        if self._callbacks:
+            self._call_back()
 
     def fail(self, error: Exception) -> None:
         """Give the error that there is instead of a value."""
-        self.error = error
-        self._end()
-
-    def _end(self) -> None:
         assert not self.settled, "a completion is settled once"
         self.settled = True
+        self.error = error
+        if self._callbacks:
+            self._call_back()
+
+    def _call_back(self) -> None:
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)

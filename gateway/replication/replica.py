@@ -137,7 +137,10 @@ class Replica(Watchable):
     @property
     def log(self) -> PartitionState:
         """The log's offsets, epochs and producers. Raises PartitionUnavailable when the partition does not serve."""
-        return self.role.state
+        if self.state is not ReplicaState.OPEN:
+            self._refuse()
+        assert self._log is not None
+        return self._log
 
     @property
     def role(self) -> Leader | Follower:
