@@ -1,0 +1,85 @@
+"""Prints the table of sizes in docs/architecture.md: modules, functions, docstrings and comments of our packages.
+
+`python scripts/sizes.py h11 trio` adds installed packages, without their tests.
+"""
+
+import ast
+import importlib.util
+import sys
+import tokenize
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("wire", "partitions", "coordinator", "storage_backends", "gateway")
+HEAD = (
+    "| package | modules | lines | module: median, longest | functions | function: median, 90%, longest "
+    "| docstrings | comments |\n|---|---|---|---|---|---|---|---|"
+)
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def share_of(values: Sequence[int], share: float) -> int:
+    """The value below which `share` of the sorted values lie."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def docstring_lines(tree: ast.AST) -> int:
+    """How many lines docstrings take."""
+    lines = 0
+    for node in ast.walk(tree):
+        if isinstance(node, Documented) and ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            lines += (first.end_lineno or first.lineno) - first.lineno + 1
+    return lines
+
+
+def comments(path: Path) -> int:
+    """How many comments there are that are no instruction to a tool."""
+    with path.open("rb") as source:
+        found = [each.string for each in tokenize.tokenize(source.readline) if each.type == tokenize.COMMENT]
+    return sum(not text.startswith(("# noqa", "# pyright", "# type:")) for text in found)
+
+
+def row(name: str, paths: Iterable[Path]) -> str:
+    """One package's line of the table."""
+    modules: list[int] = []
+    functions: list[int] = []
+    documented = commented = 0
+    for path in paths:
+        text = path.read_text()
+        tree = ast.parse(text)
+        modules.append(text.count("\n"))
+        found = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        functions += [(each.end_lineno or each.lineno) - each.lineno + 1 for each in found]
+        documented += docstring_lines(tree)
+        commented += comments(path)
+    lines = sum(modules)
+    cells = (
+        f"`{name}`",
+        f"{len(modules)}",
+        f"{lines:,}",
+        f"{share_of(modules, 0.5)}, {max(modules)}",
+        f"{len(functions):,}",
+        f"{share_of(functions, 0.5)}, {share_of(functions, 0.9)}, {max(functions)}",
+        f"{documented / lines:.1%}",
+        f"{commented / lines:.1%}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def installed(name: str) -> list[Path]:
+    """The modules of an installed package, without its tests."""
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        sys.exit(f"{name} is not installed")
+    folder = Path(found.origin).parent
+    return [path for path in sorted(folder.rglob("*.py")) if "test" not in str(path.relative_to(folder))]
+
+
+if __name__ == "__main__":
+    print(HEAD)
+    for package in PACKAGES:
+        print(row(package, sorted((ROOT / package).rglob("*.py"))))
+    for package in sys.argv[1:]:
+        print(row(package, installed(package)))
