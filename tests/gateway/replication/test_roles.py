@@ -30,6 +30,15 @@ from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.wire.messages.describe_producers import DescribeProducersRequest
+from odradek.wire.messages.describe_producers import TopicRequest as DescribeProducersTopic
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 
 T = TypeVar("T")
 NODE, OTHER = 1, 2
@@ -68,6 +77,45 @@ def test_a_follower_refuses_clients_until_it_leads_again(broker, client):
     assign(broker, "t", 6, NODE)
     assert client.produce("t", batch_of(b"second")).base_offset == 1
     assert [header.partition_leader_epoch for header, _ in client.fetch_all("t")] == [0, 6]
+
+
+def list_offsets():
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    return ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(wanted,)),))
+
+
+def end_of_epoch():
+    wanted = OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
+    return OffsetForLeaderEpochRequest(replica_id=-2, topics=(OffsetForLeaderTopic(topic="t", partitions=(wanted,)),))
+
+
+def delete_records():
+    wanted = DeleteRecordsPartition(partition_index=0, offset=1)
+    return DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=(wanted,)),), timeout_ms=1000)
+
+
+def describe_producers():
+    return DescribeProducersRequest(topics=(DescribeProducersTopic(name="t", partition_indexes=(0,)),))
+
+
+def error_of(client, request):
+    response = client.call(request)
+    [topic] = response.responses if hasattr(response, "responses") else response.topics
+    [partition] = topic.partitions
+    return partition.error_code
+
+
+@pytest.mark.parametrize("request_of", [list_offsets, end_of_epoch, delete_records])
+def test_every_api_of_leaders_refuses_what_another_broker_leads(broker, client, request_of):
+    assert error_of(client, request_of()) == ErrorCode.NONE
+    assign(broker, "t", 5, OTHER)
+    assert error_of(client, request_of()) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_describes_its_producers(broker, client):
+    """As in Kafka, where a tool can ask each replica (KIP-664)."""
+    assign(broker, "t", 5, OTHER)
+    assert error_of(client, describe_producers()) == ErrorCode.NONE
 
 
 def test_an_assignment_of_the_same_epoch_changes_nothing(broker, client):
