@@ -30,11 +30,6 @@ class EpochHistory:
         """The newest epoch, -1 when the history is empty."""
         return self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
 
-    @property
-    def latest_start(self) -> int:
-        """The first offset of the newest epoch, -1 when the history is empty."""
-        return self._starts[-1] if self._starts else UNKNOWN_OFFSET
-
     def assign(self, epoch: int, start_offset: int) -> EpochStart | None:
         """Note that `epoch` writes from `start_offset` on; returns the entry to store, None when nothing is new."""
         assert epoch >= 0

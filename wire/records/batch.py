@@ -141,11 +141,6 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL_FLAG)
 
     @property
-    def has_delete_horizon(self) -> bool:
-        """Whether compaction put a delete horizon in the place of the base timestamp (KIP-534)."""
-        return bool(self.attributes & DELETE_HORIZON_FLAG)
-
-    @property
     def delete_horizon_ms(self) -> int | None:
         """When tombstones and markers of the batch may go, or None when compaction has not yet set it."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None

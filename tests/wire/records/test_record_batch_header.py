@@ -85,7 +85,7 @@ def test_header_fields_are_those_that_were_built(listed, fields) -> None:
 
 def test_header_properties_follow_the_attribute_bits() -> None:
     plain = parse_header(batch())
-    assert (plain.codec, plain.timestamp_type, plain.has_delete_horizon) == (0, TimestampType.CREATE_TIME, False)
+    assert (plain.codec, plain.timestamp_type) == (0, TimestampType.CREATE_TIME)
     assert plain.delete_horizon_ms is None
     assert not plain.has_producer_id
     every = plain._replace(attributes=0x7C, base_timestamp=77, producer_id=0)
