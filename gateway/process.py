@@ -46,7 +46,7 @@ from odradek.gateway.net.transport import Listener
 from odradek.gateway.notify import READY, STOPPING, notify
 from odradek.gateway.replication.commit import Backlog
 from odradek.gateway.replication.recovery import Backoff
-from odradek.gateway.replication.replica import Shared
+from odradek.gateway.replication.replica import LogResources
 from odradek.gateway.replication.replicas import Replicas
 from odradek.gateway.server.server import Server
 from odradek.storage_backends.interface import Store, StoreError
@@ -206,9 +206,9 @@ async def _join(
     backlog = Backlog(config.commit_max_pending_bytes)
     backoff = Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms)
     deadlines = Deadlines(env, nursery)
-    shared = Shared(store, env, Ticker(nursery), deadlines, backlog, config.commit_max_bytes, repeats, backoff)
+    resources = LogResources(store, env, Ticker(nursery), deadlines, backlog, config.commit_max_bytes, repeats, backoff)
 
-    replicas = Replicas(shared, config.node_id, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
+    replicas = Replicas(resources, config.node_id, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataPublisher()
     controller = Controller(metadata_log, env, MetadataConfig(config.node_id, config.layers.static), metadata)

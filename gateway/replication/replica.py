@@ -74,8 +74,8 @@ class ReplicaState(Enum):
 
 
 @immutable
-class Shared:
-    """What all replicas of a broker share. The ticker's nursery must outlive them."""
+class LogResources:
+    """What all logs of a broker work with. The ticker's nursery must outlive them."""
 
     store: Store
     env: Environment
@@ -95,15 +95,15 @@ class Replica(Watchable):
         key: PartitionKey,
         config: LogConfig,
         assigned: Assignment,
-        shared: Shared,
+        resources: LogResources,
     ) -> None:
         super().__init__()
         self.key = key
         self.state = ReplicaState.CLOSED
         self._config = config
         self._assigned = assigned
-        self._shared = shared
-        self._env = shared.env
+        self._resources = resources
+        self._env = resources.env
         self._opening = trio.Lock()
         self.leases = 0
         self._no_leases = trio.Event()
@@ -117,17 +117,17 @@ class Replica(Watchable):
         self._refused: dict[int, ProducerEntry] = {}
         self._idle_view: LogView | None = None
         self._epoch_write: LogWrite | None = None
-        self._recovery = Recovery(key, shared.env, shared.backoff, shared.repeats)
+        self._recovery = Recovery(key, resources.env, resources.backoff, resources.repeats)
 
     @property
     def repeats(self) -> Repeats:
         """Where failures that repeat are counted."""
-        return self._shared.repeats
+        return self._resources.repeats
 
     @property
     def deadlines(self) -> Deadlines:
         """Where waits for a commit end."""
-        return self._shared.deadlines
+        return self._resources.deadlines
 
     @property
     def config(self) -> LogConfig:
@@ -233,12 +233,12 @@ class Replica(Watchable):
     def _note(self, doing: str, error: Exception, message: str, *args: object) -> None:
         """Log a failure once for as long as it repeats: for this log, or for all where they share the cause."""
         key = (doing, shared_cause(error) or self.key)
-        self._shared.repeats.note(key, log, logging.ERROR, message, *args)
+        self._resources.repeats.note(key, log, logging.ERROR, message, *args)
 
     def _load(self, config: LogConfig) -> PartitionState:
         """In a thread: a log may have tens of thousands of producers."""
         if self._part is None:
-            self._part = self._shared.store.open(self.key, policy_of(config))
+            self._part = self._resources.store.open(self.key, policy_of(config))
         return PartitionState.restore(self._part.load(), config)
 
     def _lead(self, restored: PartitionState) -> None:
@@ -247,9 +247,9 @@ class Replica(Watchable):
             self._queue = CommitQueue(
                 self._part,
                 self._env,
-                self._shared.ticker,
-                self._shared.backlog,
-                max_bytes=self._shared.commit_max_bytes,
+                self._resources.ticker,
+                self._resources.backlog,
+                max_bytes=self._resources.commit_max_bytes,
                 synced=_is_synced(self._config),
                 on_durable=self._durable,
                 on_failure=self._failed,
@@ -279,7 +279,7 @@ class Replica(Watchable):
         return LogView.of(self._part, log)
 
     def _look(self) -> LogView:
-        part = self._shared.store.open(self.key, policy_of(self._config))
+        part = self._resources.store.open(self.key, policy_of(self._config))
         try:
             restored = PartitionState.restore(part.load(), self._config)
             self._assigned.role_over(restored)  # which says how much is committed

@@ -16,7 +16,7 @@ from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import Assignment
 from odradek.gateway.replication.recovery import shared_cause
-from odradek.gateway.replication.replica import Replica, ReplicaState, Shared
+from odradek.gateway.replication.replica import LogResources, Replica, ReplicaState
 from odradek.gateway.replication.strays import few, knows
 from odradek.partitions.config import LogConfig
 from odradek.partitions.model import PartitionKey
@@ -37,16 +37,16 @@ class Replicas:
 
     def __init__(
         self,
-        shared: Shared,
+        resources: LogResources,
         node_id: int,
         log_config: Callable[[MetadataImage, str], LogConfig],
         *,
         kept: frozenset[str] = frozenset(),
     ) -> None:
-        self.backlog = shared.backlog
-        self.deadlines = shared.deadlines
-        self.repeats = shared.repeats
-        self._shared = shared
+        self.backlog = resources.backlog
+        self.deadlines = resources.deadlines
+        self.repeats = resources.repeats
+        self._resources = resources
         self._node_id = node_id
         self._log_config = log_config
         self._kept = kept
@@ -98,11 +98,11 @@ class Replicas:
     def _make(self, image: MetadataImage, topic: TopicImage, index: int) -> Replica:
         key = PartitionKey(topic.name, topic.topic_id, index)
         assigned = Assignment.of(topic.partitions[index], self._node_id)
-        return Replica(key, self._log_config(image, topic.name), assigned, self._shared)
+        return Replica(key, self._log_config(image, topic.name), assigned, self._resources)
 
     def fixed(self, key: PartitionKey, config: LogConfig, leader_epoch: int) -> Replica:
         """A replica that stands outside the image, which this broker leads: the metadata log itself."""
-        return Replica(key, config, Assignment(leader_epoch, self._node_id, leads=True), self._shared)
+        return Replica(key, config, Assignment(leader_epoch, self._node_id, leads=True), self._resources)
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Retire the replicas of deleted topics, lead and follow as assigned, use changed settings. Never blocks."""
@@ -126,7 +126,7 @@ class Replicas:
 
     def _begin_sweep(self) -> None:
         if self._is_current:
-            self._shared.ticker.nursery.start_soon(self._sweep)
+            self._resources.ticker.nursery.start_soon(self._sweep)
 
     def _assign(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Give the replicas in use what the delta changes of their partitions; others get it when they are made."""
@@ -162,7 +162,7 @@ class Replicas:
         """Delete every log whose topic was deleted, and set aside those of which nothing is known."""
         async with self._sweeping:
             try:
-                keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+                keys = await self._resources.env.run_blocking(self._resources.store.partitions)
             except StoreError:
                 log.exception("cannot look for the logs of deleted topics, tried again at the next start")
                 return
@@ -180,7 +180,7 @@ class Replicas:
         names: list[str] = []
         for key in keys:
             try:
-                names.append(await self._shared.env.run_blocking(partial(self._shared.store.set_aside, key)))
+                names.append(await self._resources.env.run_blocking(partial(self._resources.store.set_aside, key)))
             except StoreError as error:
                 self._note(error, "cannot set aside the log of an unknown topic partition=%s cause=%s", key)
         if names:
@@ -193,7 +193,7 @@ class Replicas:
             retired = self._retired.pop(key, None)
             if retired is not None:
                 await retired.close()
-            await self._shared.env.run_blocking(lambda: self._shared.store.delete(key))
+            await self._resources.env.run_blocking(lambda: self._resources.store.delete(key))
         except StoreError as error:
             message = "cannot delete the log of a deleted topic, tried again at the next start partition=%s cause=%s"
             self._note(error, message, key)
@@ -209,7 +209,7 @@ class Replicas:
 
     async def all_stored(self) -> list[Replica]:
         """The replicas of all logs in the store, opened or not, but for the one outside the image."""
-        keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+        keys = await self._resources.env.run_blocking(self._resources.store.partitions)
         found = [
             self.get(key.topic, key.index) for key in keys if not self._is_unknown(key) and key.topic not in self._kept
         ]
@@ -217,17 +217,17 @@ class Replicas:
 
     async def close_idle(self) -> None:
         """Give back the files and memory of logs that were not used since the last call. Raises StoreError."""
-        closed = await self._shared.env.run_blocking(self._shared.store.close_idle)
+        closed = await self._resources.env.run_blocking(self._resources.store.close_idle)
         if closed:
             log.debug("closed the files of idle logs segments=%d", closed)
 
     async def space(self) -> StoreSpace:
         """Where the logs are, and the room there is. Raises StoreError."""
-        return await self._shared.env.run_blocking(self._shared.store.space)
+        return await self._resources.env.run_blocking(self._resources.store.space)
 
     async def stored(self, topic: str) -> list[int]:
         """The indexes of the partitions of `topic` that the store holds a log of, opened or not. Raises StoreError."""
-        keys = await self._shared.env.run_blocking(self._shared.store.partitions)
+        keys = await self._resources.env.run_blocking(self._resources.store.partitions)
         described = None if self._image is None else self._image.topic(topic)
         # A log of another id belongs to a deleted topic of that name and has not been swept away yet.
         return [key.index for key in keys if described is not None and key.topic_id == described.topic_id]

@@ -88,7 +88,7 @@ def test_small_commits_are_done_at_once_and_one_that_rolls_is_not(tmp_path):
 
 def test_the_store_of_these_tests_tells_where_it_is_called_from(broker):
     """It can fail: what may wait is refused in the Trio thread, and nowhere else."""
-    store = broker.in_trio(lambda: broker.broker.services.replicas._shared.store)  # noqa: SLF001 - called in the wrong thread
+    store = broker.in_trio(lambda: broker.broker.services.replicas._resources.store)  # noqa: SLF001 - called in the wrong thread
     assert store.space().location
 
     async def main():

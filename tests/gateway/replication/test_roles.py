@@ -20,7 +20,7 @@ from odradek.gateway.env.signals import Ticker
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import Assignment
 from odradek.gateway.replication.commit import Backlog
-from odradek.gateway.replication.replica import Shared
+from odradek.gateway.replication.replica import LogResources
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import LogConfig
 from odradek.partitions.model import LogWrite, PartitionKey
@@ -167,8 +167,8 @@ def store() -> MemoryStore:
 @pytest.fixture
 def replicas(store: MemoryStore, nursery: trio.Nursery) -> Replicas:
     env = Inline()
-    shared = Shared(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
-    return Replicas(shared, NODE, lambda _image, _topic: LogConfig())
+    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
+    return Replicas(resources, NODE, lambda _image, _topic: LogConfig())
 
 
 def publish(replicas: Replicas, delta: MetadataDelta) -> MetadataDelta:
