@@ -14,7 +14,7 @@ export UV="${UV:-$(command -v uv || echo "$ROOT/.venv-uv/bin/uv")}"
 
 inputs() {
   (cd "$ROOT" && git ls-files -z --cached --others --exclude-standard -- \
-    docker/odradek docker/lib.sh odradek gateway wire partitions coordinator storage_backends pipeline pyproject.toml uv.lock README.md \
+    docker/odradek docker/lib.sh 'odradek/*.py' odradek/py.typed gateway wire partitions coordinator storage_backends pipeline pyproject.toml uv.lock README.md \
     | sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
 }
 
