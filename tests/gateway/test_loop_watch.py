@@ -122,7 +122,7 @@ def test_the_sampler_rests_while_the_loop_is_idle_and_sees_the_turn_after(when_t
             threading.Event().wait(0.001)
 
     async def main():
-        watch = LoopWatch(LIMIT_MS, LoopClocks(time.monotonic_ns, time.thread_time_ns, lambda _: lambda: 0))
+        watch = LoopWatch(LIMIT_MS, LoopClocks(time.monotonic_ns, lambda: 0, lambda _: lambda: 0))
         with watch.watching() as record:
             await trio.to_thread.run_sync(until_it_rests, watch)
             os.read(reading, 1)
