@@ -122,7 +122,7 @@ def live(broker: Broker) -> dict[str, Any]:
 
         member = _joined(stage, groups.topics[0])
         groups.commit(stage.group, AT_ONCE_MS, member)
-        until(lambda: len(groups.offsets(stage.group)) < len(groups.topics), "the offset that nobody reads to go")
+        until(lambda: len(groups.offsets(stage.group)) < len(groups.topics), "the offset that no member reads to go")
         found["while a member reads"] = [groups.state(stage.group), groups.offsets(stage.group)]
         left = wire.call(ApiKey.LEAVE_GROUP, 2, LeaveGroupRequest(group_id=stage.group, member_id=member.member_id))
         assert left.error_code == 0, left

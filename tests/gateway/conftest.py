@@ -5,6 +5,7 @@ import logging
 from itertools import count
 
 import pytest
+from faults import Faults
 from gateway_brokers import ThreadBroker, internal_errors
 from gateway_client import RawClient
 
@@ -46,3 +47,12 @@ def no_collector():
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture
+def faults(tmp_path, monkeypatch):
+    """Faults below LMDB, for the brokers that the test starts as processes."""
+    faults = Faults(tmp_path)
+    for name, value in faults.environment.items():
+        monkeypatch.setenv(name, value)
+    return faults

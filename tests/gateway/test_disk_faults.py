@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 
 import pytest
-from faults import META_BYTES, Faults
+from faults import META_BYTES
 from gateway_brokers import ProcessBroker
 from gateway_client import RawClient, assert_serves, batch_of
 from gateway_groups import commit_error, committed, find
@@ -19,14 +19,6 @@ from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 
 RETRIABLE = {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_CONTROLLER}
 FAST = ("--set", "odradek.log.retry.backoff.max.ms=50")
-
-
-@pytest.fixture
-def faults(tmp_path, monkeypatch):
-    faults = Faults(tmp_path)
-    for name, value in faults.environment.items():
-        monkeypatch.setenv(name, value)
-    return faults
 
 
 @pytest.fixture

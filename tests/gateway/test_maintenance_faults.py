@@ -8,7 +8,7 @@ import errno
 import time
 
 import pytest
-from faults import LATE, META_BYTES, Faults
+from faults import LATE, META_BYTES
 from gateway_brokers import ProcessBroker
 from gateway_client import RawClient, batch_of
 from long_form import LONG
@@ -32,14 +32,6 @@ COUNT = KEYS * ROUNDS
 FIRST = [1, 2, 4] if LONG else [2]
 """Which of the calls fails first; the next one fails as well."""
 FULL = ["write", "pwrite", "writev", "pwritev", "fallocate", "mkdir", "copy"]
-
-
-@pytest.fixture
-def faults(tmp_path, monkeypatch):
-    faults = Faults(tmp_path)
-    for name, value in faults.environment.items():
-        monkeypatch.setenv(name, value)
-    return faults
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ class TransactionalProducer:
     # Taking the id up
 
     async def take_up(self, timeout_ms: int) -> None:
-        """Take the transactional id from whoever has it."""
+        """Take the transactional id over from its present producer."""
         await self._find_coordinator(TRANSACTION, self.transactional_id)
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms)
         while True:

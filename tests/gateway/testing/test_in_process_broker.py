@@ -247,9 +247,9 @@ NOT_FOR_A_FIRST_RECORD = {
     "odradek.coordinator.metadata.controller.unregister_broker": "no broker goes",
     "odradek.gateway.maintenance.cleaning_round": "no log is compacted",
     "odradek.partitions.compaction": "no log is compacted",
-    "odradek.partitions.fetching.sessions": "nobody reads",
+    "odradek.partitions.fetching.sessions": "there is no fetch",
     "odradek.wire.messages.consumer_protocol": "there is no group",
-    "odradek.wire.messages.fetch": "nobody reads",
+    "odradek.wire.messages.fetch": "there is no fetch",
     "odradek.wire.stored.control_records": "there is no transaction",
 }
 
