@@ -17,11 +17,15 @@ COMMANDS = {
     "configs": "List, describe and alter settings.",
     "groups": "List, describe and delete consumer groups, reset their offsets.",
     "transactions": "List and describe transactions, find and end those that hang.",
+    "pipeline": "Turn topics into tables and tables into topics, with Spark.",
     "recover": "Make a lost metadata log again; adopt or delete stray logs.",
     "features": "Show the levels of the cluster's features, raise and lower them.",
     "completion": "Print the script that makes a shell complete all this.",
 }
 """Each command, which its module is named after, and its summary."""
+
+ELSEWHERE = {"pipeline": "odradek.pipeline.cli.pipeline", "mirror": "odradek.pipeline.cli.mirror"}
+"""The modules of the commands that stand above this package: they are named and not imported."""
 
 EPILOG = f"""\
 \b
@@ -48,7 +52,8 @@ class OdradekGroup(click.Group):
         """Import the command's module and take the command of the same name."""
         if cmd_name not in COMMANDS:
             return None
-        command: Any = getattr(importlib.import_module(f"odradek.gateway.cli.{cmd_name}"), cmd_name)
+        home = ELSEWHERE.get(cmd_name, f"odradek.gateway.cli.{cmd_name}")
+        command: Any = getattr(importlib.import_module(home), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

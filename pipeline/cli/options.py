@@ -1,0 +1,138 @@
+"""The options that all jobs share, and how a job's end is told."""
+
+# ruff: noqa: ANN401 - `job_options` passes on whatever a command takes
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.client import DEFAULT_BOOTSTRAP, split_address
+from odradek.gateway.cli.options import finite
+from odradek.gateway.cli.output import emit_json, note
+from odradek.pipeline.connection import DEFAULT_TIMEOUT_S, Connection
+from odradek.pipeline.report import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from odradek.pipeline.jars import Jar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """What the shared options say: which Kafka, which Spark, how to report."""
+
+    connection: Connection
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict[str, str])
+    as_json: bool = False
+
+    def spark(self, *, packages: "Sequence[Jar]" = ()) -> "SparkSession":
+        """The session of this job."""
+        from odradek.pipeline.session import spark_session
+
+        return spark_session(
+            connection=self.connection,
+            master=self.master,
+            conf=self.conf,
+            packages=packages,
+            app_name=f"odradek {click.get_current_context().info_name}",
+        )
+
+    def finish(self, report: Report) -> None:
+        """Print the report; end with exit code 1 where something that was asked for was not done."""
+        if self.as_json:
+            emit_json(report.as_json())
+        else:
+            report.print_table()
+            for line in report.notes:
+                note(line)
+        if not report.complete:
+            click.get_current_context().exit(1)
+
+
+def job_options(command: F) -> F:
+    """Add --bootstrap, --timeout, -X, --master, --conf and --json, which a command receives as `job: JobContext`."""
+    return _with(command, (*_KAFKA_OPTIONS, *_SPARK_OPTIONS, _JSON_OPTION))
+
+
+def spark_options(command: F) -> F:
+    """The same for a job that needs no Kafka."""
+    return _with(command, (*_SPARK_OPTIONS, _JSON_OPTION))
+
+
+def kafka_options(command: F) -> F:
+    """The same for a job that needs no Spark."""
+    return _with(command, (*_KAFKA_OPTIONS, _JSON_OPTION))
+
+
+def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
+    @functools.wraps(command)
+    def with_context(
+        *args: Any,
+        as_json: bool,
+        bootstrap: str = DEFAULT_BOOTSTRAP,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        properties: tuple[tuple[str, str], ...] = (),
+        master: str | None = None,
+        conf: tuple[tuple[str, str], ...] = (),
+        **rest: Any,
+    ) -> Any:
+        for address in bootstrap.split(","):
+            split_address(address)  # wrong usage, whatever is reachable
+        connection = Connection(bootstrap, dict(properties), timeout)
+        return command(*args, job=JobContext(connection, master, dict(conf), as_json), **rest)
+
+    for option in reversed(options):
+        with_context = option(with_context)
+    return with_context  # type: ignore[return-value]
+
+
+_KAFKA_OPTIONS = (
+    click.option(
+        "-b",
+        "--bootstrap",
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT[,...]",
+        envvar="ODRADEK_BOOTSTRAP",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        show_envvar=True,
+        help="Brokers to ask first; any Kafka will do.",
+    ),
+    click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0.1),
+        callback=finite,
+        default=DEFAULT_TIMEOUT_S,
+        show_default=True,
+        help="How long an answer of the cluster to a request for metadata or offsets may take.",
+    ),
+    click.option(
+        "-X",
+        "properties",
+        metavar="NAME=VALUE",
+        type=Assignment(),
+        multiple=True,
+        help="A client setting, e.g. -X security.protocol=SASL_SSL -X sasl.mechanism=PLAIN. Repeatable.",
+    ),
+)
+_SPARK_OPTIONS = (
+    click.option("--master", metavar="URL", help="Where Spark runs, e.g. spark://host:7077.  [default: local[*]]"),
+    click.option(
+        "--conf",
+        metavar="NAME=VALUE",
+        type=Assignment(),
+        multiple=True,
+        help="A Spark setting, e.g. --conf spark.driver.memory=4g. Repeatable.",
+    ),
+)
+_JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")

@@ -1,0 +1,43 @@
+"""`odradek pipeline`: the group of the jobs. Each is imported only when it is used."""
+
+import importlib
+from typing import Any, Final
+
+import click
+
+COMMANDS: Final = {
+    "setup": "Fetch what the jobs need, once.",
+}
+"""Each command, which its module in odradek.pipeline.cli is named after, and its summary."""
+
+
+class PipelineGroup(click.Group):
+    """Finds the commands lazily."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the order a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module and take the command of the same name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: Any = getattr(importlib.import_module(f"odradek.pipeline.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=PipelineGroup)
+def pipeline() -> None:
+    """Turn topics into tables and tables into topics, with Spark.
+
+    The jobs work with any Kafka. They need `pip install 'odradek[spark]'` and Java 17 to 21.
+
+    \b
+    Example:
+      odradek pipeline setup
+    """

@@ -1,0 +1,172 @@
+"""Facts about a Kafka's topics, and a group's committed offsets: what jobs plan with. Records are moved elsewhere.
+
+The one door to confluent-kafka's administrative side; everything here works against any Kafka.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportPrivateImportUsage=false
+# confluent-kafka's types are incomplete
+
+import importlib.util
+import logging
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.errors import MissingError, PipelineError
+
+LOG: Final = logging.getLogger("odradek.pipeline")
+EARLIEST: Final = -2
+LATEST: Final = -1
+_UNKNOWN_TOPIC: Final = 3
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+Offsets = dict[TopicPartition, int]
+
+
+class Cluster:
+    """Open with `with Cluster(connection) as cluster`. All methods raise PipelineError with the broker's own words."""
+
+    def __init__(self, connection: Connection) -> None:
+        if importlib.util.find_spec("confluent_kafka") is None:
+            raise MissingError("this job needs confluent-kafka: pip install 'odradek[spark]'")
+        from confluent_kafka.admin import AdminClient
+
+        self.connection = connection
+        settings: dict[str, Any] = {**connection.for_librdkafka(), "client.id": "odradek-pipeline"}
+        self._admin = AdminClient(settings, logger=LOG)
+        self._timeout_s = connection.timeout_s
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing has to be closed: librdkafka ends its threads with the object."""
+
+    def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """The number of partitions of each topic. Raises PipelineError for one that does not exist."""
+        found = self.topics()
+        wanted = list(topics)
+        missing = [topic for topic in wanted if topic not in found]
+        if missing:
+            raise PipelineError(f"{self.connection.bootstrap} has no topic {', '.join(repr(one) for one in missing)}")
+        return {topic: found[topic] for topic in wanted}
+
+    def topics(self) -> dict[str, int]:
+        """All topics, internal ones included, and their numbers of partitions."""
+        from confluent_kafka import KafkaException
+
+        try:
+            metadata = self._admin.list_topics(timeout=self._timeout_s)
+        except KafkaException as error:
+            raise self._failure("the list of topics", error) from error
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """All partitions of the topics, in order."""
+        counts = self.partition_counts(topics)
+        return [TopicPartition(topic, index) for topic, count in counts.items() for index in range(count)]
+
+    def offsets(self, at: Mapping[TopicPartition, int], *, committed_only: bool = False) -> Offsets:
+        """The offset of each partition at EARLIEST, LATEST or a timestamp in milliseconds (-1: no record so late).
+
+        With `committed_only` LATEST is the last stable offset, else the high watermark.
+        """
+        from confluent_kafka import IsolationLevel, KafkaException
+        from confluent_kafka import TopicPartition as Place
+        from confluent_kafka.admin import OffsetSpec
+
+        if not at:
+            return {}
+        specs = {EARLIEST: OffsetSpec.earliest(), LATEST: OffsetSpec.latest()}
+        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+        request: dict[Any, Any] = {
+            Place(place.topic, place.partition): specs.get(time) or OffsetSpec.for_timestamp(time)
+            for place, time in at.items()
+        }
+        answers = self._admin.list_offsets(request, isolation_level=level, request_timeout=self._timeout_s)
+        try:
+            return {
+                TopicPartition(place.topic, place.partition): answer.result().offset
+                for place, answer in answers.items()
+            }
+        except KafkaException as error:
+            raise self._failure("the offsets", error) from error
+
+    def committed(self, group: str) -> Offsets:
+        """The group's committed offsets; empty for a group that does not exist."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+
+        answer = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)], request_timeout=self._timeout_s
+        )[group]
+        try:
+            places = answer.result().topic_partitions or []
+        except KafkaException as error:
+            raise self._failure(f"the offsets of group {group!r}", error) from error
+        return {TopicPartition(one.topic, one.partition): one.offset for one in places if one.offset >= 0}
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Publish progress as the committed offsets of a group without members."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+        from confluent_kafka import TopicPartition as Place
+
+        if not offsets:
+            return
+        places = [Place(place.topic, place.partition, offset) for place, offset in offsets.items()]
+        answer = self._admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, places)], request_timeout=self._timeout_s
+        )[group]
+        try:
+            answered = answer.result().topic_partitions or []
+        except KafkaException as error:
+            raise self._failure(f"the commit of group {group!r}", error) from error
+        for one in answered:
+            if one.error is not None:
+                raise PipelineError(f"the commit of group {group!r} for {one.topic}-{one.partition}: {one.error.str()}")
+
+    def create_topic(self, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+        """Create a topic with the cluster's default replication factor; PipelineError where it exists already."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import NewTopic
+
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
+        answer = self._admin.create_topics([new], request_timeout=self._timeout_s)[topic]
+        try:
+            answer.result()
+        except KafkaException as error:
+            raise self._failure(f"topic {topic!r}", error) from error
+
+    def topic_config(self, topic: str) -> dict[str, str | None]:
+        """The topic's settings that differ from the cluster's defaults."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ConfigSource
+
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        answer = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+        try:
+            entries = answer.result()
+        except KafkaException as error:
+            raise self._failure(f"the settings of {topic!r}", error) from error
+        set_on_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {name: entry.value for name, entry in entries.items() if entry.source == set_on_topic}
+
+    def _failure(self, what: str, error: Any) -> PipelineError:  # noqa: ANN401 - confluent-kafka has no types
+        reason = error.args[0]
+        hint = " (is a broker running there?)" if reason.code() < 0 else ""
+        return PipelineError(f"{self.connection.bootstrap}: {what}: {reason.str()}{hint}")
+
+
+def is_missing_topic(error: Any) -> bool:  # noqa: ANN401 - confluent-kafka has no types
+    """Whether a KafkaException says that the topic does not exist."""
+    return bool(error.args) and error.args[0].code() == _UNKNOWN_TOPIC

@@ -1,0 +1,80 @@
+"""How to reach a Kafka: one set of settings, told to each client library in its own names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from odradek.pipeline.errors import PipelineError
+
+DEFAULT_TIMEOUT_S = 30.0
+
+_FOR_LIBRDKAFKA = {
+    "sasl.mechanism": "sasl.mechanism",
+    "sasl.plain.username": "sasl.username",
+    "sasl.plain.password": "sasl.password",
+    "ssl.cafile": "ssl.ca.location",
+    "ssl.certfile": "ssl.certificate.location",
+    "ssl.keyfile": "ssl.key.location",
+    "ssl.password": "ssl.key.password",
+}
+"""kafka-python's names, which the other commands of `odradek` take for -X, and librdkafka's for the same."""
+
+_PEM_STORES = {
+    "ssl.ca.location": ("ssl.truststore.location", "ssl.truststore.type"),
+    "ssl.certificate.location": ("ssl.keystore.location", "ssl.keystore.type"),
+}
+"""librdkafka's files, and the settings of Java's clients that read PEM files."""
+
+_SCRAM, _PLAIN = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "org.apache.kafka.common.security.plain.PlainLoginModule",
+)
+_JAVA_ONLY = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.")
+_LIBRDKAFKA_ONLY = ("sasl.username", "sasl.password", "ssl.ca.location", "ssl.certificate.", "ssl.key.location")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A Kafka: `bootstrap` is `host:port[,…]`, `properties` are client settings.
+
+    These have librdkafka's names, or kafka-python's with dots. Any Kafka will do. `timeout_s` is how long a request for
+    facts (metadata, offsets) may take.
+    """
+
+    bootstrap: str
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    def for_librdkafka(self) -> dict[str, str | int | float | bool]:
+        """The settings of a confluent-kafka client."""
+        named = {_FOR_LIBRDKAFKA.get(name, name): value for name, value in self.properties.items()}
+        kept = {name: value for name, value in named.items() if not name.startswith(_JAVA_ONLY)}
+        return {"bootstrap.servers": self.bootstrap, **kept}
+
+    def for_spark(self) -> dict[str, str]:
+        """The options of Spark's `format("kafka")`: Java's settings behind `kafka.`.
+
+        A user and password become the `sasl.jaas.config` of their mechanism. Raises PipelineError where the key of a
+        client certificate stands in a file of its own, which Java's clients do not read.
+        """
+        named = {_FOR_LIBRDKAFKA.get(name, name): value for name, value in self.properties.items()}
+        if "ssl.key.location" in named:
+            raise PipelineError(
+                "Spark reads key and certificate from one PEM file: give it as -X ssl.keystore.location"
+            )
+        java = {name: value for name, value in named.items() if not name.startswith(_LIBRDKAFKA_ONLY)}
+        for name, (location, kind) in _PEM_STORES.items():
+            if name in named:
+                java |= {location: named[name], kind: "PEM"}
+        if "sasl.username" in named:
+            java.setdefault("sasl.jaas.config", _jaas(named))
+        return {"kafka.bootstrap.servers": self.bootstrap, **{f"kafka.{name}": value for name, value in java.items()}}
+
+
+def _jaas(named: Mapping[str, str]) -> str:
+    module = _SCRAM if named.get("sasl.mechanism", "PLAIN").startswith("SCRAM") else _PLAIN
+    user, password = (_quoted(named.get(name, "")) for name in ("sasl.username", "sasl.password"))
+    return f"{module} required username={user} password={password};"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

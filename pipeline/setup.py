@@ -1,0 +1,22 @@
+"""`odradek pipeline setup`: everything that jobs need beside Python, found or fetched once."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from odradek.gateway.cli.output import meter
+from odradek.pipeline import jars
+
+
+def prepare(wanted: Iterable[jars.Jar], *, shown: bool = True) -> list[Path]:
+    """The files of all jars, the missing ones fetched before, with a bar on a terminal unless `shown` is False.
+
+    Raises MissingError where one cannot be had.
+    """
+    needed = list(wanted)
+    missing = jars.missing(needed)
+    if missing:
+        total = sum(jar.size_bytes for jar in missing)
+        with meter("fetching Spark's connectors", total, of_bytes=True, shown=shown) as bar:
+            for jar in missing:
+                jars.fetch(jar, lambda size: bar.advance(0, size))
+    return [jars.folder() / jar.name for jar in needed]

@@ -1,0 +1,45 @@
+"""Facts about topics, from a running broker."""
+
+import pytest
+from confluent_kafka import Producer
+
+from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.errors import PipelineError
+
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_partitions_offsets_and_settings(connection: Connection):
+    with Cluster(connection) as cluster:
+        cluster.create_topic("t", 2, {"retention.ms": "-1"})
+        producer = Producer(connection.for_librdkafka())
+        for second in range(3):
+            producer.produce("t", b"v", partition=0, timestamp=1_000 * (second + 1))
+        producer.flush()
+        assert cluster.partitions(["t"]) == [FIRST, SECOND]
+        assert cluster.offsets({FIRST: LATEST, SECOND: LATEST}, committed_only=True) == {FIRST: 3, SECOND: 0}
+        assert cluster.offsets({FIRST: EARLIEST, SECOND: 5}) == {FIRST: 0, SECOND: -1}
+        assert cluster.offsets({FIRST: 1_500}) == {FIRST: 1}
+        assert cluster.topic_config("t") == {"retention.ms": "-1"}
+
+
+def test_progress_is_published_as_a_group(connection: Connection):
+    with Cluster(connection) as cluster:
+        cluster.create_topic("t", 2)
+        assert cluster.committed("job") == {}
+        cluster.commit("job", {FIRST: 3})
+        assert cluster.committed("job") == {FIRST: 3}
+
+
+def test_a_missing_topic_is_named(connection: Connection):
+    with Cluster(connection) as cluster, pytest.raises(PipelineError, match="no topic 'absent'"):
+        cluster.partitions(["absent"])
+
+
+def test_no_broker_is_said_to_be_absent():
+    with (
+        Cluster(Connection("127.0.0.1:1", timeout_s=1.0)) as cluster,
+        pytest.raises(PipelineError, match=r"127\.0\.0\.1:1"),
+    ):
+        cluster.topics()

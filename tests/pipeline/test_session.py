@@ -1,0 +1,36 @@
+"""A session from `spark_session`, in a process of its own, writes and reads a topic."""
+
+import subprocess
+import sys
+
+from odradek.pipeline.connection import Connection
+
+PROGRAM = """
+import sys
+from odradek.gateway.cli.output import meter
+from odradek.pipeline import Connection, spark_session
+from odradek.pipeline.progress import advancing
+from odradek.pipeline.session import read_options
+
+class Seen:
+    records = 0
+    def advance(self, records, size_bytes):
+        self.records += records
+
+connection = Connection(sys.argv[1])
+spark = spark_session(connection=connection, master="local[2]", conf={"spark.driver.memory": "1g"})
+assert spark.conf.get("spark.odradek.bootstrap") == sys.argv[1]
+rows = spark.range(1000).selectExpr("CAST(id AS STRING) AS value")
+rows.write.format("kafka").options(**connection.for_spark()).option("topic", "t").save()
+seen = Seen()
+with advancing(spark, seen, 1000):
+    count = spark.read.format("kafka").options(**read_options(connection)).option("subscribe", "t").load().count()
+print(count, seen.records)
+"""
+
+
+def test_it_reads_and_writes_topics(connection: Connection, spark):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, connection.bootstrap], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.stdout.split() == ["1000", "1000"], done.stderr
