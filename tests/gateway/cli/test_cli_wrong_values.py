@@ -8,9 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from odradek.gateway.cli.main import COMMANDS, cli
+from odradek.pipeline.cli.pipeline import COMMANDS as PIPELINE_COMMANDS
 
 HUGE = str(2**70)
-COMMON = {"--bootstrap", "--timeout", "-X"}
+COMMON = {"--bootstrap", "--timeout", "-X", "--master", "--conf"}
+"""Options that stand on many commands and are tested on one."""
 
 WRONG: list[tuple[str, str, int, str]] = [
     # the command line with TOPIC for one that exists and EMPTY for a directory, the option or argument, exit code, text
@@ -188,8 +190,9 @@ def shared_topic(bootstrap) -> str:
 
 def commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
-        for name in command.commands:
-            yield from commands(command.commands[name], (*path, name))
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands(command.get_command(context, name), (*path, name))
     else:
         yield " ".join(path), command
 
@@ -205,6 +208,12 @@ def values() -> Iterator[str]:
                 option = max(parameter.opts, key=len) if isinstance(parameter, click.Option) else parameter.name
                 option = {"--bootstrap-server": "--bootstrap"}.get(option, option)
                 yield option if option in COMMON else f"{path} {option}"
+
+
+def test_the_commands_of_groups_that_import_them_late_are_seen():
+    context = click.Context(cli)
+    seen = {path for path, _ in commands(cli.get_command(context, "pipeline"), ("pipeline",))}
+    assert seen == {f"pipeline {name}" for name in PIPELINE_COMMANDS}
 
 
 def test_no_option_is_left_out():
