@@ -9,7 +9,7 @@ The contract (after Kafka's coordinator runtime, KIP-848 and the `coordinator-co
   of reads go the same way, for they may rest on records that are not durable yet.
 - When an append fails, the shard is discarded, every waiting caller is answered with an error, and a new shard is built
   by replaying the log. So state equals replay, always.
-- Time enters as `now_ms`; `next_deadline_ms` says when `on_time` wants to be called next.
+- Time enters as `now_ms`; `next_deadline_ms` says when `on_time` is due.
 """
 
 from collections.abc import Sequence

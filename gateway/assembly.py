@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Services:
     """One broker's services.
 
-    `advertised` maps a listener's name to the host and port that clients are told to connect to. `loop` counts the
+    `advertised` maps a listener's name to the host and port that clients connect to. `loop` counts the
     turns of the event loop that took too long; `inspection` is where records are looked into for clients,
     `matching` where regular expressions are matched.
     """

@@ -58,7 +58,7 @@ class TooLargeError(CoordinatorUnavailable):
 
 
 def error_of_store(error: StoreError) -> ErrorCode:
-    """What a client is told when a store failed under its request."""
+    """The error code for a request under which a store failed."""
     del error  # whatever it was, the log of the broker says it; clients know one code
     return ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -185,7 +185,7 @@ async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Li
 def _advertised(
     env: Environment, config: BrokerConfig, listeners: dict[str, Sequence[Listener]]
 ) -> dict[str, tuple[str, int]]:
-    """What clients are told: the advertised address, with the port that was really bound where none was chosen."""
+    """The advertised address, with the port that was really bound where none was chosen."""
     addresses: dict[str, tuple[str, int]] = {}
     for wanted in config.advertised_listeners:
         bound_port = listeners[wanted.name][0].address[1]
@@ -310,7 +310,7 @@ def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, sig
     """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT.
 
     `on_ready` is called once it answers. With `signals` the process is the broker's: its limits are raised, and a
-    service manager is told when it serves and when it stops (`gateway.notify`). Raises what `open_broker` raises.
+    service manager is notified when it serves and when it stops (`gateway.notify`). Raises what `open_broker` raises.
     """
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)

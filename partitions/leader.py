@@ -4,8 +4,8 @@ A record is committed when every in-sync replica has it durably, this one includ
 of their log ends. That is decided in `_advance` and nowhere else. With this replica alone in the ISR the smallest log
 end is its own durable end.
 
-The leader's epoch begins at its log end. Until the high watermark has reached it, a predecessor may have told clients
-of more than is known here, and ListOffsets answers OFFSET_NOT_AVAILABLE (KIP-207).
+The leader's epoch begins at its log end. Until the high watermark has reached it, a predecessor may have reported a
+higher one to clients than is known here, and ListOffsets answers OFFSET_NOT_AVAILABLE (KIP-207).
 """
 
 from collections.abc import Iterable, Mapping

@@ -123,7 +123,7 @@ class Reads:
         return state.high_watermark if isolation is Isolation.READ_UNCOMMITTED else state.durable_end_offset
 
     def _check_settled(self, isolation: Isolation) -> Rejected | None:
-        """A new leader's high watermark may lag behind what its predecessor told clients (KIP-207)."""
+        """A new leader's high watermark may lag behind what its predecessor reported to clients (KIP-207)."""
         high_watermark = self.state.high_watermark
         if isolation is Isolation.LOG_END or high_watermark >= self.epoch_start_offset:
             return None

@@ -195,7 +195,7 @@ class PartitionState:
     def keep_aborted(self, base_offset: int, end_offset: int, kept: Sequence[AbortedTransaction]) -> None:
         """Of the aborted transactions that end in the range tell only of `kept`; the store does so as it compacts.
 
-        To be called before the markers of the others go: told of one whose marker is gone, a consumer would take the
+        To be called before the markers of the others go: given one whose marker is gone, a consumer would take the
         producer's next transaction for aborted, too.
         """
         others = [each for each in self._aborted if not base_offset <= each.last_offset < end_offset]

@@ -136,7 +136,7 @@ class SegmentDraft(Protocol):
         ...
 
     def seal(self, aborted: Sequence[AbortedTransaction]) -> None:
-        """End it and make it durable. `aborted` are the run's aborted transactions that are still to be told of.
+        """End it and make it durable. `aborted` are the run's aborted transactions that readers still have to know.
 
         Raises StoreError; then only `discard` is left.
         """

@@ -1,4 +1,4 @@
-"""What a store may be told when it is opened; the defaults are measured ones (see `benchmarks/store_commit.py`)."""
+"""The options with which a store is opened; the defaults are measured ones (see `benchmarks/store_commit.py`)."""
 
 from odradek.wire.values import immutable
 

@@ -106,7 +106,7 @@ def _group_entry(
 def describe_client_metrics(
     overrides: Mapping[str, str], options: DescribeOptions
 ) -> tuple[DescribeConfigsResourceResult, ...]:
-    """Every config of a client metrics subscription; one that nobody made has the defaults."""
+    """Every config of a client metrics subscription; one that does not exist has the defaults."""
     return tuple(_client_metrics_entry(name, overrides, options) for name in _asked(CLIENT_METRICS_CONFIGS, options))
 
 
@@ -138,7 +138,7 @@ def _entry(
     *,
     read_only: bool = False,
 ) -> DescribeConfigsResourceResult:
-    """A name without a definition is sensitive: nobody knows what it holds."""
+    """A name without a definition is sensitive, since its value may be a secret."""
     sensitive = definition is None or definition.sensitive
     links = chain if options.synonyms else ()
     return DescribeConfigsResourceResult(

@@ -51,7 +51,7 @@ class State:
 
     `accepts` says whether a text may end here, once that was asked.
 
-    Steps lead to states by number, so that no state refers to itself and a matcher goes when nobody has it any more.
+    Steps lead to states by number, so that no state refers to itself and a matcher is freed with its last reference.
     """
 
     instructions: frozenset[int]

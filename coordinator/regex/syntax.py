@@ -12,7 +12,7 @@ from odradek.coordinator.regex.classes import ANY, NOT_NEWLINE, PERL, POSIX, uni
 MAX_REPEAT: Final = 1000
 """The largest count in `{…}`, as in RE2."""
 MAX_DEPTH: Final = 100
-"""How deep groups may nest. RE2 allows 1,000; nobody writes ten."""
+"""How deep groups may nest. RE2 allows 1,000; patterns in use have fewer than ten."""
 MAX_LENGTH: Final = 4096
 """How many characters long an expression may be."""
 

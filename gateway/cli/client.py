@@ -166,7 +166,7 @@ class Producer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which cluster a command speaks to: comma-separated `host:port`s, a patience, and raw kafka-python settings."""
+    """Which cluster a command speaks to: comma-separated `host:port`s, a time limit, and raw kafka-python settings."""
 
     bootstrap: str
     timeout_ms: int = 15_000
@@ -211,7 +211,7 @@ def open_admin(target: Target) -> Generator[Admin]:
 
 @contextmanager
 def open_consumer(target: Target, **settings: Any) -> Generator[Consumer]:
-    """A consumer on `target`, which never creates topics and commits only when told to."""
+    """A consumer on `target`, which never creates topics and commits only on request."""
     fixed = {"enable_auto_commit": False, "allow_auto_create_topics": False, "metrics_enabled": False}
     consumer = _construct(library().KafkaConsumer, target, {**fixed, **settings})
     try:

@@ -11,7 +11,7 @@ import click
 
 
 def heading(text: str) -> str:
-    """`text` in bold where stdout is a terminal that wants colours."""
+    """`text` in bold where stdout is a terminal that shows colours."""
     return click.style(text, bold=True) if wants_colour(sys.stdout) else text
 
 
@@ -69,7 +69,7 @@ def _text(cell: object) -> str:
 
 
 class Meter(Protocol):
-    """Something that is told how far long work has come."""
+    """Receives how far long work has come."""
 
     def advance(self, records: int, size_bytes: int) -> None:
         """Count what was done since the last call."""

@@ -72,7 +72,7 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--advertise",
     type=Address(1),
-    help="The address that clients are told. [env var: ODRADEK_ADVERTISE; default: that of --listen]",
+    help="The address that clients get. [env var: ODRADEK_ADVERTISE; default: that of --listen]",
 )
 @click.option(
     "--data",

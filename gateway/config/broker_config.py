@@ -77,14 +77,14 @@ class BrokerConfig:
     def of(cls, layers: BrokerLayers) -> Self:
         """Check and type the settings. Raises ConfigError."""
         check_rules(layers)
-        listeners, told = _listeners(layers)
+        listeners, advertised_listeners = _listeners(layers)
         return cls(
             layers=layers,
             node_id=_int(layers, "node.id"),
             rack=_optional(layers, "broker.rack"),
             storage_url=_storage_url(layers),
             listeners=listeners,
-            advertised_listeners=told,
+            advertised_listeners=advertised_listeners,
             max_connections_per_ip_overrides=_per_ip(layers),
             group=_group(layers),
             transaction=_transaction(layers),
@@ -185,8 +185,8 @@ def _listeners(layers: BrokerLayers) -> tuple[tuple[Endpoint, ...], tuple[Endpoi
     check_ports(listeners)
     check_protocols(listeners, _texts(layers, "listener.security.protocol.map"))
     wanted = parse_endpoints("advertised.listeners", _texts(layers, "advertised.listeners"))
-    told = tuple(endpoint for endpoint in wanted if endpoint.name not in controllers)
-    return listeners, advertised(listeners, told or None)
+    named = tuple(endpoint for endpoint in wanted if endpoint.name not in controllers)
+    return listeners, advertised(listeners, named or None)
 
 
 def _storage_url(layers: BrokerLayers) -> str:

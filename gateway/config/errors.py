@@ -4,7 +4,7 @@
 class ConfigError(Exception):
     """The operator's mistake: the message names the setting, where it was set, and what is allowed.
 
-    `setting` is the setting's name, for whoever knows the place and can add it.
+    `setting` is the setting's name, so that a caller that knows its source can add it.
     """
 
     def __init__(self, message: str, setting: str = "") -> None:

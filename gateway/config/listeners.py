@@ -84,17 +84,17 @@ def _protocol(entry: str) -> tuple[str, str]:
 
 
 def advertised(listeners: tuple[Endpoint, ...], wanted: tuple[Endpoint, ...] | None) -> tuple[Endpoint, ...]:
-    """What clients are told for each listener. Raises ConfigError for an address nobody can connect to."""
+    """The address that clients get for each listener. Raises ConfigError for one that no client can connect to."""
     chosen = {endpoint.name: endpoint for endpoint in wanted or listeners}
     for name in chosen:
         if name not in {endpoint.name for endpoint in listeners}:
             raise ConfigError(f"advertised.listeners names {name}, which listeners does not", "advertised.listeners")
-    told = tuple(chosen.get(endpoint.name, endpoint) for endpoint in listeners)
-    for endpoint in told:
+    given = tuple(chosen.get(endpoint.name, endpoint) for endpoint in listeners)
+    for endpoint in given:
         if endpoint.host in ("0.0.0.0", "::"):  # noqa: S104 - refused, not bound
             raise ConfigError(
                 "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0: "
                 "set advertised.listeners (--advertise HOST:PORT) to an address that clients reach",
                 "advertised.listeners" if wanted else "listeners",
             )
-    return told
+    return given

@@ -1,8 +1,8 @@
-"""The one runtime that every coordinator shard runs in; the contract is told in `coordinator/contract.py`.
+"""The one runtime that every coordinator shard runs in; `coordinator/contract.py` describes the contract.
 
 An operation runs to its end on the Trio thread, so operations never interleave. Its records are replayed at once and
-appended to the shard's partition; the commit path puts all that was decided meanwhile into one transaction. Replies are
-released when the newest write that they may rest on is committed.
+appended to the shard's partition; the commit path puts all that was decided in the meantime into one transaction.
+Replies are released when the newest write that they may rest on is committed.
 """
 
 import itertools
@@ -70,8 +70,9 @@ class ShardRuntime(Generic[S]):
     `make` builds a shard to replay the log into. `publish(shard)` is called after each operation that wrote records and
     gives a function that is called once they are committed, before the replies are released. `discarded` says that the
     shard was discarded after a failed append and not loaded since. Of an `empty` partition there is nothing to replay,
-    so that callers wait while it is opened for the first time and are not told that it loads. A reply whose write is
-    not committed after `write_timeout_ms` is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself stands.
+    so that callers wait while it is opened for the first time instead of getting COORDINATOR_LOAD_IN_PROGRESS. A reply
+    whose write is not committed after `write_timeout_ms` is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself
+    stands.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class ShardRuntime(Generic[S]):
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the shard wants to be called next, on its clock; while its log takes no writes, not before it does."""
+        """When the shard is due to be called, on its clock; while its log takes no writes, not before it does."""
         due_ms = self.shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
         wait_ms = self.replica.write_wait_ms
         return due_ms if due_ms is None or not wait_ms else max(due_ms, self._clock.now_ms() + wait_ms)
@@ -180,7 +181,7 @@ class ShardRuntime(Generic[S]):
         """Run `operation(shard, token, now_ms)` and give what its reply comes to; the caller must `abandon` the token.
 
         Raises CoordinatorUnavailable, also while the log takes no writes after one has failed, unless the operation
-        only `reads`. The shard then knows nothing of the operation.
+        only `reads`. The shard's state is then as before the operation.
         """
         await self._ensure_active()
         if not reads and not self.replica.takes_writes():

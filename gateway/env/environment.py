@@ -144,5 +144,5 @@ class ProductionEnvironment:
 
 
 def _cpu_clock_of(thread: int) -> Callable[[], int]:
-    """A function that tells the processor time of `thread`, for as long as it lives."""
+    """A function that returns the processor time of `thread`, for as long as the thread runs."""
     return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread))

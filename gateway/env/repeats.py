@@ -9,7 +9,7 @@ from odradek.wire.values import mutable
 TELL_EVERY_S: Final = 60
 """How often `Repeats.tell` is to be called."""
 MAX_KINDS: Final = 1000
-"""How many kinds of failure are told apart."""
+"""How many kinds of failure are distinguished."""
 
 
 @mutable

@@ -88,7 +88,7 @@ class BlockingPool:
                 continue
             self._done.append((deliver, outcome.capture(call)))
             del call, deliver
-            # Set before the loop is told and cleared before it takes results: none is left lying.
+            # Set before the loop is woken and cleared before it takes results, so that none is missed.
             if not self._is_delivery_due:
                 self._is_delivery_due = True
                 if not self._tell_loop():

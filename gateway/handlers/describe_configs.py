@@ -22,5 +22,5 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
         described = describe_configs(context, replace(request, resources=(resource,)), levels).results
         ctx.will_answer(sum([len(result.configs) for result in described]))
         results += described
-        await ctx.let_others_go_on()
+        await ctx.checkpoint()
     return DescribeConfigsResponse(results=tuple(results))

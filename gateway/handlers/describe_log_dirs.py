@@ -64,7 +64,7 @@ async def _partitions(
 ) -> list[DescribeLogDirsPartition]:
     found: list[DescribeLogDirsPartition] = []
     for index in indexes:
-        await ctx.let_others_go_on()
+        await ctx.checkpoint()
         replica = stored.get((topic, index))
         # A log is made when it is first written or read.
         described = DescribeLogDirsPartition(partition_index=index) if replica is None else await _described(replica)

@@ -66,7 +66,7 @@ async def _look_up(ctx: RequestContext, fetch: Fetch) -> tuple[list[_Found], lis
     missing: dict[ErrorCode, list[_Answer]] = {error: [] for error in NOT_THERE}
     for number, wanted in enumerate(fetch.wanted, 1):
         if not number % TURN_EVERY:
-            await ctx.let_others_go_on()
+            await ctx.checkpoint()
         replica = replica_or_error(ctx.services, wanted.topic, wanted.asked.partition, wanted.topic_id)
         if isinstance(replica, ErrorCode) and replica in missing:
             missing[replica].append((wanted, _missing(wanted, replica)))
@@ -137,7 +137,7 @@ class _Reading:
         try:
             for number, (wanted, replica) in enumerate(self._found, 1):
                 if not number % TURN_EVERY:
-                    await self._ctx.let_others_go_on()
+                    await self._ctx.checkpoint()
                 answers.append((wanted, await self._answer(wanted.asked, replica, watched)))
         except BaseException:
             self._undo()

@@ -12,5 +12,5 @@ REQUEST: Final = SaslAuthenticateRequest
 async def handle(_ctx: RequestContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     """Refuse, and leave the connection as it is, as Kafka does."""
     return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener asks nobody to authenticate."
+        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener has no authentication."
     )

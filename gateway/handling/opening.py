@@ -1,4 +1,4 @@
-"""Opens the logs that one request is about to use, some beside each other.
+"""Opens the logs that one request is about to use, some of them concurrently.
 
 A log that is opened for the first time is made, which waits for the disk several times. All of a topic's one after the
 other, on a slow disk, could take a consumer longer than its session lasts.
@@ -25,7 +25,7 @@ async def open_all(ctx: RequestContext, replicas: Iterable[Replica | None]) -> N
     closed: list[Replica] = []
     for number, replica in enumerate(replicas, 1):
         if not number % TURN_EVERY:
-            await ctx.let_others_go_on()
+            await ctx.checkpoint()
         if replica is not None and replica.state is ReplicaState.CLOSED:
             closed.append(replica)
     if len(closed) > 1:

@@ -1,7 +1,7 @@
 """The published metadata: the image that this broker acts on, and what acts on its changes.
 
 A delta is published once its records are committed, and before the controller releases the replies that rest on them: a
-client that is told that its topic is created finds it, with its settings in force.
+client whose topic is reported as created finds it, with its settings in force.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""When a log that failed is tried again, and what is logged meanwhile.
+"""When a log that failed is tried again, and what is logged until then.
 
 A failure begins with the first failed attempt and ends with the first that succeeds: one line in the log for each, the
 second with how many attempts failed and how many were refused. After the first failed attempt the next may follow at

@@ -48,7 +48,7 @@ class RequestContext:
         return LEVELS[level]
 
     @staticmethod
-    async def let_others_go_on() -> None:
+    async def checkpoint() -> None:
         """Give every other connection a turn: for loops over what a client may have listed a million times."""
         await trio.lowlevel.checkpoint()
 
@@ -66,14 +66,14 @@ class RequestContext:
         self._handled += 1
         if self._handled >= self._turn_due:
             self._turn_due = self._handled + TURN_EVERY
-            await self.let_others_go_on()
+            await self.checkpoint()
 
     async def built(self, make: Callable[[], R]) -> R:
         """What `make` gives; it is called in a worker thread when the answer is about very much."""
         return await self.services.env.run_blocking(make) if self.answers_many else make()
 
     def client_info(self, *, joins: bool = False) -> ClientInfo:
-        """Who asks, as a coordinator wants to know it, with a fresh member id to give away to one that `joins`."""
+        """The client as coordinators know it, with a fresh member id where the request `joins` a group."""
         new_member_id = str(self.services.env.uuid()) if joins else ""
         return ClientInfo(self.api_version, self.client_id or "", self.session.client_host, new_member_id)
 

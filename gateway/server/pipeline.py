@@ -135,11 +135,6 @@ class Pipeline(Generic[T]):
         self._taken: Exchange[T] | None = None  # the last of them, until it begins
         self._sending: Exchange[T] | None = None  # the first of them, while its reply goes out
 
-    @property
-    def in_flight(self) -> int:
-        """How many requests are taken whose replies are not out."""
-        return len(self._exchanges)
-
     # Input
 
     def buffer(self) -> memoryview | None:

@@ -80,9 +80,9 @@ class BatchFilter:
         self.last_entries: Mapping[int, LastEntry] = {}
 
     def take_told(self) -> Sequence[AbortedTransaction]:
-        """The aborted transactions met since the last call that readers must still be told of."""
-        told, self._transactions.told = self._transactions.told, []
-        return told
+        """The aborted transactions met since the last call that readers still have to know."""
+        reported, self._transactions.reported = self._transactions.reported, []
+        return reported
 
     def keep(self, chunk: memoryview) -> tuple[list[StoredBatch], int]:
         """Return what is left of whole batches, as bytes of its own, and the offset after the last batch.

@@ -13,14 +13,14 @@ from odradek.wire.records.reader import ControlType, read_control_marker
 
 
 class CleanedTransactions:
-    """One pass over a log. `told` collects the aborted transactions that readers must still be told of."""
+    """One pass over a log. `reported` collects the aborted transactions that readers still have to know."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._met: set[int] = set()
         self._committed: set[int] = set()
-        self.told: list[AbortedTransaction] = []
+        self.reported: list[AbortedTransaction] = []
 
     def meet_batch(self, header: BatchHeader) -> bool:
         """Take note of a batch of records; True when its transaction was aborted, so that it is void."""
@@ -52,7 +52,7 @@ class CleanedTransactions:
         if ended is None or producer_id not in self._met:
             return True
         self._met.discard(producer_id)
-        self.told.append(ended)
+        self.reported.append(ended)
         return False
 
     def _begin_up_to(self, offset: int) -> None:

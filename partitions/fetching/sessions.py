@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): the broker remembers what a reader wants, and the reader sends only what changed.
+"""Fetch sessions (KIP-227): the broker keeps what a reader fetches, and the reader sends only what changed.
 
 Theory of operation
 -------------------
@@ -51,7 +51,7 @@ Place = tuple[UUID | str, int]
 
 
 class Wanted:
-    """One partition that a reader wants: how it asked for it last, and what it was told of it last.
+    """One partition that a reader fetches: its last request and its last answer.
 
     `topic` is None as long as no topic has the id that was asked for.
     """
@@ -326,7 +326,7 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[Place]:
 
 
 def grouped(answers: Answers) -> tuple[FetchableTopicResponse, ...]:
-    """Answers as the response has them: those of one topic that stand beside each other together."""
+    """Answers as the response has them: adjacent ones of one topic together."""
     topics: list[FetchableTopicResponse] = []
     last: Wanted | None = None
     parts: list[PartitionData] = []

@@ -2,8 +2,8 @@
 
 The new segment is made beside the log under another name, and synced. Then, in this order: it is renamed to
 `<base>.cleaned`, which is the decision; the active segment tells of it instead of the old ones, in one
-transaction; readers are given it; the old files go; it is renamed into its place. Whoever opens the partition and finds
-a `.cleaned` file does all of that again.
+transaction; readers are given it; the old files go; it is renamed into its place. A process that opens the partition
+and finds a `.cleaned` file does all of that again.
 """
 
 import logging
@@ -138,7 +138,7 @@ def tell_of_cleaned(
 
     `rows` reads the active segment's rows, and `write` runs a change of it in a transaction.
 
-    After an error the file is gone, so that nothing has changed, unless that is not certain or the file was told of
+    After an error the file is gone, so that nothing has changed, unless that is not certain or the file was announced
     before: LMDB refuses all further transactions when it is unknown whether the last one counts. A full disk must not
     keep a log from being read.
     """

@@ -46,7 +46,7 @@ def _purge_later(path: Path) -> None:
 
 
 def purge(path: Path) -> None:
-    """Remove a file or a directory with all it holds, unless somebody else just did. Raises OSError."""
+    """Remove a file or a directory with all it holds, unless another process just did. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

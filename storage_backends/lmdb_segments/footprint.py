@@ -106,7 +106,7 @@ class Footprint:
         return StoreCorruptError(f"{self._path} {how} while the broker used it; {what_to_do(self._path)}")
 
     def _look_again(self, writes: int, changed_ns: int) -> None:
-        """See whether a file that somebody else has written to, or only touched, can still be read."""
+        """See whether a file that another process has written to, or only touched, can still be read."""
         try:
             check_file(self._path)
         except StoreCorruptError as error:

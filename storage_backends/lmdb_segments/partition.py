@@ -43,7 +43,7 @@ class SegmentGoneError(Exception):
 
 
 _OnClose = Callable[[PartitionKey, SegmentMeta | None], None]
-"""Told the partition, and of a failed log what its last good commit left."""
+"""Called with the partition, and for a failed log with what its last good commit left."""
 
 
 class LmdbPartition:

@@ -2,7 +2,7 @@
 
 Without syncs a power cut may leave any mixture of old and new pages, over which LMDB itself may stumble. So another
 process (`salvage_worker`) walks the log, checks every batch, and copies what is whole and in order into a new segment;
-if it dies of a bad page it is started again and stops before that place. Rows that no checksum covers are not trusted:
+if a bad page ends it, it is started again and stops before that place. Rows that no checksum covers are not trusted:
 leader epochs are taken from the batches; producer state and aborted transactions start empty.
 """
 

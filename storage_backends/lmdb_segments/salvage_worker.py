@@ -1,6 +1,6 @@
 """The process that reads a doubtful segment: `python -m ... SEGMENT DRAFT BASE_OFFSET STOP_OFFSET`.
 
-It prints the offset it has come to after every value, so that its parent knows where it died if it dies.
+It prints the offset it has come to after every value, so that its parent knows where it ended if a signal ends it.
 """
 
 import sys

@@ -173,7 +173,7 @@ class SegmentLog:
     def start_segment(self, base_offset: int, *, synced: bool, restart: bool = False, need_bytes: int = 0) -> None:
         """Seal the active segment and go on in a new one, which takes the place of an empty one at the same base.
 
-        With `restart` the log is emptied: the new segment knows nothing of what was before.
+        With `restart` the log is emptied: the new segment has nothing of what was before.
         """
         old, old_synced, meta = self._active, self.synced, self.state.meta
         if not old_synced:
@@ -300,7 +300,7 @@ class SegmentLog:
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Tell that what changes in the active segment's file meanwhile is our own doing."""
+        """Mark changes of the active segment's file inside the block as our own."""
         active = self._active
         active.begin_write()
         try:

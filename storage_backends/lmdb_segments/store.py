@@ -107,14 +107,14 @@ class LmdbStore:
             return self._listed
 
     def _parse(self, directory: Path) -> PartitionKey | None:
-        """Return whose directory it is. One that cannot be told is left alone, and the log says so once."""
+        """Return whose directory it is. One whose partition is unknown is left alone, and the log says so once."""
         try:
             return parse_partition_dir(directory)
         except (ValueError, OSError) as error:
             if directory.name not in self._foreign and len(self._foreign) < _MAX_FOREIGN:
                 self._foreign.add(directory.name)
                 _logger.warning(
-                    "%s is left alone, for it cannot be told which partition it belongs to (%s): if it is not one of "
+                    "%s is left alone, since its partition is unknown (%s): if it is not one of "
                     "Odradek's, move it elsewhere",
                     directory,
                     error,

@@ -126,13 +126,13 @@ def broker():
 
 @pytest.mark.parametrize("request_", LISTS, ids=lambda one: type(one).__name__)
 def test_a_long_list_leaves_turns_to_others(broker, request_, monkeypatch):
-    turns, let_others_go_on = [], RequestContext.let_others_go_on
+    turns, checkpoint = [], RequestContext.checkpoint
 
     async def counted():
         turns.append(1)
-        await let_others_go_on()
+        await checkpoint()
 
-    monkeypatch.setattr(RequestContext, "let_others_go_on", staticmethod(counted))
+    monkeypatch.setattr(RequestContext, "checkpoint", staticmethod(counted))
     with RawClient(broker.address) as client:
         client.call(request_, AS_A_CLIENT.get(type(request_)))
     assert len(turns) >= COUNT // TURN_EVERY
@@ -173,7 +173,7 @@ def test_turns_come_also_where_each_thing_is_answered_with_more(monkeypatch):
     async def counted():
         turns.append(1)
 
-    monkeypatch.setattr(RequestContext, "let_others_go_on", staticmethod(counted))
+    monkeypatch.setattr(RequestContext, "checkpoint", staticmethod(counted))
 
     async def handle():
         ctx = RequestContext(ApiKey.OFFSET_FETCH, 9, 1, None, Session("peer", "host", "listener"), services=None)

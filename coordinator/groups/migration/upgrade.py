@@ -35,7 +35,7 @@ def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> Con
     if not config.upgrades:
         raise not_found(table, classic.group_id, ", and group.consumer.migration.policy does not let it become one")
     if not classic.is_consumer_group():
-        raise not_found(table, classic.group_id, ", and its members do not speak the consumer's protocol")
+        raise not_found(table, classic.group_id, ", and its members do not use the consumer's protocol")
     if len(classic.members) > config.group_consumer_max_size:
         raise not_found(table, classic.group_id, ", and has too many members to become one")
     try:

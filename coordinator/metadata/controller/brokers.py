@@ -22,7 +22,7 @@ from odradek.wire.values import immutable
 
 @immutable
 class BrokerRegistration:
-    """A broker that starts: `incarnation_id` is new at every start, `listeners` are as clients are told."""
+    """A broker that starts: `incarnation_id` is new at every start, `listeners` are the advertised ones."""
 
     node_id: int
     incarnation_id: UUID

@@ -104,7 +104,7 @@ class Reader(Protocol):
         ...
 
     def subscribe(self, topic: str, releasing: "Releasing") -> None:
-        """Join the group. `releasing` is told inside `poll` and on closing when partitions are taken from this member.
+        """Join the group. `releasing` is called inside `poll` and on closing when this member loses partitions.
 
         What it gives is committed before the partitions have another owner.
         """

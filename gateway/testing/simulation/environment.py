@@ -66,7 +66,7 @@ class World:
         return SimEnvironment(self, host, self.chance(f"{host} start {self._starts[host]}"))
 
     def crash(self, env: "SimEnvironment", *, power_cut: bool) -> None:
-        """Kill the process that has `env`; with a power cut its machine too, so that peers are not told."""
+        """Kill the process that has `env`; with a power cut its machine too, so that peers are not notified."""
         env.dead = True
         self.record(env.host, f"crashed power_cut={power_cut}")
         self.network.crash(env.host, silently=power_cut)

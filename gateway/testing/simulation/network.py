@@ -282,7 +282,7 @@ class MemoryNetwork:
         self.record("network", "healed")
 
     def crash(self, host: str, *, silently: bool) -> None:
-        """End the connections and ports of `host`: peers are told by its operating system, or not if `silently`."""
+        """End the connections and ports of `host`: its operating system notifies peers, or not if `silently`."""
         for transport in [each for each in self._transports if each.host == host]:
             if silently:
                 transport.vanish()
