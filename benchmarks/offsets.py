@@ -58,7 +58,7 @@ def offsets(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 
 def _settled_bytes(home: Path) -> int:
-    """What the topic takes on disk once that has not changed for a while, or at the end of our patience."""
+    """What the topic takes on disk once that has not changed for a while, or at the limit."""
     began = changed_at = time.perf_counter()
     size = _disk_bytes(home)
     while time.perf_counter() - changed_at < SETTLED_S and time.perf_counter() - began < SETTLES_WITHIN_S:

@@ -141,7 +141,7 @@ class Comparison:
         """Versions of APIs whose answers were compared and found equal."""
 
     def check(self, case: Case) -> None:
-        """Run the case on both sides; fails with the differences that nobody has explained."""
+        """Run the case on both sides; fails with the differences that have no explanation."""
         if case.needs and is_missing(case.needs):
             self.outcomes.append(Outcome(case, "not run", f"no {case.needs}"))
             pytest.skip(f"not run: no {case.needs}, and the environment says that this is known")

@@ -35,7 +35,7 @@ def crash_resume(client: ModuleType, side: Side) -> Any:
 
 
 def regular_expression(client: ModuleType, side: Side) -> Any:
-    """The broker matches; a topic that comes later is found without anybody's doing."""
+    """The broker matches; a topic that comes later is found by the broker."""
     group, pattern = side.name("group"), "^" + re.escape(side.name("re-")) + "[0-9]$"
     for what in ("re-1", "re-2", "re-x", "other"):
         client.produce(side.bootstrap, side.topic(what), [Record(f"in {what}".encode())])

@@ -128,7 +128,7 @@ class Stage:
         self.ids: dict[str, UUID] = {}
 
     def id_of(self, topic: str) -> UUID:
-        """The id of a topic that `topic` made; one that nobody has for any other."""
+        """The id of a topic that `topic` made; one that no topic has for any other."""
         return self.ids.get(topic, NO_TOPIC)
 
     def topic(self, suffix: str = "", partitions: int = 2, configs: Mapping[str, str] = {}) -> str:

@@ -46,7 +46,7 @@ PASSING = {
 """What a client waits out: Kafka writes markers after it has answered."""
 
 
-def patiently(ask: Callable[[], Any], error_of: Callable[[Any], int] = lambda answer: answer.error_code) -> Any:
+def retrying(ask: Callable[[], Any], error_of: Callable[[Any], int] = lambda answer: answer.error_code) -> Any:
     """Ask until the answer is one that stays."""
     answer = ask()
     for _ in range(400):
@@ -73,10 +73,10 @@ class Transactional(NamedTuple):
 
     @staticmethod
     def begin(stage: Stage, suffix: str = "") -> Transactional:
-        """Find the coordinator, and take up an id that nobody had."""
+        """Find the coordinator, and use an id that is new."""
         name = f"{stage.name}{suffix}-id"
         request = FindCoordinatorRequest(key=name, key_type=TRANSACTION)
-        patiently(lambda: stage.wire.call(ApiKey.FIND_COORDINATOR, 2, request))
+        retrying(lambda: stage.wire.call(ApiKey.FIND_COORDINATOR, 2, request))
         stage.coordinator()
         given = init(stage, 1, name)
         assert given.error_code == 0, given
@@ -107,7 +107,7 @@ class Transactional(NamedTuple):
         def first(answer: Any) -> int:
             return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
 
-        answer = patiently(lambda: self.stage.wire.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, request), first)
+        answer = retrying(lambda: self.stage.wire.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, request), first)
         (results,) = answer.results_by_topic_v3_and_below
         return sorted((one.partition_index, one.partition_error_code) for one in results.results_by_partition)
 
@@ -120,18 +120,18 @@ class Transactional(NamedTuple):
         def first(answer: Any) -> int:
             return answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code
 
-        answer = patiently(lambda: self.stage.wire.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, request), first)
+        answer = retrying(lambda: self.stage.wire.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, request), first)
         (results,) = answer.results_by_transaction
         (results,) = results.topic_results
         return sorted((one.partition_index, one.partition_error_code) for one in results.results_by_partition)
 
     def add_offsets(self, version: int) -> Any:
         request = AddOffsetsToTxnRequest(**self.claim(), group_id=self.stage.group)
-        return patiently(lambda: self.stage.wire.call(ApiKey.ADD_OFFSETS_TO_TXN, version, request))
+        return retrying(lambda: self.stage.wire.call(ApiKey.ADD_OFFSETS_TO_TXN, version, request))
 
     def end(self, version: int, committed: bool) -> Any:
         request = EndTxnRequest(**self.claim(), committed=committed)
-        return patiently(lambda: self.stage.wire.call(ApiKey.END_TXN, version, request))
+        return retrying(lambda: self.stage.wire.call(ApiKey.END_TXN, version, request))
 
     def after(self, ended: Any) -> Transactional:
         """The producer as an EndTxn 5 tells it to go on."""
@@ -171,7 +171,7 @@ class Transactional(NamedTuple):
         def first(answer: Any) -> int:
             return answer.responses[0].partition_responses[0].error_code
 
-        return patiently(lambda: self.stage.wire.call(ApiKey.PRODUCE, version, request), first)
+        return retrying(lambda: self.stage.wire.call(ApiKey.PRODUCE, version, request), first)
 
     def commit_offset(self, version: int, topic: str, **fields: Any) -> Any:
         part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="note")
@@ -185,12 +185,12 @@ class Transactional(NamedTuple):
         def first(answer: Any) -> int:
             return answer.topics[0].partitions[0].error_code
 
-        return patiently(lambda: self.stage.wire.call(ApiKey.TXN_OFFSET_COMMIT, version, request), first)
+        return retrying(lambda: self.stage.wire.call(ApiKey.TXN_OFFSET_COMMIT, version, request), first)
 
     def described(self) -> Any:
         """Without its times, when it is in a state that stays."""
         request = DescribeTransactionsRequest(transactional_ids=(self.id,))
-        answer = patiently(lambda: self.stage.wire.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, request), _unsettled)
+        answer = retrying(lambda: self.stage.wire.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, request), _unsettled)
         (found,) = answer.transaction_states
         topics = sorted([topic.topic, sorted(topic.partitions)] for topic in found.topics)
         what = (found.error_code, found.transaction_state, found.transaction_timeout_ms, found.producer_epoch)
@@ -243,7 +243,7 @@ class Transactional(NamedTuple):
 def init(stage: Stage, version: int, name: str | None, **fields: Any) -> Any:
     told: dict[str, Any] = {"transaction_timeout_ms": TIMEOUT_MS, **fields}
     request = InitProducerIdRequest(transactional_id=name, **told)
-    return patiently(lambda: stage.wire.call(ApiKey.INIT_PRODUCER_ID, version, request))
+    return retrying(lambda: stage.wire.call(ApiKey.INIT_PRODUCER_ID, version, request))
 
 
 @script(ApiKey.INIT_PRODUCER_ID)

@@ -104,7 +104,7 @@ class JavaProducer:
             self._producer = java.new(f"{_CLIENTS}.producer.KafkaProducer", java.properties(told))
 
     def init(self) -> None:
-        """Take the id up, and fence whoever had it."""
+        """Take the id over, and fence its earlier owner."""
         with _translated():
             self._producer.initTransactions()
 

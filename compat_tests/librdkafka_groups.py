@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from compat_tests.comparison import CaseBook, Side
 from compat_tests.raw_groups import describe_group
 
-PATIENCE_S = 60.0
+WAIT_LIMIT_S = 60.0
 PARTITIONS = 4
 
 
@@ -56,7 +56,7 @@ class Member:
 
 def until(condition: Callable[[], bool], *members: Member) -> None:
     """Poll the members in turn until the condition holds."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WAIT_LIMIT_S
     while not condition():
         assert time.monotonic() < deadline, [(each.held, each.taken, each.errors) for each in members]
         for each in members:

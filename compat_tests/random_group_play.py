@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, Protocol
 
 from compat_tests.every_version import comparable
-from compat_tests.random_groups import PARTITIONS, PATIENCE_S, STRANGER, VERSIONS, Author, Belief, Consumer, Step
+from compat_tests.random_groups import PARTITIONS, STRANGER, VERSIONS, WAIT_LIMIT_S, Author, Belief, Consumer, Step
 from odradek.coordinator.contract import Outcome, Token
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.shard import ClientInfo, GroupShard
@@ -201,7 +201,7 @@ class BrokerChannel:
         self._correlation = 0
 
     def _connect(self) -> socket.socket:
-        return socket.create_connection(self._address, timeout=PATIENCE_S)
+        return socket.create_connection(self._address, timeout=WAIT_LIMIT_S)
 
     def close(self) -> None:
         for each in self._sockets:
@@ -322,7 +322,7 @@ class Play:
         """
         (state, members), (_, earlier) = self._shard.shape(self._group), before[0]
         change = (state, len(members - earlier), len(earlier - members))
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + WAIT_LIMIT_S
         for name, side, (_, known) in zip(["the shard", *self._brokers], self._sides, before, strict=True):
             while True:
                 state, members = side.channel.shape(self._group)

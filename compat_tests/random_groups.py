@@ -36,7 +36,7 @@ from odradek.wire.schema.codec import encode
 from odradek.wire.schema.schema import Message
 
 TIMEOUT_MS: Final = 290_000
-PATIENCE_S: Final = 20.0
+WAIT_LIMIT_S: Final = 20.0
 PARTITIONS: Final = 3
 STRANGER: Final = "nobody"
 VERSIONS: Final[Mapping[str, Mapping[ApiKey, int]]] = {
@@ -141,7 +141,7 @@ class Author:
         self._notes = NOTES
 
     def next(self, beliefs: list[Belief], *, group_exists: bool) -> Step | None:
-        """A step of a consumer that waits for nothing, or a new connection of one that waits; None when nobody can act.
+        """A step of a consumer that waits for nothing, or a new connection of one that waits; None without one.
 
         A refused commit makes a group in Kafka's memory, of which no record tells; so none is refused as the first.
         """
@@ -149,7 +149,7 @@ class Author:
         consumer = self._chance.choice(self._consumers)
         belief = beliefs[consumer.number]
         if belief.waits_for is not None:
-            may_come_back = belief.member_id or consumer.instance  # without a name it would be somebody else
+            may_come_back = belief.member_id or consumer.instance  # without a name it would be another member
             if may_come_back and (self._chance.random() < 0.15 or all(each.waits_for for each in beliefs)):
                 return Step("comes back over a new connection", consumer.number)
             return None if all(each.waits_for for each in beliefs) else self.next(beliefs, group_exists=group_exists)

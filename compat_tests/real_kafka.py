@@ -37,7 +37,7 @@ _NODE_ID = 1
 # Far longer than the default of 9 s: a broker that stands still for so long, on a busy machine, loses the leadership of
 # its partitions for a moment, and its coordinators load all groups anew under a script's feet. After a crash it may
 # register again only when its old session is over, so `_forget_crashed` ends that.
-_PATIENCE = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "250"}
+_LONG_SESSIONS = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "250"}
 _CONTROLLER_WITHIN_S = 120.0
 _BROKER_ID_NOT_REGISTERED = 102
 
@@ -194,7 +194,7 @@ class ContainerKafka:
         container = DockerContainer(image).with_name(name)
         for each in (port, controller_port):
             container = container.with_bind_ports(each, each)
-        for key, value in {**kafka_settings(port, controller_port, host=""), **_PATIENCE}.items():
+        for key, value in {**kafka_settings(port, controller_port, host=""), **_LONG_SESSIONS}.items():
             container = container.with_env(environment_name(key), value)
         return container.with_env("CLUSTER_ID", _CLUSTER_ID).with_env("KAFKA_HEAP_OPTS", HEAP)
 
@@ -247,7 +247,7 @@ class JvmKafka:
         self._remove = remove_tree_guard(self._home)
         port, controller_port = free_port(), free_port()
         self.bootstrap, self._controller = f"127.0.0.1:{port}", f"127.0.0.1:{controller_port}"
-        settings = {**kafka_settings(port, controller_port, host="127.0.0.1"), **_PATIENCE}
+        settings = {**kafka_settings(port, controller_port, host="127.0.0.1"), **_LONG_SESSIONS}
         settings["log.dirs"] = str(self._home / "data")
         self._config = self._home / "server.properties"
         self._config.write_text(java_properties(settings))

@@ -25,7 +25,7 @@ from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.reader import read_records
 
-PATIENCE_S = 60
+WAIT_LIMIT_S = 60
 SEGMENT = {"segment.bytes": "1048576", "retention.ms": "-1"}
 COMPACT = {**SEGMENT, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 LARGE = b"x" * 200_000
@@ -89,7 +89,7 @@ class Topic:
 
 def expect(topic: Topic, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """Wait until the broker has cleaned up, and then until nothing changes any more."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WAIT_LIMIT_S
     last: dict[str, Any] = {}
     while time.monotonic() < deadline:
         now = topic.left()
@@ -97,7 +97,7 @@ def expect(topic: Topic, done: Callable[[dict[str, Any]], bool]) -> dict[str, An
             return now
         last = now
         time.sleep(1.5)
-    pytest.fail(f"not cleaned up in {PATIENCE_S} s: {last}")
+    pytest.fail(f"not cleaned up in {WAIT_LIMIT_S} s: {last}")
 
 
 def by_size(topic: Topic) -> dict[str, Any]:

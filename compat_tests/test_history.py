@@ -62,7 +62,7 @@ def workers_of(bootstrap: str, recorder: Recorder, java: JavaVm | None) -> tuple
 
 
 def end_open_transactions(bootstrap: str, producers: list[Worker]) -> None:
-    """Whoever takes an id up ends what its predecessor left open."""
+    """A producer that takes an id over ends what its predecessor left open."""
     for producer in producers:
         if isinstance(producer, TransactionWorker):
             librdkafka_clients.Transactional(bootstrap, producer.process).close()

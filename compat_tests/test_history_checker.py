@@ -145,7 +145,7 @@ def with_reads(history: History, place: int, change) -> History:
 
 
 def without_value(history: History, wanted) -> History:
-    """Nobody reads the last record of some committed transaction that is to the taste of `wanted`."""
+    """No reader sees the last record of a committed transaction for which `wanted` is true."""
     seen = {read.value for each in history.operations for read in each.reads}
     writer = next(each for each in history.operations if each.sends and each.sends[-1].value in seen and wanted(each))
     gone = writer.sends[-1].value

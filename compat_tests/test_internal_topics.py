@@ -14,7 +14,7 @@ import pytest
 
 from compat_tests.comparison import Comparison, differences
 from compat_tests.every_version import TIMESTAMP_MS, Stage, Wire
-from compat_tests.every_version_transactions import Transactional, patiently
+from compat_tests.every_version_transactions import Transactional, retrying
 from compat_tests.frames import RawConnection, batch_headers, fetch, produce
 from compat_tests.java_tools import run_tool
 from odradek.coordinator.groups.classic.records import group_tombstone
@@ -106,7 +106,7 @@ class Actor:
         self.stage, self.topic = stage, topic
 
     def call(self, key: ApiKey, version: int, request: Any) -> Any:
-        return patiently(
+        return retrying(
             lambda: self.stage.wire.call(key, version, request), lambda answer: getattr(answer, "error_code", 0)
         )
 
@@ -236,7 +236,7 @@ def _have_it_notice(bootstrap: str) -> None:
     """Write to the coordinator of partition 0 until it takes it.
 
     Kafka's finds at its next write that its log has grown without it: that write is refused with NOT_COORDINATOR,
-    whoever's it is, and the coordinator loads anew. It must not be the next test's.
+    of any test, and the coordinator loads anew. It must not be the next test's.
     """
     with Wire(bootstrap) as wire:
         count = partitions_of(wire, "__consumer_offsets")
@@ -245,7 +245,7 @@ def _have_it_notice(bootstrap: str) -> None:
         part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
         topics = (OffsetCommitRequestTopic(name=stage.topic(), partitions=(part,)),)
         request = OffsetCommitRequest(group_id=stage.group, topics=topics)
-        answer = patiently(
+        answer = retrying(
             lambda: wire.call(ApiKey.OFFSET_COMMIT, 2, request), lambda told: told.topics[0].partitions[0].error_code
         )
     assert answer.topics[0].partitions[0].error_code == 0, answer
@@ -253,7 +253,7 @@ def _have_it_notice(bootstrap: str) -> None:
 
 def _with_time_out(stage: Stage, producer: Transactional, timeout_ms: int) -> Any:
     request = InitProducerIdRequest(transactional_id=producer.id, transaction_timeout_ms=timeout_ms)
-    return patiently(lambda: stage.wire.call(ApiKey.INIT_PRODUCER_ID, 4, request))
+    return retrying(lambda: stage.wire.call(ApiKey.INIT_PRODUCER_ID, 4, request))
 
 
 def _on_both(

@@ -35,7 +35,7 @@ from odradek.wire.messages.txn_offset_commit import (
 )
 
 AT_ONCE_MS, BY_DEFAULT = 1, -1
-PATIENCE_S = 60.0
+WAIT_LIMIT_S = 60.0
 EXTRA = {"offsets.retention.check.interval.ms": "300"}
 
 
@@ -100,7 +100,7 @@ class Groups:
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WAIT_LIMIT_S
     while not condition():
         assert time.monotonic() < deadline, f"gave up waiting for {what}"
         time.sleep(0.05)

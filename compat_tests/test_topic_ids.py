@@ -30,7 +30,7 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
-NOBODY = UUID(int=0x77)
+NO_TOPIC = UUID(int=0x77)
 BY_NAME, BY_ID, NEWEST = 12, 13, 18
 LARGE = b"x" * 2000
 
@@ -41,7 +41,7 @@ class Bench:
     def __init__(self, wire: Wire, name: str) -> None:
         self.wire, self.name = wire, name
         self.stage = Stage(wire, name, "1")
-        self._labels: dict[UUID | str, str] = {UUID(int=0): "zero", NOBODY: "nobody"}
+        self._labels: dict[UUID | str, str] = {UUID(int=0): "zero", NO_TOPIC: "nobody"}
 
     def topic(self, suffix: str = "", partitions: int = 2) -> UUID:
         """Create a topic; both its id and its name are shown as `suffix`, a second one's id as such."""
@@ -183,7 +183,7 @@ def the_life_of_a_session(bench: Bench) -> Iterator[Any]:
     bench.produce(two, partition=1)
     yield bench.fetch(session=(session, 7))[1]
     yield bench.fetch((two, 1, 1), session=(session, 8), forget=((two, 1),))[1]  # named and forgotten at once
-    yield bench.fetch(session=(session, 9), forget=((two, 7), (NOBODY, 0)))[1]
+    yield bench.fetch(session=(session, 9), forget=((two, 7), (NO_TOPIC, 0)))[1]
     yield bench.fetch(session=(session, 10), forget=((one, 0),))[1]  # nothing left
     yield bench.fetch((one, 0, 0), session=(session, 11))[1]
 
@@ -262,7 +262,7 @@ def partitions_that_gave_records_go_to_the_end(bench: Bench) -> Iterator[Any]:
 def what_is_not_there_stands_last(bench: Bench) -> Iterator[Any]:
     one, two = bench.topic("one"), bench.topic("two")
     bench.produce(one)
-    wanted = [(NOBODY, 0, 0), (one, 9, 0), (one, 0, 0), (one, 0, 0), (NOBODY, 1, 0), (two, 0, 5), (one, 1, 0)]
+    wanted = [(NO_TOPIC, 0, 0), (one, 9, 0), (one, 0, 0), (one, 0, 0), (NO_TOPIC, 1, 0), (two, 0, 5), (one, 1, 0)]
     yield bench.fetch(*wanted, wait_ms=50)[1]
     session, seen = bench.fetch(*wanted, session=(0, 0), wait_ms=50)
     yield seen
@@ -308,7 +308,7 @@ def leader_epochs(bench: Bench) -> Iterator[Any]:
 
 @scenario
 def deleted_and_created_again(bench: Bench) -> Iterator[Any]:
-    """Whoever knows the old one by its id never reads or writes the new one."""
+    """A client that knows the old one by its id never reads or writes the new one."""
     old, other = bench.topic("again"), bench.topic("other")
     bench.produce(old)
     bench.produce(other)
@@ -329,7 +329,7 @@ def deleted_and_created_again(bench: Bench) -> Iterator[Any]:
     yield bench.fetch(session=(by_id, 4))[1]
     yield bench.fetch((old, 0, 0))[1]
     yield bench.fetch((old, 0, 0), (new, 0, 0))[1]
-    yield bench.produce(old), bench.produce(new), bench.produce(NOBODY), bench.produce(UUID(int=0))
+    yield bench.produce(old), bench.produce(new), bench.produce(NO_TOPIC), bench.produce(UUID(int=0))
     yield bench.produce("again", version=12), bench.produce("nowhere", version=12)
     late, seen = bench.fetch((old, 0, 0), (new, 0, 0), session=(0, 0))
     yield seen
@@ -340,7 +340,7 @@ def deleted_and_created_again(bench: Bench) -> Iterator[Any]:
 def offsets_of_a_topic_that_was_created_again(bench: Bench) -> Iterator[Any]:
     old, other = bench.topic("again"), bench.topic("other")
     bench.stage.coordinator()
-    yield _committed(bench, old, NOBODY, other), _committed_offsets(bench, old, NOBODY, other)
+    yield _committed(bench, old, NO_TOPIC, other), _committed_offsets(bench, old, NO_TOPIC, other)
     yield _committed_offsets(bench)
     bench.delete("again")
     yield _committed(bench, old), _committed_offsets(bench, old)
@@ -398,7 +398,7 @@ def topics_deleted_by_id(bench: Bench) -> Iterator[Any]:
     one, two = bench.topic("one"), bench.topic("two")
     by_name = DeleteTopicState(name=bench.full_name("two"))
     for asked in (
-        (DeleteTopicState(topic_id=one), DeleteTopicState(topic_id=NOBODY)),
+        (DeleteTopicState(topic_id=one), DeleteTopicState(topic_id=NO_TOPIC)),
         (DeleteTopicState(topic_id=one),),
         (DeleteTopicState(topic_id=two), DeleteTopicState(topic_id=two)),
         (DeleteTopicState(topic_id=two, name=bench.full_name("two")), DeleteTopicState()),
@@ -421,7 +421,7 @@ def metadata_by_id(bench: Bench) -> Iterator[Any]:
             (MetadataRequestTopic(topic_id=one, name=None),),
             (MetadataRequestTopic(topic_id=one, name=name),),
             (MetadataRequestTopic(topic_id=one, name="nowhere"),),
-            (MetadataRequestTopic(topic_id=NOBODY, name=None),),
+            (MetadataRequestTopic(topic_id=NO_TOPIC, name=None),),
             (MetadataRequestTopic(topic_id=one, name=None), MetadataRequestTopic(name="nowhere")),
             (MetadataRequestTopic(name=name), MetadataRequestTopic(name=name)),
         ):

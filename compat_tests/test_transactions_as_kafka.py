@@ -44,7 +44,7 @@ def claimed(producer: Transactional, version: int = 5) -> Any:
 
 
 def taken_up(producer: Transactional) -> Any:
-    """InitProducerId without one, by somebody else."""
+    """InitProducerId without one, by another client."""
     return init(producer.stage, 5, producer.id)
 
 

@@ -32,7 +32,7 @@ VERSIONS = {
 SESSION_MS = 60_000
 METADATA = bytes(96)
 """As long as the subscription of a consumer with a few topics."""
-PATIENCE_S = 60
+WAIT_LIMIT_S = 60
 HEARTBEAT_BYTES = 4 + 4 + 1 + 4 + 2 + 1
 """An answer's length, correlation id and empty tag section; throttling, the error code, and no tags either."""
 LATE_S = 0.1
@@ -56,7 +56,7 @@ class Member:
     def __init__(self, bootstrap: str, group: str) -> None:
         host, port = bootstrap.split(":")
         self.group = group
-        self.socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+        self.socket = socket.create_connection((host, int(port)), timeout=WAIT_LIMIT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.member_id, self.generation, self.ready, self.awaiting = "", -1, False, False
         self.heartbeat = b""
@@ -84,7 +84,7 @@ class Member:
 
     def find_coordinator(self) -> None:
         """Ask until there is one: its topic may have to be made, and the shard to be loaded, first."""
-        deadline = time.perf_counter() + PATIENCE_S
+        deadline = time.perf_counter() + WAIT_LIMIT_S
         while time.perf_counter() < deadline:
             self._send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(key=self.group))
             if not self._receive().error_code:
@@ -138,7 +138,7 @@ class Member:
 
 def settle(members: Sequence[Member], ask_every_s: float) -> None:
     """Serve members until each has its assignment in its group's newest generation."""
-    deadline = time.perf_counter() + PATIENCE_S
+    deadline = time.perf_counter() + WAIT_LIMIT_S
     ask_at = time.perf_counter() + ask_every_s
     with selectors.EpollSelector() as selector:
         for member in members:
@@ -146,7 +146,7 @@ def settle(members: Sequence[Member], ask_every_s: float) -> None:
         while any(member.awaiting for member in members) or not _in_one_generation(members):
             now = time.perf_counter()
             if now > deadline:
-                raise SystemExit(f"the groups were not stable within {PATIENCE_S} s")
+                raise SystemExit(f"the groups were not stable within {WAIT_LIMIT_S} s")
             if now >= ask_at:
                 ask_at = now + ask_every_s
                 for member in members:
@@ -212,7 +212,7 @@ def beat(members: Sequence[Member], interval_s: float, duration_s: float) -> tup
                 sent_at[member.socket.fileno()] = now
                 late += now - planned > LATE_S
                 number += 1
-            pause = started + number * interval_s / len(members) - time.perf_counter() if number < due else PATIENCE_S
+            pause = started + number * interval_s / len(members) - time.perf_counter() if number < due else WAIT_LIMIT_S
             for key, _ in selector.select(max(pause, 0)):
                 answers = _check(key.fileobj.recv(4096))
                 took += [time.perf_counter() - sent_at[key.fd]] * answers
@@ -253,7 +253,7 @@ def _join_once(bootstrap: str, group: str, members: int) -> float:
     while observer.members_there() < members:
         time.sleep(0.002)
     first.join()
-    settle([first, *others], ask_every_s=PATIENCE_S)
+    settle([first, *others], ask_every_s=WAIT_LIMIT_S)
     seconds = time.perf_counter() - started
     if {member.generation for member in others} != {first.generation}:
         raise SystemExit("it took more than one rebalance")

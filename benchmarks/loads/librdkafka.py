@@ -103,7 +103,7 @@ def _consumer(bootstrap: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "none",  # demanded by the client; with assign() and without commits nobody sees it
+            "group.id": "none",  # demanded by the client; with assign() and without commits the group never exists
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "check.crcs": True,

@@ -22,7 +22,7 @@ from odradek.wire.schema.schema import Message
 
 VERSIONS = {ApiKey.FIND_COORDINATOR: 3, ApiKey.OFFSET_COMMIT: 8, ApiKey.OFFSET_FETCH: 7}
 GROUP = "bench-offsets"
-PATIENCE_S = 60
+WAIT_LIMIT_S = 60
 NOT_YET = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -35,7 +35,7 @@ NOT_YET = frozenset(
 class _Client:
     def __init__(self, bootstrap: str) -> None:
         host, port = bootstrap.split(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+        self._socket = socket.create_connection((host, int(port)), timeout=WAIT_LIMIT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def call(self, key: ApiKey, request: Message) -> Any:  # noqa: ANN401
@@ -47,7 +47,7 @@ class _Client:
 def commit(bootstrap: str, topic: str, partitions: int, commits: int) -> dict[str, float]:
     """Commit every partition's offset in one request, `commits` offsets in all."""
     client = _Client(bootstrap)
-    deadline = time.perf_counter() + PATIENCE_S
+    deadline = time.perf_counter() + WAIT_LIMIT_S
     while client.call(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(key=GROUP)).error_code:
         _pause(deadline)
     while _commit(client, topic, partitions, 0) in NOT_YET:
@@ -73,7 +73,7 @@ def _commit(client: _Client, topic: str, partitions: int, offset: int) -> int:
 def fetch(bootstrap: str, partitions: int, offset: int) -> dict[str, float]:
     """Ask for all of the group's offsets until they come; each must be `offset`."""
     client = _Client(bootstrap)
-    deadline = time.perf_counter() + PATIENCE_S
+    deadline = time.perf_counter() + WAIT_LIMIT_S
     while (answer := client.call(ApiKey.OFFSET_FETCH, OffsetFetchRequest(group_id=GROUP, topics=None))).error_code:
         _pause(deadline)
     found = [part.committed_offset for topic in answer.topics for part in topic.partitions]
@@ -84,7 +84,7 @@ def fetch(bootstrap: str, partitions: int, offset: int) -> dict[str, float]:
 
 def _pause(deadline: float) -> None:
     if time.perf_counter() > deadline:
-        raise SystemExit(f"the coordinator did not answer within {PATIENCE_S} s")
+        raise SystemExit(f"the coordinator did not answer within {WAIT_LIMIT_S} s")
     time.sleep(0.005)
 
 

@@ -78,7 +78,7 @@ def _realtime(operations: Sequence[Operation]) -> Edges:
             before[place] = set(newest)
             for earlier in newest:
                 edges.setdefault(earlier, set()).add(place)
-        elif operations[place].outcome == "ok":  # what nobody was told may take effect at any time later
+        elif operations[place].outcome == "ok":  # what was not answered may take effect at any time later
             newest = (newest - before[place]) | {place}
     return edges
 

@@ -19,7 +19,7 @@ class Transactional:
         settings = {"transactional.id": transactional_id, "transaction.timeout.ms": 8_000, "linger.ms": 1}
         self._producer = Producer({"bootstrap.servers": bootstrap, **QUIET, **settings})
         self._reports: list[tuple[KafkaError | None, Any]] = []
-        self._patiently(self._producer.init_transactions)
+        self._retrying(self._producer.init_transactions)
 
     def begin(self) -> None:
         self._reports = []
@@ -41,15 +41,15 @@ class Transactional:
         return [message.offset() for _, message in self._reports]
 
     def commit(self) -> None:
-        self._patiently(self._producer.commit_transaction)
+        self._retrying(self._producer.commit_transaction)
 
     def abort(self) -> None:
-        self._patiently(self._producer.abort_transaction)
+        self._retrying(self._producer.abort_transaction)
 
     def close(self) -> None:
         self._producer.purge()
 
-    def _patiently(self, call: Any) -> None:
+    def _retrying(self, call: Any) -> None:
         """Again while librdkafka says that asking again is right."""
         for _ in range(4):
             try:

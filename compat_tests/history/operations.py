@@ -5,7 +5,7 @@ of one, a poll, or that a consumer was assigned a position anew. Its outcome is
 
     ok      it has happened: committed, acknowledged, or read
     fail    it has not and never will: no commit was ever asked for
-    info    nobody was told; either may be
+    info    it was not answered; either may be
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class KeyOrder:
 
     @property
     def highest_read(self) -> int:
-        """The index of the last value that anybody read, -1 when nobody did."""
+        """The index of the last value that was read, -1 when none was."""
         return max((self.index_of[value] for value in self.read), default=-1)
 
     def adjacent(self) -> Iterator[tuple[Value, Value]]:

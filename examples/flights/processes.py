@@ -37,7 +37,7 @@ class Child:
             raise DemoError(f"{self.name} ended with {self.process.returncode}:\n{tail}")
 
     def kill(self) -> None:
-        """End it as a crash would: no goodbye to anyone."""
+        """End it as a crash would: connections break, nothing is flushed."""
         self.process.send_signal(signal.SIGKILL)
         self._reap()
 

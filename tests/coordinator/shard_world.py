@@ -46,7 +46,7 @@ class ShardWorld:
             self.replay(record)
             self.log.append(record)
         for reply in outcome.replies:
-            assert reply.token in self.waiting, f"{reply} answers nobody, or twice"
+            assert reply.token in self.waiting, f"{reply} answers no request, or one twice"
             self.waiting.discard(reply.token)
         self.check()
         return list(outcome.records), list(outcome.replies)

@@ -56,7 +56,7 @@ class FaultyEnvironment(ProductionEnvironment):
 
     def _delay(self, seconds: float) -> None:
         self.waiting.release()
-        assert self.gate.wait(START_TIMEOUT_S), "nobody opened the gate"
+        assert self.gate.wait(START_TIMEOUT_S), "the gate was not opened"
 
     def fail_next_write(self, failure: Exception | None = None) -> None:
         """Let one write fail, with an I/O error or `failure`, and those after it succeed."""

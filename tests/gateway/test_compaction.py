@@ -69,11 +69,11 @@ def clean(broker, rounds=1000):
 
 def await_offsets(client, topic, expected):
     """The cleaner works in the background; only a failing test waits long."""
-    patience = threading.Event()
+    pause = threading.Event()
     for _ in range(600):
         if offsets(client, topic) == expected:
             return
-        patience.wait(0.02)
+        pause.wait(0.02)
     assert offsets(client, topic) == expected
 
 
@@ -188,18 +188,18 @@ class TestInternalTopics:
                 topics = (OffsetCommitRequestTopic(name="t", partitions=(part,)),)
                 answer = client.call(OffsetCommitRequest(group_id="g", topics=topics))
                 assert answer.topics[0].partitions[0].error_code == 0
-            patience = threading.Event()
+            pause = threading.Event()
             for _ in range(500):
                 if len(offsets(client, OFFSETS)) < 300:
                     break
-                patience.wait(0.02)
+                pause.wait(0.02)
             assert len(offsets(client, OFFSETS)) < 300
         with broker, RawClient(broker.address) as client:
             for _ in range(500):
                 answer = client.call(OffsetFetchRequest(group_id="g", topics=None), 7)
                 if not answer.error_code:
                     break
-                patience.wait(0.02)
+                pause.wait(0.02)
             found = {part.partition_index: part.committed_offset for part in answer.topics[0].partitions}
             assert found == {0: 1497, 1: 1498, 2: 1499}
 

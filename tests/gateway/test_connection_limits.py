@@ -1,4 +1,4 @@
-"""Clients that say nothing, read nothing, are too many or leave: bounded, logged, and nobody else notices."""
+"""Clients that say nothing, read nothing, are too many or leave: bounded, logged, and without effect on the others."""
 
 import logging
 import resource

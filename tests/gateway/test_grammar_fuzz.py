@@ -29,7 +29,7 @@ VICTIM_EVERY = 100
 MAX_GROWTH_BYTES = 100 * 1024 * 1024
 WAITING = {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
 """Their answers may wait for other members, so the connection is given up instead."""
-PATIENCE_S = 0.05
+WAIT_LIMIT_S = 0.05
 SETTINGS = {
     "odradek_topics_max": 50,
     "odradek_partitions_max": 500,
@@ -72,7 +72,7 @@ class Fuzz:
         client = self._client = self._client or RawClient(self.broker.address)
         number, version = struct.unpack_from(">hh", frame)
         key = ApiKey(number)
-        client.set_timeout(PATIENCE_S if key in WAITING else TIMEOUT_S)
+        client.set_timeout(WAIT_LIMIT_S if key in WAITING else TIMEOUT_S)
         try:
             client.send_frame(frame)
             client.send_frame(self._sentinel)

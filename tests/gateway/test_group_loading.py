@@ -96,7 +96,7 @@ def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monke
 
 
 def test_those_who_come_while_a_new_partition_is_opened_wait_for_it(tmp_path, broker_log, monkeypatch):
-    """Kafka has opened it before anybody can know of it."""
+    """Kafka has opened it before a client can know of it."""
     opening, may_open, ensure_open = threading.Event(), threading.Event(), Replica.ensure_open
 
     async def held(replica):

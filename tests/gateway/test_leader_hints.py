@@ -59,34 +59,34 @@ def seen(response, before):
     return leaders, [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
 
 
-NOBODY = (-1, -1)
+NO_LEADER = (-1, -1)
 FIRST, SECOND = (1, "host-1", 9001, None), (2, "host-2", 9002, "r")
 
 
 @pytest.mark.parametrize("answered", [pytest.param(fetched, id="fetch"), pytest.param(produced, id="produce")])
 def test_the_leader_is_told_beside_not_leader_or_follower(answered):
-    assert answered(16, WRONG, 0) == ([(1, 4), NOBODY], [FIRST])
-    assert answered(16, 0, WRONG) == ([NOBODY, (2, 5)], [SECOND])
+    assert answered(16, WRONG, 0) == ([(1, 4), NO_LEADER], [FIRST])
+    assert answered(16, 0, WRONG) == ([NO_LEADER, (2, 5)], [SECOND])
     assert answered(16, WRONG, WRONG) == ([(1, 4), (2, 5)], [FIRST, SECOND])
-    assert answered(16, GONE, ErrorCode.UNKNOWN_LEADER_EPOCH) == ([NOBODY, NOBODY], [])
+    assert answered(16, GONE, ErrorCode.UNKNOWN_LEADER_EPOCH) == ([NO_LEADER, NO_LEADER], [])
 
 
 @pytest.mark.parametrize("answered", [pytest.param(fetched, id="fetch"), pytest.param(produced, id="produce")])
 def test_a_leader_that_cannot_be_reached_has_no_endpoint(answered):
-    assert answered(16, 0, 0, WRONG) == ([NOBODY, NOBODY, (3, 6)], []), "it is fenced"
-    assert answered(16, 0, 0, 0, WRONG) == ([NOBODY, NOBODY, NOBODY, (-1, 7)], []), "there is none"
+    assert answered(16, 0, 0, WRONG) == ([NO_LEADER, NO_LEADER, (3, 6)], []), "it is fenced"
+    assert answered(16, 0, 0, 0, WRONG) == ([NO_LEADER, NO_LEADER, NO_LEADER, (-1, 7)], []), "there is none"
     assert answered(16, WRONG, listener="OTHER") == ([(1, 4)], [])
-    assert answered(16, WRONG, topic="deleted") == ([NOBODY], [])
+    assert answered(16, WRONG, topic="deleted") == ([NO_LEADER], [])
 
 
 def test_an_old_epoch_is_told_in_fetch_only():
     assert fetched(16, OLD) == ([(1, 4)], [FIRST])
-    assert produced(12, OLD) == ([NOBODY], [])
+    assert produced(12, OLD) == ([NO_LEADER], [])
 
 
 @pytest.mark.parametrize(("answered", "first"), [(fetched, 16), (produced, 10)])
 def test_the_first_version_that_tells(answered, first):
-    assert answered(first - 1, WRONG) == ([NOBODY], [])
+    assert answered(first - 1, WRONG) == ([NO_LEADER], [])
     assert answered(first, WRONG) == ([(1, 4)], [FIRST])
 
 

@@ -17,7 +17,7 @@ from odradek.wire.messages.create_partitions import CreatePartitionsRequest, Cre
 from odradek.wire.messages.describe_producers import DescribeProducersRequest
 from odradek.wire.messages.describe_producers import TopicRequest as ProducersOf
 
-PATIENCE_S = 30
+WAIT_LIMIT_S = 30
 
 
 def producers_of(client, topic):
@@ -43,7 +43,7 @@ def test_producers_expire_at_the_interval_that_is_set(monkeypatch, broker_log):
         client.create_topic("t")
         batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
         assert client.produce("t", batch).error_code == 0
-        assert expired.wait(PATIENCE_S), "they expire at another interval"
+        assert expired.wait(WAIT_LIMIT_S), "they expire at another interval"
         assert producers_of(client, "t") == ()
 
 
@@ -82,14 +82,14 @@ def test_the_number_of_cleaner_threads_changes_while_it_runs(monkeypatch, broker
         cleaner = broker.broker.services.cleaner
 
         async def workers_are(numbers: set[int]) -> None:
-            with trio.fail_after(PATIENCE_S):
+            with trio.fail_after(WAIT_LIMIT_S):
                 while set(cleaner.workers) != numbers:
                     await trio.lowlevel.checkpoint()
 
         for threads, numbers in (("3", {0, 1, 2}), ("1", {0}), ("2", {0, 1})):
             alter(client, "log.cleaner.threads", threads)
             trio.from_thread.run(workers_are, numbers, trio_token=broker.token)
-        assert looks.acquire(timeout=PATIENCE_S)
+        assert looks.acquire(timeout=WAIT_LIMIT_S)
 
 
 def test_the_metadata_log_rolls_as_it_is_told():

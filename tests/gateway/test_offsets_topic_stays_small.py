@@ -49,11 +49,11 @@ def records(client: RawClient) -> int:
 
 
 def await_few_records(client: RawClient, limit: int) -> None:
-    patience = threading.Event()
+    pause = threading.Event()
     for _ in range(600):
         if records(client) <= limit:
             return
-        patience.wait(0.05)
+        pause.wait(0.05)
     assert records(client) <= limit
 
 

@@ -19,7 +19,7 @@ from odradek.wire.messages.offset_for_leader_epoch import (
 
 ALL = range(3 * OPENED_AT_ONCE)
 BROKEN = 5
-PATIENCE_S = 30
+WAIT_LIMIT_S = 30
 
 
 def list_offsets(client):
@@ -66,7 +66,7 @@ def test_so_many_are_opened_at_once_and_no_more(client, monkeypatch, ask):
         with mutex:
             opening += 1
             most = max(most, opening)
-        together.wait(PATIENCE_S)  # raises unless so many come
+        together.wait(WAIT_LIMIT_S)  # raises unless so many come
         try:
             return really(self, key, policy)
         finally:

@@ -65,11 +65,11 @@ def look_after(broker):
 
 def await_start(client, topic, expected):
     """The check runs in the background; only a failing test waits long."""
-    patience = threading.Event()
+    pause = threading.Event()
     for _ in range(500):
         if client.end_offset(topic, timestamp=EARLIEST) == expected:
             return
-        patience.wait(0.02)
+        pause.wait(0.02)
     assert client.end_offset(topic, timestamp=EARLIEST) == expected
 
 

@@ -22,7 +22,7 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.schema.types import ZERO_UUID
 
-NOBODY = UUID(int=0x77)
+NO_TOPIC = UUID(int=0x77)
 FOREVER_MS = 2**31 - 1
 
 
@@ -247,7 +247,7 @@ def metadata(client, version, *asked):
 def test_metadata_by_id(client, topic, version):
     topic_id = id_of(client, topic)
     assert metadata(client, version, (topic_id, None)) == (1, [(topic_id, topic, "NONE")])
-    assert metadata(client, version, (NOBODY, None)) == (1, [(NOBODY, None, "UNKNOWN_TOPIC_ID")])
+    assert metadata(client, version, (NO_TOPIC, None)) == (1, [(NO_TOPIC, None, "UNKNOWN_TOPIC_ID")])
     mixed = metadata(client, version, (topic_id, None), (ZERO_UUID, "nowhere"), (topic_id, None))
     assert mixed == (1, [(topic_id, topic, "NONE")]), "a request with ids is one by ids"
     assert metadata(client, version, (topic_id, "nowhere")) == (1, [(topic_id, topic, "NONE")])
@@ -270,9 +270,9 @@ def delete(client, *asked):
 
 def test_delete_by_id(client, topic):
     old, new = created_again(client, topic)
-    assert delete(client, (old, None), (NOBODY, None)) == {
+    assert delete(client, (old, None), (NO_TOPIC, None)) == {
         (old, None): "UNKNOWN_TOPIC_ID",
-        (NOBODY, None): "UNKNOWN_TOPIC_ID",
+        (NO_TOPIC, None): "UNKNOWN_TOPIC_ID",
     }
     assert id_of(client, topic) == new
     assert delete(client, (new, None)) == {(new, topic): "NONE"}

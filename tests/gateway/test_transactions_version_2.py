@@ -1,4 +1,4 @@
-"""Transactions of transaction.version 2 (KIP-890) over sockets: nobody names partitions, and no epoch is used twice."""
+"""Transactions of transaction.version 2 (KIP-890) over sockets: clients add no partitions, no epoch is used twice."""
 
 from itertools import count
 

@@ -1,4 +1,4 @@
-"""A request that lists very many things holds up nobody: others get turns, and long frames are read in a thread."""
+"""A request that lists very many things delays no other connection: others get turns, threads read long frames."""
 
 import threading
 

@@ -1,7 +1,7 @@
 """A process that writes numbers, each of them once to both partitions of `out`, and how far it got, in transactions.
 
 Arguments: bootstrap server and how many numbers. Prints a line for each transaction committed. At any trouble it gives
-up at once, as if it had crashed: whoever started it starts another one, with the same transactional id.
+up at once, as if it had crashed: its parent starts another one, with the same transactional id.
 """
 
 import os

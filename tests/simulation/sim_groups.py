@@ -25,7 +25,7 @@ ROUNDS = 15
 class GroupLoad:
     """See `Load`."""
 
-    patience_s = 600.0
+    wait_limit_s = 600.0
 
     def __init__(self, world: World, broker: tuple[str, int]) -> None:
         self.tally: Counter[str] = Counter()

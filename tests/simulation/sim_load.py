@@ -17,7 +17,7 @@ class Load(Protocol):
     tally: Counter[str]
     """What has happened, so that a test can tell whether its promises were at stake."""
 
-    patience_s: float
+    wait_limit_s: float
     """How long, in virtual time and without faults, it may take to come to its end."""
 
     @property

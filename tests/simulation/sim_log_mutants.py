@@ -37,10 +37,10 @@ def tombstones_removed_early(patch: pytest.MonkeyPatch) -> None:
     """Compaction removes tombstones as soon as it may write down when."""
     init = BatchFilter.__init__
 
-    def impatient(self: BatchFilter, *rest: Any, delete_retention_ms: int, **more: Any) -> None:
+    def ignoring_retention(self: BatchFilter, *rest: Any, delete_retention_ms: int, **more: Any) -> None:
         init(self, *rest, delete_retention_ms=min(delete_retention_ms, 0), **more)
 
-    patch.setattr(BatchFilter, "__init__", impatient)
+    patch.setattr(BatchFilter, "__init__", ignoring_retention)
 
 
 def retention_removes_all(patch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def simulate(
     simulation = _Simulation(world, [LOADS[name](world, BROKER) for name in loads], syncs=syncs)
     try:
         run_virtually(seed, simulation.run)
-    except Exception as error:  # noqa: BLE001 - told with its seed by whoever asked
+    except Exception as error:  # noqa: BLE001 - the caller reports it with its seed
         cause = _first_cause(error)
         failure = f"{type(cause).__name__}: {cause}"
         invariant = _broken(cause)
@@ -130,7 +130,7 @@ class _Simulation:
     def __init__(self, world: World, loads: Sequence[Load], *, syncs: bool) -> None:
         self._syncs = syncs
         self._loads = loads
-        self._patience_s = max(load.patience_s for load in loads)
+        self._wait_limit_s = max(load.wait_limit_s for load in loads)
         self._broker = BrokerHost(world, *BROKER, settings=SETTINGS if syncs else {**SETTINGS, **NO_SYNCS})
         self._inspector = Inspector(world, BROKER)
         clients = [host for load in loads for host in load.hosts]
@@ -147,7 +147,7 @@ class _Simulation:
                 for load in self._loads:
                     await load.set_up()
                 await self._under_faults(nursery)
-                with trio.move_on_after(self._patience_s) as waiting:
+                with trio.move_on_after(self._wait_limit_s) as waiting:
                     await self._at_rest(nursery)
                 check(not waiting.cancelled_caught, Invariant.LIVENESS, "the state does not come to rest")
             check(not internal, Invariant.NO_INTERNAL_ERRORS, "\n".join(internal))
@@ -165,7 +165,7 @@ class _Simulation:
                 clients.start_soon(work, load)
             await self.nemesis.run(nursery, FAULTS_UNTIL_S)
             calm.set()
-            clients.cancel_scope.deadline = trio.current_time() + self._patience_s
+            clients.cancel_scope.deadline = trio.current_time() + self._wait_limit_s
         check(not clients.cancel_scope.cancelled_caught, Invariant.LIVENESS, f"{working} did not come to an end")
 
     async def _at_rest(self, nursery: trio.Nursery) -> None:
@@ -188,7 +188,7 @@ class _Simulation:
         await self._broker.stop()
 
     async def _settled_state(self) -> dict[str, Any]:
-        """The state once everything that was still under way has arrived, and sessions that nobody left are over."""
+        """The state once everything that was still under way has arrived, and sessions without a process are over."""
         before = await self._state()
         while True:
             await trio.sleep(15)

@@ -87,7 +87,7 @@ class Oracle:
         self.sent[producer].extend((partition, value) for value in values)
 
     def was_given(self, producer_id: int) -> None:
-        """InitProducerId answered with this id, which nobody else may have."""
+        """InitProducerId answered with this id, which no other producer may have."""
         check(
             producer_id not in self._producer_ids,
             Invariant.PRODUCER_IDS_UNIQUE,
@@ -185,7 +185,7 @@ class Oracle:
         )
 
     def will_commit(self, partition: int, offset: int) -> None:
-        """A commit is sent; until it is answered nobody knows whether it counts."""
+        """A commit is sent; until it is answered it may count or not."""
         self._unsure[partition, offset] += 1
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:

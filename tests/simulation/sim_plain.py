@@ -20,7 +20,7 @@ ROUNDS = 25
 class PlainLoad:
     """See `Load`."""
 
-    patience_s = 600.0
+    wait_limit_s = 600.0
 
     def __init__(self, world: World, broker: tuple[str, int]) -> None:
         self.tally: Counter[str] = Counter()

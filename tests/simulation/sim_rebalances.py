@@ -28,7 +28,7 @@ BROKER, GROUP = ("broker-1", 9092), "g"
 SESSION_MS, REBALANCE_MS = 6_000, 10_000
 HEARTBEAT_S = 1.0
 PARTITIONS = range(6)
-PATIENCE_S = 600.0
+WAIT_LIMIT_S = 600.0
 SETTINGS = {
     "odradek.storage": "memory://",
     "offsets.topic.num.partitions": "1",
@@ -69,7 +69,7 @@ async def await_coordinator(client: SimClient, group: str = GROUP) -> None:
     """Return when the coordinator is there."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=(group,))
     while True:
-        answer = await client.call(request, PATIENCE_S)
+        answer = await client.call(request, WAIT_LIMIT_S)
         assert isinstance(answer, FindCoordinatorResponse)
         if not answer.coordinators[0].error_code:
             return
@@ -99,7 +99,7 @@ class Member:
             if joined is not None and await self.sync(joined):
                 await self._heartbeat_until_told()
         identity = MemberIdentity(member_id=self.member_id)
-        await self.client.call(LeaveGroupRequest(group_id=GROUP, members=(identity,)), PATIENCE_S)
+        await self.client.call(LeaveGroupRequest(group_id=GROUP, members=(identity,)), WAIT_LIMIT_S)
         self.client.close()
 
     def _may_go_on(self, code: int) -> bool:
@@ -118,7 +118,7 @@ class Member:
             protocol_type="consumer",
             protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
         )
-        joined = await self.client.call(request, PATIENCE_S)
+        joined = await self.client.call(request, WAIT_LIMIT_S)
         assert isinstance(joined, JoinGroupResponse)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
@@ -145,7 +145,7 @@ class Member:
                 for member_id, part in given.items()
             ),
         )
-        synced = await self.client.call(request, PATIENCE_S)
+        synced = await self.client.call(request, WAIT_LIMIT_S)
         assert isinstance(synced, SyncGroupResponse)
         if not self._may_go_on(synced.error_code):
             return False
@@ -156,7 +156,7 @@ class Member:
     async def heartbeat(self) -> int:
         """Heartbeat; the error."""
         request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
-        answer = await self.client.call(request, PATIENCE_S)
+        answer = await self.client.call(request, WAIT_LIMIT_S)
         assert isinstance(answer, HeartbeatResponse)
         return answer.error_code
 
@@ -170,7 +170,7 @@ class Member:
 
 async def described(client: SimClient) -> tuple[str, int]:
     """The group's state and how many members it has."""
-    answer = await client.call(DescribeGroupsRequest(groups=(GROUP,)), PATIENCE_S)
+    answer = await client.call(DescribeGroupsRequest(groups=(GROUP,)), WAIT_LIMIT_S)
     assert isinstance(answer, DescribeGroupsResponse)
     return answer.groups[0].group_state, len(answer.groups[0].members)
 
@@ -205,7 +205,7 @@ def simulate(seed: int) -> tuple[Book, str]:
         check(not internal, Invariant.NO_INTERNAL_ERRORS, "\n".join(internal))
 
     async def _members_come_and_go() -> None:
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(WAIT_LIMIT_S):
             async with trio.open_nursery() as nursery:
                 for number in range(24):
                     nursery.start_soon(come_and_go, Member(world, f"member-{number}", book), nursery)

@@ -47,7 +47,7 @@ SAFE_DOWNGRADE = 2
 class TransactionLoad:
     """See `Load`."""
 
-    patience_s = 1500.0
+    wait_limit_s = 1500.0
 
     def __init__(self, world: World, broker: tuple[str, int]) -> None:
         self.tally: Counter[str] = Counter()

@@ -25,14 +25,14 @@ SLOWEST_ACCESS_S = 1.0
 ACCESSES = 40
 """How many accesses of the disk may stand before an answer: those of other requests, and a batch of its own."""
 LISTING = tuple(ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(PARTITIONS))
-PATIENCE_S = 1000.0
+WAIT_LIMIT_S = 1000.0
 
 
 async def reach(client: SimClient, request):
     """Ask until the broker is there."""
     while True:
         try:
-            return await client.call(request, PATIENCE_S)
+            return await client.call(request, WAIT_LIMIT_S)
         except UnreachableError:
             await trio.sleep(0.05)
 

@@ -198,10 +198,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         error = reply.value.topics[0].partitions[0].error_code
         since = None if member is None else member.assignment_epoch(topic.topic_id, index)
         if not error:
-            nobody = group is None or not group.members
+            is_empty = group is None or not group.members
             current = member is not None and epoch == member.epoch
             held_since = since is not None and since <= epoch < member.epoch
-            assert current or held_since or (nobody and epoch < 0), "a stale epoch has committed"
+            assert current or held_since or (is_empty and epoch < 0), "a stale epoch has committed"
 
     # What time and the coordinator do
 
@@ -222,7 +222,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule()
     def all_goes_well(self):
-        """Whoever lives beats on, for as long as it takes; then everything subscribed to is somebody's."""
+        """Running members send heartbeats for as long as it takes; then every partition subscribed to has an owner."""
         quiet = 0
         while quiet < 14:  # rounds since a member came, or one that crashed was given up
             before = self.member_ids()

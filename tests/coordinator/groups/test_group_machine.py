@@ -226,7 +226,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(number=consumers)
     def crash(self, number):
-        """The process is gone, and starts anew when it next joins; nobody hears what it was waiting for."""
+        """The process is gone, and starts anew when it next joins; the answer that it was waiting for is lost."""
         self.consumers[number].forget_all()
 
     # What time and the coordinator do
@@ -260,7 +260,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def delete(self):
-        """An administrator deletes the group, which works only when nobody is in it."""
+        """An administrator deletes the group, which works only when it has no members."""
         group = self.group()
         may_go = group is not None and group.state is GroupState.EMPTY
         token = self.world.token()

@@ -167,7 +167,7 @@ class TransactionMachine(RuleBasedStateMachine):
             assert ahead or (before.state is TransactionState.PREPARE_COMMIT) is committed
 
     def goes_on(self, producer, before, ended, lost):
-        """With a producer id and epoch that nobody else was given; an answer to a retry is the first answer."""
+        """With a producer id and epoch that no other producer got; an answer to a retry is the first answer."""
         current = self.current()
         next_one = (current.next_producer_id, 0) if current.next_producer_id >= 0 else None
         given = (ended.producer_id, ended.producer_epoch)

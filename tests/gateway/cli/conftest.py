@@ -51,7 +51,7 @@ def topic(odradek: Odradek, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def unused_port() -> int:
-    """A port of the loopback interface that nobody listens at."""
+    """A port of the loopback interface without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 

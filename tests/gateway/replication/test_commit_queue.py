@@ -226,10 +226,10 @@ async def test_an_errand_runs_alone_between_commits(nursery: trio.Nursery) -> No
     bench, done = Bench(nursery), list[int]()
     bench.queue.submit(write(0), 1)
 
-    async def errand() -> None:
+    async def exclusive_call() -> None:
         done.append(await bench.queue.exclusively(lambda: len(bench.store.commits)))
 
-    nursery.start_soon(errand)
+    nursery.start_soon(exclusive_call)
     await wait_all_tasks_blocked()
     later = bench.queue.submit(write(1), 2)
     for expected in ([], [], [1]):

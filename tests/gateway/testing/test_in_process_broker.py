@@ -17,7 +17,7 @@ from odradek.wire.headers import encode_request
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
-PATIENCE_MS = 30_000
+WAIT_LIMIT_MS = 30_000
 
 
 def send(bootstrap, topic, *values):
@@ -29,7 +29,7 @@ def send(bootstrap, topic, *values):
 
 def read(bootstrap, topic, count):
     consumer = KafkaConsumer(
-        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=PATIENCE_MS
+        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=WAIT_LIMIT_MS
     )
     values = [message.value for _, message in zip(range(count), consumer, strict=False)]
     consumer.close()
@@ -226,9 +226,9 @@ with odradek.broker(sys.argv[1]) as broker:
 NOT_FOR_A_FIRST_RECORD = {
     "importlib.metadata": "no package needs the versions of others",
     "email": "importlib.metadata and others would bring it along",
-    "argparse": "nobody has a command line",
-    "rich": "nobody has a command line",
-    "click": "nobody has a command line",
+    "argparse": "there is no command line",
+    "rich": "there is no command line",
+    "click": "there is no command line",
     "kafka": "the client is for commands",
     "cramjam": "nothing is compressed",
     "odradek.coordinator.groups.shard": "there is no group",

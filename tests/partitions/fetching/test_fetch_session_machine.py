@@ -287,7 +287,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(number=readers, epoch=st.integers(1, 9), session_id=st.integers(-1, 40))
     def a_stranger_guesses(self, number: int, epoch: int, session_id: int) -> None:
-        """Whoever does not know the epoch gets nothing, and harms nobody."""
+        """A request with a wrong epoch gets nothing and changes nothing."""
         if self.epochs.get(session_id) == epoch:
             return
         answer = self._serve(FetchRequest(session_id=session_id, session_epoch=epoch), number % 2 == 0)

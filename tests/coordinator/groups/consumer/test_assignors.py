@@ -47,7 +47,7 @@ def places(given_to):
 
 
 def readable(problem):
-    """What somebody subscribes to among those asked."""
+    """What at least one of the given members subscribes to."""
     return {
         (topic_id, index)
         for topic_id, count in problem.partition_counts.items()

@@ -31,7 +31,7 @@ from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-GROUP, NOBODY = "g", -1
+GROUP, NO_PRODUCER = "g", -1
 TOPICS, PARTITIONS, PRODUCERS = ("t", "u"), (0,), (7, 8)
 CONFIG = GroupConfig(offsets_retention_check_interval_ms=10**9)
 NOTES = ("", "note", None)
@@ -42,7 +42,7 @@ producers = st.sampled_from(PRODUCERS)
 
 @dataclass
 class Commit:
-    """One commit; `producer_id` while its transaction is open, NOBODY when it counts."""
+    """One commit; `producer_id` while its transaction is open, NO_PRODUCER when it counts."""
 
     offset: int
     note: str
@@ -85,7 +85,7 @@ class OffsetMachine(RuleBasedStateMachine):
         )
         topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
         self.apply(self.world.shard.offset_commit, OffsetCommitRequest(group_id=GROUP, topics=topics))
-        self.model[place].append(Commit(self.offset, note or "", NOBODY))
+        self.model[place].append(Commit(self.offset, note or "", NO_PRODUCER))
 
     @rule(place=places, producer_id=producers, note=st.sampled_from(NOTES))
     def commit_in_transaction(self, place, producer_id, note):
@@ -114,7 +114,7 @@ class OffsetMachine(RuleBasedStateMachine):
                 commits[:] = [each for each in commits if each.producer_id != producer_id]
             for each in commits:
                 if each.producer_id == producer_id:
-                    each.producer_id = NOBODY
+                    each.producer_id = NO_PRODUCER
 
     @rule(place=places)
     def delete_offset(self, place):
@@ -164,7 +164,7 @@ class OffsetMachine(RuleBasedStateMachine):
     def the_newest_commit_that_counts_is_fetched(self):
         expected = {}
         for place, commits in self.model.items():
-            counted = [(each.offset, each.note, 0) for each in commits if each.producer_id == NOBODY]
+            counted = [(each.offset, each.note, 0) for each in commits if each.producer_id == NO_PRODUCER]
             expected[place] = counted[-1] if counted else (-1, "", 0)
         assert self.fetched(self.world.shard, require_stable=False) == expected
 
@@ -172,7 +172,7 @@ class OffsetMachine(RuleBasedStateMachine):
     def what_a_transaction_would_change_is_unstable(self):
         answers = self.fetched(self.world.shard, require_stable=True)
         for place, commits in self.model.items():
-            is_open = any(each.producer_id != NOBODY for each in commits)
+            is_open = any(each.producer_id != NO_PRODUCER for each in commits)
             assert (answers[place][2] == ErrorCode.UNSTABLE_OFFSET_COMMIT) == is_open
 
     @invariant()
