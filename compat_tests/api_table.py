@@ -1,5 +1,7 @@
 """The table of APIs in docs/apis.md: what is advertised, what Kafka has, and what was compared with a real Kafka.
 
+Our own APIs have a table of their own, with the tests that drive them.
+
 `pytest compat_tests/test_every_version.py --write-apis` (and `--write-matrix`) notes in `docs/driven_apis.json` what
 was driven, and writes the table; `python -m compat_tests.api_table` writes the table again from the note.
 """
@@ -9,9 +11,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 
 from compat_tests.processes import ROOT
-from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey
+from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, OWN_VERSIONS, ApiKey
 
 DRIVEN = "docs/driven_apis.json"
 PAGE = "docs/apis.md"
@@ -43,6 +46,8 @@ BROKERS_ONLY = frozenset(
     }
 )
 """What brokers and controllers ask each other."""
+DRIVEN_BY = {ApiKey.IMPORT_BATCHES: "tests/gateway/test_import_batches.py"}
+"""The tests of the APIs that Kafka does not have."""
 
 Driven = Mapping[ApiKey, list[int]]
 
@@ -52,7 +57,7 @@ def write_driven(driven: Iterable[tuple[ApiKey, int]]) -> None:
     versions: dict[str, set[int]] = {key.name: set(found) for key, found in read_driven().items()}
     for key, version in driven:
         versions.setdefault(key.name, set()).add(version)
-    kept = {key: sorted(v for v in versions.get(key.name, ()) if _is_served(key, v)) for key in sorted(ADVERTISED)}
+    kept = {key: sorted(v for v in versions.get(key.name, ()) if _is_served(key, v)) for key in sorted(_kafkas())}
     (ROOT / DRIVEN).write_text(_one_line_each({key.name: found for key, found in kept.items() if found}))
 
 
@@ -67,6 +72,11 @@ def read_driven() -> Driven:
     return {ApiKey[name]: versions for name, versions in noted.items()}
 
 
+def _kafkas() -> dict[ApiKey, tuple[int, int]]:
+    """What is advertised of Kafka's APIs."""
+    return {key: versions for key, versions in ADVERTISED.items() if key not in OWN_VERSIONS}
+
+
 def _is_served(key: ApiKey, version: int) -> bool:
     first, last = ADVERTISED.get(key, (0, -1))
     return first <= version <= last and (key, version) not in REFUSED
@@ -76,7 +86,7 @@ def not_driven(driven: Driven) -> list[tuple[str, int]]:
     """What is advertised and served, but has never been compared."""
     return [
         (key.name, version)
-        for key, (first, last) in ADVERTISED.items()
+        for key, (first, last) in _kafkas().items()
         for version in range(first, last + 1)
         if _is_served(key, version) and version not in driven.get(key, ())
     ]
@@ -84,23 +94,34 @@ def not_driven(driven: Driven) -> list[tuple[str, int]]:
 
 def section(driven: Driven) -> str:
     """The part of the page between the two marks, with them."""
-    advertised = sorted(ADVERTISED)
-    versions = sum(last - first + 1 for first, last in ADVERTISED.values())
+    advertised = sorted(_kafkas())
+    versions = sum(last - first + 1 for first, last in _kafkas().values())
     compared = sum(len(found) for found in driven.values())
     absent = [name_of(key) for key in KAFKA_VERSIONS if key not in ADVERTISED and key not in BROKERS_ONLY]
     lines = [
         BEGIN,
-        f"{len(advertised)} APIs in {versions} versions are advertised; {compared} of the versions were sent to Odradek"
-        " and to a real Kafka 4.3.1 by [one test](../compat_tests/test_every_version.py), and the answers compared.",
+        f"{len(advertised)} of Kafka's APIs in {versions} versions are advertised; {compared} of the versions were sent"
+        " to Odradek and to a real Kafka 4.3.1 by [one test](../compat_tests/test_every_version.py), and the answers"
+        " compared.",
         "",
         "| key | API | Odradek | Kafka 4.4 | compared |",
         "|---|---|---|---|---|",
         *(_row(key, driven.get(key, [])) for key in advertised),
         "",
+        *_own_section(),
         f"Of what Kafka 4.4 offers to clients, not there yet: {', '.join(absent) or 'nothing'}.",
         END,
     ]
     return "\n".join(lines)
+
+
+def _own_section() -> list[str]:
+    rows = [
+        f"| {int(key)} | {name_of(key)} | {_range(*ADVERTISED[key])} | [{PurePath(test).name}](../{test}) |"
+        for key, test in DRIVEN_BY.items()
+    ]
+    intro = "Odradek's own, which clients of Kafka ignore:"
+    return [intro, "", "| key | API | versions | driven by |", "|---|---|---|---|", *rows, ""]
 
 
 def _row(key: ApiKey, compared: list[int]) -> str:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from compat_tests.frames import create_topic
 from compat_tests.processes import wait_for
-from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.messages.api_versions import ApiVersionsRequest
@@ -543,10 +543,11 @@ def _in_order(items: Any) -> list[Any]:
 
 
 def advertised() -> list[tuple[ApiKey, int]]:
-    """Every version that is advertised and served; Produce 0 to 2 are the former only (KAFKA-18659)."""
+    """Every version of Kafka's that is advertised and served; Produce 0 to 2 are the former only (KAFKA-18659)."""
     return [
         (key, version)
         for key, (first, last) in ADVERTISED.items()
+        if key in KAFKA_VERSIONS
         for version in range(3 if key is ApiKey.PRODUCE else first, last + 1)
     ]
 

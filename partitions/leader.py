@@ -8,10 +8,11 @@ The leader's epoch begins at its log end. Until the high watermark has reached i
 higher one to clients than is known here, and ListOffsets answers OFFSET_NOT_AVAILABLE (KIP-207).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from odradek.partitions.imports import ImportedBatch, take_imported
 from odradek.partitions.markers import read_end_txn_marker
 from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
 from odradek.partitions.reads import Reads
@@ -153,6 +154,10 @@ class Leader(Reads):
         batch = StoredBatch(base_offset, last_offset, max_timestamp_ms, data)
         write = LogWrite((batch,), (), producers, aborted)
         return Appended(base_offset, last_offset, -1 if stamped_ms is None else stamped_ms, write)
+
+    def take_imported(self, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
+        """Take `batches` of `records` at the offsets that they have, all or none; see `imports.py`."""
+        return take_imported(self.state, records, batches)
 
     def has_ongoing_transaction(self, producer_id: int) -> bool:
         """Whether a transaction of the producer is open here."""

@@ -37,6 +37,10 @@ guard is gone is refused with INVALID_TXN_STATE. Guards are not stored: a log th
 A guard also keeps the order of batches that wait for their answers: the lowest sequence asked about has to come first.
 Without an entry, where any sequence would do, producers of transaction version 2 have to begin with 0.
 
+Imported batches (`imports.py`) are another cluster's: their producer ids may be ones that this cluster has given to
+others, and no producer of theirs writes here. Only the transaction that they open is kept, until its marker comes;
+what is known of a local producer with that id stays, and no batch of it is taken for a retry of an imported one.
+
 An entry without an open transaction expires `producer.id.expiration.ms` after its last batch's timestamp.
 
 Every change of an entry leaves as a row (`ProducerEntry.encode`) in the same write as the batch that caused it, so the
@@ -317,15 +321,56 @@ class Producers:
         kept = entry.batches if entry.producer_epoch == header.producer_epoch else ()
         ended = ProducerEntry(header.producer_epoch, marker.coordinator_epoch, marker.timestamp_ms, batches=kept)
         self._entries[producer_id] = ended
+        return ended.encode(), self._end_transaction(producer_id, offset, marker)
+
+    def _end_transaction(self, producer_id: int, offset: int, marker: EndTxnMarker) -> AbortedTransaction | None:
         self._guards.pop(producer_id, None)
         first_offset = self._ongoing.pop(producer_id, UNKNOWN_OFFSET)
         if first_offset == UNKNOWN_OFFSET:
-            return ended.encode(), None
+            return None
         self._unreplicated.append((first_offset, offset))
         if not marker.is_abort:
-            return ended.encode(), None
+            return None
         stable = next(iter(self._ongoing.values()), offset + 1)
-        return ended.encode(), AbortedTransaction(producer_id, first_offset, offset, stable)
+        return AbortedTransaction(producer_id, first_offset, offset, stable)
+
+    def check_imported(self, header: BatchHeader) -> Rejected | None:
+        """Judge an imported transactional batch or marker: it must not join a transaction of a local producer."""
+        entry = self._entries.get(header.producer_id, _ABSENT)
+        if UNKNOWN_OFFSET < entry.txn_first_offset <= entry.last_offset:
+            message = f"producer id {header.producer_id} has a transaction of this cluster open in the partition"
+            return Rejected(ErrorCode.INVALID_TXN_STATE, message)
+        return None
+
+    def add_imported(self, header: BatchHeader, base_offset: int) -> dict[int, bytes | None]:
+        """Take an imported transactional batch into the state; returns the row that changed, if one did."""
+        producer_id = header.producer_id
+        entry = self._entries.get(producer_id) or ProducerEntry(header.producer_epoch)
+        if entry.txn_first_offset != UNKNOWN_OFFSET:
+            return {}
+        self._guards.pop(producer_id, None)
+        self._ongoing[producer_id] = base_offset
+        entry = self._entries[producer_id] = entry._replace(txn_first_offset=base_offset)
+        return {producer_id: entry.encode()}
+
+    def end_imported(
+        self, header: BatchHeader, offset: int, marker: EndTxnMarker
+    ) -> tuple[dict[int, bytes | None], AbortedTransaction | None]:
+        """Take an imported marker into the state.
+
+        Returns the row that changed, if one did, and the transaction when it was open and is aborted.
+        """
+        producer_id = header.producer_id
+        entry = self._entries.get(producer_id, _ABSENT)
+        if entry.txn_first_offset == UNKNOWN_OFFSET:
+            return {}, None
+        aborted = self._end_transaction(producer_id, offset, marker)
+        ended = entry._replace(txn_first_offset=UNKNOWN_OFFSET)
+        if ended == ProducerEntry(entry.producer_epoch):  # nothing is known of a local producer with this id
+            del self._entries[producer_id]
+            return {producer_id: None}, aborted
+        self._entries[producer_id] = ended
+        return {producer_id: ended.encode()}, aborted
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Let go of completed transactions whose markers are now below the high watermark."""

@@ -1,4 +1,4 @@
-"""The APIs of Kafka 4.4, their versions, and the table of those that the broker advertises."""
+"""The APIs of Kafka 4.4 and our own, their versions, and the table of those that the broker advertises."""
 
 from __future__ import annotations
 
@@ -100,10 +100,12 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
     UNREGISTER_CONTROLLER = 94
+    # Odradek's own. Kafka numbers its APIs from 0 up; clients ignore numbers that they do not know.
+    IMPORT_BATCHES = 10001
 
 
 class ServedVersions(NamedTuple):
-    """The first and last version of an API that Kafka 4.4 serves, and the first flexible one, if any."""
+    """The first and last version of an API that there is, and the first flexible one, if any."""
 
     first: int
     last: int
@@ -205,6 +207,11 @@ KAFKA_VERSIONS: dict[ApiKey, ServedVersions] = {
 }
 """What Kafka 4.4.0 serves; a latest version that it marks as unstable is left out."""
 
+OWN_VERSIONS: dict[ApiKey, ServedVersions] = {ApiKey.IMPORT_BATCHES: ServedVersions(0, 0, 0)}
+"""The versions of the APIs that Kafka does not have."""
+
+_VERSIONS: dict[ApiKey, ServedVersions] = KAFKA_VERSIONS | OWN_VERSIONS
+
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Trap 1: 0-2 are advertised but refused. librdkafka 2.3 and older takes a minimum of 3 to mean that
     # the broker knows no message format 2 and silently stops compressing (KAFKA-18659).
@@ -279,6 +286,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
     ApiKey.ADD_RAFT_VOTER: (0, 1),
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
+    ApiKey.IMPORT_BATCHES: (0, 0),
 }
 """The lowest and highest version of each API that the broker offers in ApiVersions."""
 
@@ -286,7 +294,7 @@ _BY_NUMBER: dict[int, ApiKey] = {int(key): key for key in ApiKey}
 
 
 def api_key_of(number: int) -> ApiKey | None:
-    """The API of this number, or None for one that Kafka 4.4 does not have."""
+    """The API of this number, or None for one that neither Kafka 4.4 nor Odradek has."""
     return _BY_NUMBER.get(number)
 
 
@@ -298,5 +306,5 @@ def is_advertised(key: ApiKey, version: int) -> bool:
 
 def is_flexible(key: ApiKey, version: int) -> bool:
     """Whether ``version`` of ``key`` uses compact lengths and tagged fields (KIP-482)."""
-    flexible_from = KAFKA_VERSIONS[key].flexible_from
+    flexible_from = _VERSIONS[key].flexible_from
     return flexible_from is not None and version >= flexible_from

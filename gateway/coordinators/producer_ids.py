@@ -2,7 +2,12 @@
 
 import trio
 
-from odradek.coordinator.metadata.controller.producer_ids import PRODUCER_ID_BLOCK, allocate_producer_ids
+from odradek.coordinator.metadata.controller.producer_ids import (
+    MAX_RESERVED,
+    PRODUCER_ID_BLOCK,
+    allocate_producer_ids,
+    reserve_producer_ids,
+)
 from odradek.gateway.metadata.controller import Controller
 
 
@@ -23,3 +28,15 @@ class ProducerIds:
                 self._next, self._end = block.first, block.first + block.size
             self._next += 1
             return self._next - 1
+
+    async def reserve(self, producer_id: int) -> None:
+        """Never give out `producer_id` or a smaller one from now on: another cluster has given it out.
+
+        Ids above `MAX_RESERVED` are not reached in any case. Raises CoordinatorUnavailable.
+        """
+        if producer_id < self._next or producer_id > MAX_RESERVED:
+            return
+        async with self._lock:
+            if producer_id >= self._end:
+                self._next = self._end = await self._controller.decide(reserve_producer_ids, producer_id)
+            self._next = max(self._next, producer_id + 1)

@@ -32,6 +32,7 @@ from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, shared_cause
 from odradek.partitions.config import NO_LIMIT, LogConfig
 from odradek.partitions.follower import Follower
+from odradek.partitions.imports import ImportedBatch
 from odradek.partitions.leader import Leader
 from odradek.partitions.model import AbortedTransaction, LogWrite, PartitionKey
 from odradek.partitions.producers import ProducerEntry, ProducerRowError
@@ -336,6 +337,17 @@ class Replica(Watchable):
             judged=judged,
             leader_epoch=leader_epoch,
         )
+        if isinstance(result, Appended):
+            self._submit(result.write, result.last_offset + 1)
+        return result
+
+    def take_imported(self, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
+        """Queue batches of another log at the offsets that they have; stands as what `append` gives does.
+
+        `records` must not be changed or reused before they are durable. Raises PartitionUnavailable.
+        """
+        self._check_writable()
+        result = self.leader.take_imported(records, batches)
         if isinstance(result, Appended):
             self._submit(result.write, result.last_offset + 1)
         return result

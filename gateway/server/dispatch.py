@@ -31,7 +31,7 @@ Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 PIPELINED: Final = frozenset({ApiKey.PRODUCE})
 """Requests whose successors on the same connection may begin while they wait for the disk."""
 
-DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
+DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.IMPORT_BATCHES}
 """Requests whose handlers return a `Completion`."""
 
 WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})

@@ -4,13 +4,18 @@ import pytest
 
 from compat_tests import api_table
 from compat_tests.processes import ROOT
-from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.api_keys import ADVERTISED, OWN_VERSIONS, ApiKey
 
 HOW = "run: pytest compat_tests/test_every_version.py --write-apis"
 
 
 def test_every_advertised_version_has_been_compared_with_kafka():
     assert api_table.not_driven(api_table.read_driven()) == [], HOW
+
+
+def test_each_api_of_our_own_has_a_test_that_drives_it():
+    assert set(api_table.DRIVEN_BY) == set(OWN_VERSIONS)
+    assert [path for path in api_table.DRIVEN_BY.values() if not (ROOT / path).exists()] == []
 
 
 def test_the_page_is_up_to_date():

@@ -1,6 +1,6 @@
 """Large requests of the APIs that `test_large_requests` does not name itself, and the reasons of those without any."""
 
-from gateway_client import RawClient
+from gateway_client import RawClient, batch_of
 from gateway_groups import joined
 from long_form import rounds
 
@@ -41,6 +41,7 @@ from odradek.wire.messages.describe_quorum import DescribeQuorumRequest
 from odradek.wire.messages.describe_quorum import DescribeQuorumRequestPartitionData as QuorumPartition
 from odradek.wire.messages.describe_quorum import DescribeQuorumRequestTopicData as QuorumTopic
 from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from odradek.wire.messages.import_batches import ImportBatchesRequest, ImportPartition, ImportTopic
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
@@ -115,6 +116,13 @@ def _administration(wide):
     )
     asked = [QuorumPartition(partition_index=index) for index in range(MANY)]
     yield DescribeQuorumRequest(topics=(QuorumTopic(topic_name="wide", partitions=tuple(asked)),)), None
+
+    batch = memoryview(batch_of(b"x", base_offset=1))
+    imported = tuple([ImportPartition(index=index, records=batch) for index in wide])
+    yield ImportBatchesRequest(timeout_ms=60_000, topics=(ImportTopic(name="wide", partitions=imported),)), None
+    short = b"".join([batch_of(b"x", base_offset=2 + number) for number in range(20 * MANY)])
+    imported = (ImportPartition(index=0, records=memoryview(short)),)
+    yield ImportBatchesRequest(timeout_ms=60_000, topics=(ImportTopic(name="wide", partitions=imported),)), None
 
 
 def _unsupported():

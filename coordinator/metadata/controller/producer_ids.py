@@ -10,6 +10,10 @@ PRODUCER_ID_BLOCK: Final = 1000
 """How many producer ids a broker gets at a time, as in Kafka."""
 
 
+MAX_RESERVED: Final = 2**62
+"""Producer ids beyond it are not reserved: blocks do not come near them, and behind the last id there would be none."""
+
+
 class ProducerIdBlock(NamedTuple):
     """Producer ids from `first` on, `size` of them, that were never given before and never will be again."""
 
@@ -27,3 +31,13 @@ def allocate_producer_ids(context: DecisionContext, count: int) -> tuple[list[Me
         next_producer_id=first + count,
     )
     return [record], ProducerIdBlock(first, count)
+
+
+def reserve_producer_ids(context: DecisionContext, producer_id: int) -> tuple[list[Message], int]:
+    """Give out no id up to `producer_id`, which another cluster has given out; returns the smallest free id."""
+    free = max(context.image.next_producer_id, producer_id + 1)
+    if free == context.image.next_producer_id:
+        return [], free
+    broker = context.image.brokers.get(context.node_id)
+    epoch = -1 if broker is None else broker.epoch
+    return [ProducerIdsRecord(broker_id=context.node_id, broker_epoch=epoch, next_producer_id=free)], free

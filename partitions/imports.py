@@ -1,0 +1,137 @@
+"""Batches of another log, taken into this one at the offsets that they have (ImportBatches).
+
+What was there stays as it was, byte for byte: values, codec, timestamps, producer, checksum. Only the leader epoch,
+which the checksum does not cover, becomes this leader's. The offsets may leave gaps, as those of a compacted log do,
+but never go below the log end, so what is sent again is refused and not doubled.
+
+Checked is what a broker can know without decoding records: format, checksum, codec, the order of offsets. Not checked
+are the topic's bounds on size and time and the keys of a compacted topic: another broker has taken these records under
+its own settings, and a follower checks none of it either. Producer sequences are not looked at, since compaction leaves
+gaps in them. Transactions are followed, for read_committed readers.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from odradek.partitions.config import LogConfig
+from odradek.partitions.markers import read_end_txn_marker
+from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
+from odradek.partitions.producers import EndTxnMarker
+from odradek.partitions.results import Appended, Rejected
+from odradek.partitions.state import PartitionState
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import BatchHeader, Codec, assign_offsets, check_crc, iter_headers
+from odradek.wire.records.errors import InvalidRecordBatch, UnsupportedMagic
+
+MAX_BATCHES: Final = 500
+"""So many batches are placed in some milliseconds, and so in one turn."""
+MAX_BYTES: Final = 1 << 20
+"""So large is one write at most, unless a batch is larger: segments roll between writes."""
+_LAST_OFFSET: Final = 2**63 - 2
+
+
+class ImportedBatch(NamedTuple):
+    """One batch of the request's records, and what it says if it is a transaction's marker."""
+
+    header: BatchHeader
+    marker: EndTxnMarker | None
+
+
+def read_imported_batches(records: memoryview, config: LogConfig) -> list[ImportedBatch] | Rejected:
+    """Parse and check the batches of a request, by their bytes alone; at least one, all of them whole."""
+    batches: list[ImportedBatch] = []
+    next_offset = 0
+    try:
+        for header in iter_headers(records):
+            refusal = _check_header(header, next_offset, config)
+            if refusal is not None:
+                return refusal
+            check_crc(records, header)
+            batches.append(ImportedBatch(header, read_end_txn_marker(records, header) if header.is_control else None))
+            next_offset = header.next_offset
+    except UnsupportedMagic as error:
+        return Rejected(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, str(error))
+    except InvalidRecordBatch as error:
+        return Rejected(ErrorCode.CORRUPT_MESSAGE, str(error))
+    return batches or Rejected(ErrorCode.INVALID_RECORD, "there is no record batch")
+
+
+def _check_header(header: BatchHeader, next_offset: int, config: LogConfig) -> Rejected | None:
+    """Offsets, counts, codec, size."""
+    base_offset, delta, count = header.base_offset, header.last_offset_delta, header.record_count
+    if base_offset < next_offset:
+        message = f"a batch begins at offset {base_offset} behind one that ends at {next_offset - 1}"
+        return Rejected(ErrorCode.INVALID_RECORD, message)
+    # Compaction leaves fewer records than offsets, and the empty last batch of a producer.
+    if delta < 0 or not 0 <= count <= delta + 1 or header.last_offset > _LAST_OFFSET:
+        message = f"the batch at offset {base_offset} declares {count} records, and {delta} as its last offset delta"
+        return Rejected(ErrorCode.INVALID_RECORD, message)
+    if header.codec > Codec.ZSTD:
+        return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {header.codec}")
+    if header.size_bytes > config.segment_bytes:
+        message = f"the batch of {header.size_bytes} bytes exceeds segment.bytes={config.segment_bytes}"
+        return Rejected(ErrorCode.RECORD_LIST_TOO_LARGE, message)
+    return None
+
+
+def largest_producer_id(batches: Sequence[ImportedBatch]) -> int:
+    """The largest producer id of the batches, -1 when none has one."""
+    return max(batch.header.producer_id for batch in batches)
+
+
+def in_writes(batches: Sequence[ImportedBatch], segment_bytes: int) -> Iterator[Sequence[ImportedBatch]]:
+    """The batches in runs that are written together."""
+    limit_bytes = min(segment_bytes, MAX_BYTES)
+    begin, size_bytes = 0, 0
+    for at, (header, _) in enumerate(batches):
+        if at > begin and (size_bytes + header.size_bytes > limit_bytes or at - begin == MAX_BATCHES):
+            yield batches[begin:at]
+            begin, size_bytes = at, 0
+        size_bytes += header.size_bytes
+    if begin < len(batches):
+        yield batches[begin:]
+
+
+def take_imported(state: PartitionState, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
+    """Take batches that `read_imported_batches` found good, all or none, as the leader.
+
+    `records` are patched in place as by `Leader.append`. OFFSET_OUT_OF_RANGE when they begin below the log end;
+    INVALID_TXN_STATE when they would go into a local producer's transaction.
+    """
+    refusal = _check_place(state, batches)
+    if refusal is not None:
+        return refusal
+    stored: list[StoredBatch] = []
+    producers: dict[int, bytes | None] = {}
+    aborted: list[AbortedTransaction] = []
+    for header, marker in batches:
+        base_offset, last_offset = header.base_offset, header.last_offset
+        parts = assign_offsets(records, base_offset, state.leader_epoch, header)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        stored.append(StoredBatch(base_offset, last_offset, header.max_timestamp, data))
+        if marker is not None:
+            row, ended = state.producer_states.end_imported(header, base_offset, marker)
+            producers |= row
+            aborted.extend(state.note_aborted(ended))
+        elif _is_in_transaction(header):
+            producers |= state.producer_states.add_imported(header, base_offset)
+        state.log_end_offset = last_offset + 1
+    write = LogWrite(stored, (), producers, aborted, replicated=True)
+    return Appended(stored[0].base_offset, state.log_end_offset - 1, -1, write)
+
+
+def _check_place(state: PartitionState, batches: Sequence[ImportedBatch]) -> Rejected | None:
+    first_offset, end_offset = batches[0].header.base_offset, state.log_end_offset
+    if first_offset < end_offset:
+        message = f"the batches begin at offset {first_offset}, and the log ends at {end_offset} already"
+        return Rejected(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+    for header, marker in batches:
+        if marker is not None or _is_in_transaction(header):
+            refusal = state.producer_states.check_imported(header)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def _is_in_transaction(header: BatchHeader) -> bool:
+    return header.is_transactional and header.has_producer_id and not header.is_control
