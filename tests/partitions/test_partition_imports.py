@@ -1,4 +1,4 @@
-"""Imported batches: another log's, at their own offsets; gaps stay, repetition changes nothing, transactions are kept."""
+"""Imported batches: another log's, at their own offsets; gaps stay, repetition changes nothing, transactions end."""
 
 import pytest
 from hypothesis import given
