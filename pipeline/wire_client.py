@@ -1,0 +1,419 @@
+"""A small synchronous client over our own wire messages: raw record batches out of any Kafka, and into an Odradek.
+
+It finds leaders, looks for them again when they change, and repeats what may be repeated until `timeout_s` has passed.
+One thread uses a client; several threads have one each. Memory is that of one request and one response.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeVar
+from uuid import UUID
+
+from odradek.pipeline.cluster import Offsets, TopicPartition
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.wire_socket import ConnectionLostError, WireSocket, error_name
+from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.wire.messages.import_batches import (
+    ImportBatchesRequest,
+    ImportBatchesResponse,
+    ImportPartition,
+    ImportTopic,
+)
+from odradek.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import ZERO_UUID, Buffer
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 1.0
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+NO_BYTES: Final = memoryview(b"")
+
+LOOK_AGAIN: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+    }
+)
+"""What may be over soon: the metadata is asked for again, and the request repeated."""
+
+_OURS: Final[Mapping[ApiKey, tuple[int, int]]] = {
+    **ADVERTISED,
+    ApiKey.FETCH: (4, 16),
+    ApiKey.METADATA: (4, 12),
+    ApiKey.LIST_OFFSETS: (1, 9),
+}
+"""The versions that are asked for. Fetch 17 and 18 are for replicas."""
+
+
+class TopicGoneError(PipelineError):
+    """The topic does not exist, or no longer: it was deleted, or deleted and created again."""
+
+
+class BrokerError(PipelineError):
+    """A broker refused something; `code` is Kafka's."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class TopicInfo(NamedTuple):
+    """A topic: its id (zero from brokers without ids) and the leader of each partition, -1 where there is none."""
+
+    topic_id: UUID
+    leaders: tuple[int, ...]
+
+
+class Fetched(NamedTuple):
+    """What Fetch says of one partition. `records` are whole batches, but the last one may be cut off.
+
+    `error` is 0, OFFSET_OUT_OF_RANGE or another code that is not repeated. Offsets are -1 where it is not 0.
+    """
+
+    error: int
+    records: memoryview
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+
+
+class Imported(NamedTuple):
+    """What ImportBatches says of one partition: 0 or Kafka's error code, and where its log ends, -1 where unknown."""
+
+    error: int
+    message: str | None
+    log_end_offset: int
+
+
+class WireClient:
+    """Open with `with WireClient(connection) as client`; connections are made when they are needed.
+
+    Methods raise PipelineError: ConnectionLostError when no broker could be reached for `timeout_s`, TopicGoneError,
+    BrokerError.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._settings = {name: str(value) for name, value in connection.for_librdkafka().items()}
+        self._bootstrap = [_split(one) for one in connection.bootstrap.split(",")]
+        self.timeout_s = connection.timeout_s
+        self._sockets: dict[tuple[str, int], WireSocket] = {}
+        self._brokers: dict[int, tuple[str, int]] = {}
+        self._topics: dict[str, TopicInfo] = {}
+        self._fetched: dict[str, UUID] = {}
+        self.cluster_id = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; they are made anew when they are needed."""
+        for one in self._sockets.values():
+            one.close()
+        self._sockets.clear()
+
+    # Any request
+
+    def request(self, message: Message, response: type[M], node: int | None = None) -> M:
+        """Send a request to a broker by its id, or to any, once. Raises ConnectionLostError, PipelineError."""
+        key = ApiKey(message.__message__.api_key or 0)
+        with_node = self._any_socket() if node is None else self._socket(self._brokers[node])
+        version = with_node.version_of(key, _OURS[key])
+        if version is None:
+            raise PipelineError(f"{with_node.address} has no version of {key.name} that is known here")
+        try:
+            return with_node.request(message, version, response)
+        except ConnectionLostError:
+            self._forget(with_node)
+            raise
+
+    def has_api(self, key: ApiKey) -> bool:
+        """Whether the cluster offers a version of `key` that is known here."""
+        return self.repeated(lambda: self._any_socket().version_of(key, _OURS[key]) is not None)
+
+    def repeated(self, attempt: Callable[[], T]) -> T:
+        """What `attempt` returns; it is repeated, with pauses, while it raises what may be over soon."""
+        deadline, pause_s = time.monotonic() + self.timeout_s, FIRST_PAUSE_S
+        while True:
+            try:
+                return attempt()
+            except (ConnectionLostError, BrokerError) as error:
+                passing = isinstance(error, ConnectionLostError) or error.code in LOOK_AGAIN
+                if not passing or time.monotonic() + pause_s > deadline:
+                    raise
+            self._topics.clear()
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _any_socket(self) -> WireSocket:
+        for one in self._sockets.values():
+            return one
+        addresses = [*self._brokers.values(), *self._bootstrap]
+        for number, address in enumerate(addresses, 1):
+            try:
+                return self._socket(address)
+            except ConnectionLostError:
+                if number == len(addresses):
+                    raise
+        raise AssertionError("there is at least one bootstrap address")
+
+    def _socket(self, address: tuple[str, int]) -> WireSocket:
+        found = self._sockets.get(address)
+        if found is None:
+            found = self._sockets[address] = WireSocket(*address, self._settings, self.timeout_s)
+        return found
+
+    def _forget(self, lost: WireSocket) -> None:
+        self._sockets = {address: one for address, one in self._sockets.items() if one is not lost}
+
+    # Metadata
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicInfo]:
+        """The topics that exist, of `names` or all. Nothing is created."""
+        wanted = None if names is None else tuple([MetadataRequestTopic(name=name) for name in names])
+        answer = self.repeated(lambda: self._metadata(wanted))
+        found: dict[str, TopicInfo] = {}
+        for topic in answer.topics:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
+                continue
+            _check(topic.error_code, f"topic {topic.name!r}")
+            parts = sorted(topic.partitions, key=lambda part: part.partition_index)
+            found[topic.name] = TopicInfo(topic.topic_id, tuple([part.leader_id for part in parts]))
+        self._topics |= found
+        return found
+
+    def _metadata(self, wanted: tuple[MetadataRequestTopic, ...] | None) -> MetadataResponse:
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        answer = self.request(request, MetadataResponse)
+        if answer.brokers:
+            self._brokers = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        self.cluster_id = answer.cluster_id or self.cluster_id
+        return answer
+
+    def topic(self, name: str) -> TopicInfo:
+        """One topic, as it was when it was last looked up. Raises TopicGoneError."""
+        found = self._topics.get(name) or self.topics([name]).get(name)
+        if found is None:
+            raise TopicGoneError(f"there is no topic {name!r}")
+        return found
+
+    def by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by the broker that leads them. Raises TopicGoneError, and BrokerError for one without."""
+        found: dict[int, list[TopicPartition]] = {}
+        for place in places:
+            leaders = self.topic(place.topic).leaders
+            leader = leaders[place.partition] if place.partition < len(leaders) else -1
+            if leader not in self._brokers:
+                raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{place.topic}-{place.partition} has no leader")
+            found.setdefault(leader, []).append(place)
+        return found
+
+    # Offsets
+
+    def list_offsets(
+        self, places: Iterable[TopicPartition], timestamp: int, isolation: int = READ_UNCOMMITTED
+    ) -> Offsets:
+        """The offset of each partition at EARLIEST, LATEST or a time in ms; -1 where no record is so late."""
+        wanted = list(places)
+        return self.repeated(lambda: self._list_offsets(wanted, timestamp, isolation))
+
+    def _list_offsets(self, places: Sequence[TopicPartition], timestamp: int, isolation: int) -> Offsets:
+        found: Offsets = {}
+        for leader, led in self.by_leader(places).items():
+            topics = tuple(
+                [
+                    ListOffsetsTopic(
+                        name=topic,
+                        partitions=tuple(
+                            [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes]
+                        ),
+                    )
+                    for topic, indexes in _by_topic(led)
+                ]
+            )
+            request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
+            for topic in self.request(request, ListOffsetsResponse, leader).topics:
+                for part in topic.partitions:
+                    _check(part.error_code, f"the offsets of {topic.name}-{part.partition_index}")
+                    found[TopicPartition(topic.name, part.partition_index)] = part.offset
+        return found
+
+    # Records
+
+    def fetch(
+        self,
+        positions: Mapping[TopicPartition, int],
+        *,
+        max_bytes: int,
+        partition_max_bytes: int,
+        max_wait_ms: int = 500,
+        isolation: int = READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, Fetched]:
+        """The stored batches from each position on, of at most `max_bytes` from each leader, one after the other.
+
+        A batch that holds a position is given whole. What may be over soon is repeated. A client keeps to the topic
+        that it has fetched first, by its id where the cluster has ids: TopicGoneError when it was created again.
+        """
+        known = {
+            name: self._fetched.setdefault(name, self.topic(name).topic_id)
+            for name in {place.topic for place in positions}
+        }
+
+        def attempt() -> dict[TopicPartition, Fetched]:
+            found: dict[TopicPartition, Fetched] = {}
+            for leader, led in self.by_leader(positions).items():
+                self._refuse_new_topics(known)
+                request = _fetch_request(led, positions, known, max_bytes, partition_max_bytes, max_wait_ms, isolation)
+                found |= _fetched(self.request(request, FetchResponse, leader), known)
+            return found
+
+        return self.repeated(attempt)
+
+    def _refuse_new_topics(self, known: Mapping[str, UUID]) -> None:
+        for name, topic_id in known.items():
+            if self.topic(name).topic_id != topic_id:
+                raise TopicGoneError(f"topic {name!r} was deleted and created again")
+
+    def import_batches(
+        self, records: Mapping[TopicPartition, Buffer], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Imported]:
+        """Write whole batches at the offsets that they have, once; repeat with what `log_end_offset` says is missing.
+
+        An error is the caller's to judge: OFFSET_OUT_OF_RANGE says that the log ends beyond the first batch. After a
+        ConnectionLostError ask `list_offsets` where it ends. Raises PipelineError where the cluster has no
+        ImportBatches.
+        """
+        found: dict[TopicPartition, Imported] = {}
+        if timeout_ms is None:
+            timeout_ms = round(self.timeout_s * 800)  # the answer comes before the wait for it ends
+        for leader, led in self.by_leader(records).items():
+            topics: list[ImportTopic] = []
+            for topic, indexes in _by_topic(led):
+                parts = [
+                    ImportPartition(index=index, records=memoryview(records[TopicPartition(topic, index)]))
+                    for index in indexes
+                ]
+                topics.append(ImportTopic(name=topic, partitions=tuple(parts)))
+            request = ImportBatchesRequest(timeout_ms=timeout_ms, topics=tuple(topics))
+            for topic in self.request(request, ImportBatchesResponse, leader).topics:
+                for part in topic.partitions:
+                    place = TopicPartition(topic.name, part.index)
+                    found[place] = Imported(part.error_code, part.error_message, part.log_end_offset)
+                    if part.error_code in LOOK_AGAIN:
+                        self._topics.pop(topic.name, None)
+        return found
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Move log starts forward. Raises BrokerError, for a topic that is only compacted POLICY_VIOLATION."""
+        self.repeated(lambda: self._delete_records(before))
+
+    def _delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        for leader, led in self.by_leader(before).items():
+            topics: list[DeleteRecordsTopic] = []
+            for topic, indexes in _by_topic(led):
+                parts = [
+                    DeleteRecordsPartition(partition_index=index, offset=before[TopicPartition(topic, index)])
+                    for index in indexes
+                ]
+                topics.append(DeleteRecordsTopic(name=topic, partitions=tuple(parts)))
+            request = DeleteRecordsRequest(topics=tuple(topics), timeout_ms=round(self.timeout_s * 1000))
+            for topic in self.request(request, DeleteRecordsResponse, leader).topics:
+                for part in topic.partitions:
+                    _check(part.error_code, f"the log start of {topic.name}-{part.partition_index}")
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.strip().rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _by_topic(places: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    found: dict[str, list[int]] = {}
+    for topic, index in places:
+        found.setdefault(topic, []).append(index)
+    return list(found.items())
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise BrokerError(code, f"{what}: {error_name(code)}")
+
+
+def _fetch_request(
+    led: Sequence[TopicPartition],
+    positions: Mapping[TopicPartition, int],
+    known: Mapping[str, UUID],
+    max_bytes: int,
+    partition_max_bytes: int,
+    max_wait_ms: int,
+    isolation: int,
+) -> FetchRequest:
+    topics: list[FetchTopic] = []
+    for topic, indexes in _by_topic(led):
+        parts = [
+            FetchPartition(
+                partition=index,
+                fetch_offset=positions[TopicPartition(topic, index)],
+                partition_max_bytes=partition_max_bytes,
+            )
+            for index in indexes
+        ]
+        topics.append(FetchTopic(topic=topic, topic_id=known[topic], partitions=tuple(parts)))
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, isolation_level=isolation, topics=tuple(topics)
+    )
+
+
+def _fetched(answer: FetchResponse, known: Mapping[str, UUID]) -> dict[TopicPartition, Fetched]:
+    _check(answer.error_code, "Fetch")
+    names = {topic_id: name for name, topic_id in known.items() if topic_id != ZERO_UUID}
+    found: dict[TopicPartition, Fetched] = {}
+    for topic in answer.responses:
+        name = topic.topic or names.get(topic.topic_id, "")
+        for part in topic.partitions:
+            if part.error_code in LOOK_AGAIN:
+                _check(part.error_code, f"{name}-{part.partition_index}")
+            records: Any = part.records
+            found[TopicPartition(name, part.partition_index)] = Fetched(
+                part.error_code,
+                NO_BYTES if records is None else memoryview(records),
+                part.high_watermark,
+                part.last_stable_offset,
+                part.log_start_offset,
+            )
+    return found

@@ -1,0 +1,174 @@
+"""One blocking connection to a broker that speaks our own wire messages: TLS, SASL, versions, one request at a time.
+
+For jobs that need what client libraries do not offer: record batches as they are stored. Settings have librdkafka's
+names.
+"""
+
+import importlib.util
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar, cast
+
+from odradek.pipeline.errors import MissingError, PipelineError
+from odradek.wire.api_keys import ApiKey, api_key_of
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from odradek.wire.schema.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+CLIENT_ID: Final = "odradek-pipeline"
+MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
+"""A longer response is refused before anything is allocated for it."""
+_LENGTH_BYTES: Final = 4
+_TLS: Final = frozenset({"SSL", "SASL_SSL"})
+_SASL: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+_SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
+
+
+class ConnectionLostError(PipelineError):
+    """The broker cannot be reached, or the connection ended; the request may have been carried out."""
+
+
+class WireSocket:
+    """Connected and authenticated when made. For one thread at a time.
+
+    `timeout_s` bounds connecting, and each wait for bytes. Raises ConnectionLostError, PipelineError for settings that
+    make no sense or credentials that are refused, MissingError.
+    """
+
+    def __init__(self, host: str, port: int, settings: Mapping[str, str], timeout_s: float) -> None:
+        self.address = f"{host}:{port}"
+        self.versions: dict[ApiKey, tuple[int, int]] = {}
+        self._correlation = 0
+        protocol = settings.get("security.protocol", "PLAINTEXT").upper()
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if protocol in _TLS:
+                self._socket = _tls(settings).wrap_socket(self._socket, server_hostname=_checked_name(settings, host))
+        except OSError as error:
+            raise ConnectionLostError(f"{self.address}: {error} (is a broker running there?)") from error
+        try:
+            self._ask_versions()
+            if protocol in _SASL:
+                self._authenticate(settings)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the connection. Idempotent."""
+        self._socket.close()
+
+    def version_of(self, key: ApiKey, ours: tuple[int, int]) -> int | None:
+        """The newest version of `key` that the broker and `ours` (first, last) have; None when there is none."""
+        theirs = self.versions.get(key)
+        if theirs is None:
+            return None
+        newest = min(theirs[1], ours[1])
+        return newest if newest >= max(theirs[0], ours[0]) else None
+
+    def request(self, message: Message, version: int, response: type[M]) -> M:
+        """Send `message` and wait for its response. Raises ConnectionLostError; the connection is of no use then."""
+        key = api_key_of(message.__message__.api_key or 0)
+        assert key is not None
+        self._correlation += 1
+        try:
+            self._socket.sendall(encode_request(message, version, self._correlation, CLIENT_ID))
+            correlation, answer = decode_response(key, version, self._receive())
+        except (OSError, ProtocolError) as error:
+            self.close()
+            raise ConnectionLostError(f"{self.address}: {key.name}: {error}") from error
+        if correlation != self._correlation or not isinstance(answer, response):
+            self.close()
+            raise ConnectionLostError(f"{self.address}: {key.name}: the answer is to another request")
+        return answer
+
+    def _receive(self) -> memoryview:
+        size = int.from_bytes(self._receive_exactly(_LENGTH_BYTES), "big", signed=True)
+        if not 0 <= size <= MAX_RESPONSE_BYTES:
+            raise OSError(f"a response of {size} bytes is not accepted")
+        return self._receive_exactly(size)
+
+    def _receive_exactly(self, size: int) -> memoryview:
+        view = memoryview(bytearray(size))
+        done = 0
+        while done < size:
+            count = self._socket.recv_into(view[done:])
+            if not count:
+                raise OSError("the broker closed the connection")
+            done += count
+        return view
+
+    def _ask_versions(self) -> None:
+        request = ApiVersionsRequest(client_software_name="odradek", client_software_version="1")
+        answer = self.request(request, 3, ApiVersionsResponse)
+        if answer.error_code:
+            raise PipelineError(f"{self.address}: ApiVersions: {error_name(answer.error_code)}")
+        for one in answer.api_keys:
+            key = api_key_of(one.api_key)
+            if key is not None:
+                self.versions[key] = (one.min_version, one.max_version)
+
+    def _authenticate(self, settings: Mapping[str, str]) -> None:
+        mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms", "PLAIN")
+        user, password = settings.get("sasl.username", ""), settings.get("sasl.password", "")
+        handshake = self.request(SaslHandshakeRequest(mechanism=mechanism), 1, SaslHandshakeResponse)
+        if handshake.error_code:
+            raise PipelineError(f"{self.address} offers {', '.join(handshake.mechanisms)}, not {mechanism}")
+        if mechanism == "PLAIN":
+            self._exchange(f"\0{user}\0{password}".encode())
+        elif mechanism in _SCRAM:
+            self._scram(user, password, mechanism)
+        else:
+            raise PipelineError(f"sasl.mechanism={mechanism}: PLAIN and SCRAM are known")
+
+    def _scram(self, user: str, password: str, mechanism: str) -> None:
+        if importlib.util.find_spec("kafka") is None:
+            raise MissingError("SCRAM needs kafka-python: pip install 'odradek[cli]'")
+        from kafka.net.sasl.scram import ScramClient  # pyright: ignore[reportMissingTypeStubs]
+
+        client = cast("Any", ScramClient)(user, password, mechanism)
+        client.process_server_first_message(self._exchange(client.first_message()))
+        client.process_server_final_message(self._exchange(client.final_message()))
+
+    def _exchange(self, content: bytes) -> bytes:
+        version = self.version_of(ApiKey.SASL_AUTHENTICATE, (0, 2))
+        answer = self.request(SaslAuthenticateRequest(auth_bytes=content), version or 0, SaslAuthenticateResponse)
+        if answer.error_code:
+            raise PipelineError(f"{self.address}: {answer.error_message or error_name(answer.error_code)}")
+        return bytes(answer.auth_bytes)
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, or its number where it is a newer Kafka's."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"))
+    certificate = settings.get("ssl.certificate.location")
+    if certificate is not None:
+        context.load_cert_chain(certificate, settings.get("ssl.key.location"), settings.get("ssl.key.password"))
+    if _is_any_name(settings):
+        context.check_hostname = False
+    if settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _is_any_name(settings: Mapping[str, str]) -> bool:
+    return settings.get("ssl.endpoint.identification.algorithm", "https").lower() in ("", "none")
+
+
+def _checked_name(settings: Mapping[str, str], host: str) -> str | None:
+    return None if _is_any_name(settings) else host

@@ -1,0 +1,120 @@
+"""The client over our own wire messages: raw batches out and in, leaders, topics that go, connections that end."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.pipeline.cluster import EARLIEST, LATEST, TopicPartition
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.wire_client import BrokerError, Fetched, TopicGoneError, WireClient
+from odradek.pipeline.wire_socket import ConnectionLostError, error_name
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+
+PART = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def client(connection: Connection) -> Iterator[WireClient]:
+    with WireClient(connection) as client:
+        yield client
+
+
+def create(connection: Connection, name: str = "t", partitions: int = 1, **config: str) -> None:
+    admin = AdminClient(connection.for_librdkafka())
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
+
+
+def batch(offset: int, *values: bytes) -> bytes:
+    return build_batch([SimpleRecord(b"k", value, 5) for value in values], base_offset=offset)
+
+
+def fetch(client: WireClient, place: TopicPartition = PART, offset: int = 0) -> Fetched:
+    return client.fetch({place: offset}, max_bytes=1 << 20, partition_max_bytes=1 << 20, max_wait_ms=0)[place]
+
+
+def test_batches_are_imported_and_fetched_as_they_are(client: WireClient, connection: Connection) -> None:
+    create(connection, partitions=2)
+    places = {PART: batch(3, b"a", b"b"), TopicPartition("t", 1): batch(0, b"c")}
+    imported = client.import_batches(places)
+    assert {place: (one.error, one.log_end_offset) for place, one in imported.items()} == {
+        PART: (0, 5),
+        TopicPartition("t", 1): (0, 1),
+    }
+    for place, sent in places.items():
+        assert bytes(fetch(client, place).records)[16:] == sent[16:]
+    assert client.list_offsets(places, LATEST) == {PART: 5, TopicPartition("t", 1): 1}
+    assert client.list_offsets([PART], EARLIEST) == {PART: 0}
+    again = client.import_batches({PART: places[PART]})[PART]
+    assert (again.error, again.log_end_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 5)
+
+
+def test_what_a_client_produced_is_fetched_in_its_batches(client: WireClient, connection: Connection) -> None:
+    create(connection)
+    producer = Producer({**connection.for_librdkafka(), "compression.type": "lz4", "linger.ms": 50})
+    for number in range(100):
+        producer.produce("t", b"value %d" % number)
+    assert producer.flush() == 0
+    fetched = fetch(client)
+    headers = list(iter_headers(fetched.records))
+    assert headers[-1].next_offset == fetched.high_watermark == fetched.last_stable_offset == 100
+    assert {header.codec for header in headers} == {3}
+
+
+def test_an_offset_that_is_not_there_is_the_caller_s_to_judge(client: WireClient, connection: Connection) -> None:
+    create(connection)
+    assert fetch(client, offset=7).error == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_log_starts_are_moved(client: WireClient, connection: Connection) -> None:
+    create(connection)
+    client.import_batches({PART: batch(0, b"a", b"b")})
+    client.delete_records({PART: 1})
+    assert client.list_offsets([PART], EARLIEST) == {PART: 1}
+    with pytest.raises(BrokerError, match="the log start of t-0: OFFSET_OUT_OF_RANGE"):
+        client.delete_records({PART: 9})
+
+
+def test_a_topic_that_does_not_exist(client: WireClient) -> None:
+    with pytest.raises(TopicGoneError, match="there is no topic 't'"):
+        fetch(client)
+    assert client.topics(["t"]) == {}
+
+
+def test_a_topic_that_was_created_again_is_another_one(client: WireClient, connection: Connection) -> None:
+    create(connection)
+    fetch(client)
+    admin = AdminClient(connection.for_librdkafka())
+    admin.delete_topics(["t"])["t"].result()
+    create(connection)
+    for _ in range(2):
+        with pytest.raises(TopicGoneError, match="created again"):
+            fetch(client)
+    with WireClient(connection) as other:
+        assert fetch(other).error == 0
+
+
+def test_a_connection_that_ended_is_made_again(client: WireClient, connection: Connection) -> None:
+    create(connection)
+    fetch(client)
+    for one in client._sockets.values():  # noqa: SLF001 - as a broker that restarts does
+        one._socket.shutdown(2)  # noqa: SLF001
+    assert fetch(client).error == 0
+
+
+def test_a_broker_that_is_not_there() -> None:
+    with WireClient(Connection("127.0.0.1:1", timeout_s=0.2)) as client, pytest.raises(ConnectionLostError):
+        client.topics()
+
+
+def test_apis_that_are_known(client: WireClient) -> None:
+    assert client.has_api(ApiKey.IMPORT_BATCHES)
+    assert client.has_api(ApiKey.FETCH)
+
+
+def test_errors_have_kafkas_names() -> None:
+    assert [error_name(code) for code in (1, 4711)] == ["OFFSET_OUT_OF_RANGE", "error 4711"]
