@@ -1,6 +1,6 @@
 """What a transaction reads and writes in a segment: batches and, with them, everything else (see `layout`)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import lmdb
@@ -173,12 +173,22 @@ class LogRows(NamedTuple):
 
 def read_rows(txn: WriteTxn) -> LogRows:
     """Read them all."""
+    return _decoded(lambda prefix: rows(txn, prefix), txn.get(CLEAN, _NEVER))
+
+
+def decode_rows(stored: Mapping[bytes, bytes]) -> LogRows:
+    """Decode rows that were read by other means."""
+    ordered = sorted(stored.items())
+    return _decoded(lambda prefix: [row for row in ordered if row[0][:1] == prefix], stored.get(CLEAN, _NEVER))
+
+
+def _decoded(find: Callable[[bytes], Iterable[tuple[bytes, bytes]]], clean: bytes) -> LogRows:
     return LogRows(
-        {EPOCH_KEY.unpack(key)[1]: U64.unpack(value)[0] for key, value in rows(txn, EPOCH)},
-        {ROW_KEY.unpack(key)[1]: (U64.unpack_from(value)[0], value[8:]) for key, value in rows(txn, PRODUCER)},
-        [_aborted(key, value) for key, value in rows(txn, ABORTED)],
-        [_sealed(key, value) for key, value in rows(txn, SEALED)],
-        U64.unpack(txn.get(CLEAN, _NEVER))[0],
+        {EPOCH_KEY.unpack(key)[1]: U64.unpack(value)[0] for key, value in find(EPOCH)},
+        {ROW_KEY.unpack(key)[1]: (U64.unpack_from(value)[0], value[8:]) for key, value in find(PRODUCER)},
+        [_aborted(key, value) for key, value in find(ABORTED)],
+        [_sealed(key, value) for key, value in find(SEALED)],
+        U64.unpack(clean)[0],
     )
 
 
