@@ -1,0 +1,161 @@
+"""The few operations of a file system that a table needs, below one folder. Names are relative to it."""
+
+import errno
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from odradek.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TEMPORARY: Final = ".new-"
+"""How the names of files begin that are being written, which no listing gives."""
+
+
+class Files(Protocol):
+    """The files of one table. Errors of the file system are OSError, or PipelineError with its own words."""
+
+    root: str
+    """The folder as Spark names it."""
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names of what is in a folder, sorted; none where it does not exist."""
+        ...
+
+    def read(self, name: str) -> str:
+        """The text of a file."""
+        ...
+
+    def create(self, name: str, text: str) -> bool:
+        """Make a file with this text, whole or not at all; False, and nothing is changed, where it exists already.
+
+        Of two that create the same name at once one gets False. The file is durable on return.
+        """
+        ...
+
+    def move(self, source: str, target: str) -> bool:
+        """Give a file its final name; False where it has gone from its old one, which is so after the first time."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or a folder of this name."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a file, or a folder with all that is in it; nothing is done where there is none."""
+        ...
+
+    def sync(self, name: str) -> None:
+        """Make a file of Spark's durable, where that is not so by itself."""
+        ...
+
+
+class LocalFiles:
+    """A folder of this machine, or one mounted here."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self.root = str(self._root)
+
+    def names(self, folder: str = "") -> list[str]:
+        """See Files."""
+        try:
+            return sorted(name for name in os.listdir(self._root / folder) if not name.startswith(TEMPORARY))  # noqa: PTH208 - one call
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError as error:
+            raise PipelineError(f"{self._root / folder} is a file, not a folder") from error
+
+    def read(self, name: str) -> str:
+        """See Files."""
+        return (self._root / name).read_text()
+
+    def create(self, name: str, text: str) -> bool:
+        """See Files. A hard link is what fails where its name exists; a rename would replace the file."""
+        target = self._root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f"{TEMPORARY}{uuid.uuid1().hex}")
+        try:
+            _write_durably(temporary, text)
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno in {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK}:
+                raise PipelineError(
+                    f"{target.parent}: this file system has no hard links ({error.strerror})"
+                ) from error
+            raise
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(target.parent)
+        return True
+
+    def move(self, source: str, target: str) -> bool:
+        """See Files."""
+        (self._root / target).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            (self._root / source).rename(self._root / target)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def exists(self, name: str) -> bool:
+        """See Files."""
+        return (self._root / name).exists()
+
+    def delete(self, name: str) -> None:
+        """See Files. Another process may delete the same at the same time."""
+        path = self._root / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def sync(self, name: str) -> None:
+        """See Files."""
+        descriptor = os.open(self._root / name, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _write_durably(path: Path, text: str) -> None:
+    with path.open("x") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_files(path: str | Path, spark: "SparkSession | None" = None) -> Files:
+    """The files below `path`: a path of this machine, `file:`, or with a session any URL that its Hadoop knows."""
+    text = str(path)
+    scheme = urlsplit(text).scheme if isinstance(path, str) else ""
+    if scheme == "file":
+        return LocalFiles(Path(unquote(urlsplit(text).path)))
+    if not scheme and (spark is None or _default_file_system(spark).startswith("file:")):
+        return LocalFiles(Path(text))
+    if spark is None:
+        raise PipelineError(f"{text} can only be opened with a Spark session")
+    from odradek.pipeline.table.hadoop_files import HadoopFiles
+
+    return HadoopFiles(spark, text)
+
+
+def _default_file_system(spark: "SparkSession") -> str:
+    context: Any = spark.sparkContext
+    return str(context._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))  # noqa: SLF001 - PySpark has no other way

@@ -1,0 +1,102 @@
+"""Opening tables: what restore, audit and notebooks read them with."""
+
+from collections.abc import Iterable
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odradek.pipeline.table.files import open_files
+from odradek.pipeline.table.log import Log, dead_letters_name
+from odradek.pipeline.table.manifest import DataFile, Table
+
+# pyright: reportUnknownMemberType=false
+# pyspark's types are incomplete
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def open_table(path: str | Path, spark: "SparkSession | None" = None) -> Table:
+    """What the table at `path` holds by its log: offsets, counts, skipped offsets, files, settings.
+
+    A path of this machine needs no session. What a killed job has committed and not finished is finished first. Raises
+    PipelineError where there is no table.
+    """
+    return Log(open_files(path, spark)).load()
+
+
+def read_table(spark: "SparkSession", path: str | Path) -> "DataFrame":
+    """The table's records, as of now: exactly those that the log counts, whatever archive and compact do meanwhile.
+
+    All files appear in the newest schema: columns that were widened are cast, newer ones are null in older files. A
+    query that still runs when `odradek pipeline compact` replaces its files fails for a missing file; it never gives a
+    record twice or leaves one out. Raises PipelineError where there is no table.
+    """
+    log = Log(open_files(path, spark))
+    table = log.load()
+    return _read(spark, log.files.root, table, table.files.values())
+
+
+def read_dead_letters(spark: "SparkSession", path: str | Path) -> "DataFrame":
+    """The records that could not be parsed: the raw columns, and `error` with the reason. Errors as of `read_table`."""
+    log = Log(open_files(path, spark))
+    files = log.load().dead_letters.values()
+    folder = f"{log.files.root}/../{dead_letters_name(log.files.root)}"
+    schema = dead_letter_schema()
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*(f"{folder}/{file.path}" for file in files))
+
+
+def read_files(spark: "SparkSession", path: str | Path, table: Table, files: Iterable[DataFile]) -> "DataFrame":
+    """The records of some files of the table, in its newest schema."""
+    return _read(spark, open_files(path, spark).root, table, files)
+
+
+def _read(spark: "SparkSession", root: str, table: Table, files: Iterable[DataFile]) -> "DataFrame":
+    from pyspark.sql.types import StructType
+
+    schemas = [StructType.fromJson(one) for one in table.schemas]
+    by_schema: dict[int, list[str]] = {}
+    for file in files:
+        by_schema.setdefault(file.schema, []).append(f"{root}/{file.path}")
+    if not by_schema:
+        return spark.createDataFrame([], schemas[-1])
+    parts = [
+        _as_schema(spark.read.schema(schemas[index]).option("basePath", root).parquet(*paths), schemas[-1])
+        for index, paths in sorted(by_schema.items())
+    ]
+    return reduce(lambda left, right: left.unionAll(right), parts)
+
+
+def _as_schema(frame: "DataFrame", schema: Any) -> "DataFrame":  # noqa: ANN401 - pyspark is imported late
+    """The same rows in a schema that has grown out of theirs."""
+    from pyspark.sql import functions as f
+
+    from odradek.pipeline.table.growth import grown
+
+    present = {field.name: field.dataType for field in frame.schema.fields}
+    columns = [
+        grown(f.col(f"`{one.name}`"), present[one.name], one.dataType) if one.name in present else f.lit(None)
+        for one in schema.fields
+    ]
+    return frame.select(
+        *(column.cast(one.dataType).alias(one.name) for column, one in zip(columns, schema.fields, strict=True))
+    )
+
+
+def raw_schema() -> Any:  # noqa: ANN401 - a StructType; pyspark is imported late
+    """The columns of `format("kafka")` with headers: what a table holds without parsed columns."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromDDL(
+        "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, key binary, "
+        "value binary, headers array<struct<key: string, value: binary>>"
+    )
+
+
+def dead_letter_schema() -> Any:  # noqa: ANN401 - a StructType; pyspark is imported late
+    """The raw columns, and why a record is here."""
+    from pyspark.sql.types import StringType
+
+    return raw_schema().add("error", StringType())
