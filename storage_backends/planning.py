@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from itertools import takewhile
+from typing import Final
 
 from odradek.partitions.model import AbortedTransaction, EpochStart, LogWrite
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo
@@ -25,13 +26,21 @@ class RunStart(Enum):
     RESTART = "restart"
 
 
+# Looking a member up in an Enum takes as long as a call.
+_CONTINUE: Final = RunStart.CONTINUE
+
+
 @mutable
 class Run:
-    """Writes that go into one segment in one transaction; `base_offset` is the log end before them."""
+    """Writes that go into one segment in one transaction; `base_offset` is the log end before them.
+
+    `size_bytes` is that of their batches.
+    """
 
     start: RunStart
     base_offset: int
     writes: list[LogWrite] = field(default_factory=list[LogWrite])
+    size_bytes: int = 0
 
 
 @mutable
@@ -63,17 +72,16 @@ def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill
 
     `fill` is used up. The first run continues the active segment and may be empty.
     """
-    run = Run(RunStart.CONTINUE, log_end_offset)
+    run = Run(_CONTINUE, log_end_offset)
     runs = [run]
     for write in writes:
         if write.batches:
-            end_offset = check_continuity(write, log_end_offset)
-            size_bytes = sum([len(batch.data) for batch in write.batches])
-            max_timestamp_ms = max([batch.max_timestamp_ms for batch in write.batches])
+            end_offset, size_bytes, max_timestamp_ms = measured(write, log_end_offset)
             if fill.must_roll(size_bytes, max_timestamp_ms, policy):
                 run, fill = Run(RunStart.ROLL, log_end_offset), SegmentFill()
                 runs.append(run)
             fill.add(size_bytes, write.batches[0].max_timestamp_ms)
+            run.size_bytes += size_bytes
             log_end_offset = end_offset
         start_offset = write.log_start_offset
         if start_offset is not None and start_offset > log_end_offset:
@@ -88,11 +96,12 @@ def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill
     return runs
 
 
-def check_continuity(write: LogWrite, log_end_offset: int) -> int:
-    """Return the log end after the write.
+def measured(write: LogWrite, log_end_offset: int) -> tuple[int, int, int]:
+    """Return the log end after the write, the bytes of its batches and their largest timestamp.
 
     Raises ValueError when its batches overlap, or leave a gap in a write that is not replicated.
     """
+    size_bytes, max_timestamp_ms = 0, NO_TIMESTAMP
     for batch in write.batches:
         if batch.base_offset != log_end_offset and not (write.replicated and batch.base_offset > log_end_offset):
             raise ValueError(
@@ -101,7 +110,10 @@ def check_continuity(write: LogWrite, log_end_offset: int) -> int:
         if batch.last_offset < batch.base_offset:
             raise ValueError(f"batch at offset {batch.base_offset} ends at {batch.last_offset}")
         log_end_offset = batch.last_offset + 1
-    return log_end_offset
+        size_bytes += len(batch.data)
+        if batch.max_timestamp_ms > max_timestamp_ms:  # noqa: PLR1730 - hot
+            max_timestamp_ms = batch.max_timestamp_ms
+    return log_end_offset, size_bytes, max_timestamp_ms
 
 
 def _restart_offset(write: LogWrite, log_end_offset: int) -> int:

@@ -58,8 +58,8 @@ class Footprint:
         """The writer is about to change the file."""
         self._writes += 1
 
-    def end_write(self) -> None:
-        """The writer has changed the file, or tried to."""
+    def end_write(self) -> int:
+        """The writer has changed the file, or tried to. Returns how many bytes the file is known to have."""
         fd = self._fd
         try:
             found = os.stat(self._path) if fd is None else os.fstat(fd)  # noqa: PTH116
@@ -70,6 +70,7 @@ class Footprint:
             pass  # the next check says so
         finally:
             self._writes += 1
+        return self.size_bytes
 
     def check(self) -> None:
         """Raise StoreCorruptError when the file is not what we left, and OSError when it cannot be looked at."""

@@ -92,7 +92,8 @@ class LmdbPartition:
 
     def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
         """See `PartitionStore.commit`."""
-        log, runs, size_bytes = self._plan(writes)
+        log, runs = self._plan(writes)
+        size_bytes = sum([run.size_bytes for run in runs])
         first_offset, synced = log.state.meta.log_end_offset, sync or log.policy.durable
         try:
             log.check()
@@ -102,7 +103,7 @@ class LmdbPartition:
             if log.synced is not synced:
                 self._change_mode(synced=synced)
             for run in runs:
-                log.run(run, size_bytes, synced=synced)
+                log.run(run, synced=synced)
         except BaseException as error:
             self._failure = "commit"
             if isinstance(error, ForeignError):
@@ -113,13 +114,12 @@ class LmdbPartition:
 
     def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
         """See `PartitionStore.commit_at_once`: pages of the active segment, left to the system's cache."""
-        log, runs, size_bytes = self._plan(writes)
+        log, runs = self._plan(writes)
         if log.synced or log.policy.durable or len(runs) > 1 or log.drops_segments(writes):
             return False
-        first_offset = log.state.meta.log_end_offset
+        first_offset, size_bytes = log.state.meta.log_end_offset, runs[0].size_bytes
         try:
-            log.check()
-            done = log.append_in_place(runs[0].writes, size_bytes)
+            done = log.append_in_place(runs[0])
         except BaseException as error:
             self._failure = "commit"
             if isinstance(error, ForeignError):
@@ -133,14 +133,13 @@ class LmdbPartition:
         with self.log.writing():
             return mapped_commit(error, self.log.state.segments[-1].path, size_bytes)
 
-    def _plan(self, writes: Sequence[LogWrite]) -> tuple[SegmentLog, list[Run], int]:
-        """The log, how the writes are divided between its segments, and the bytes of their batches."""
+    def _plan(self, writes: Sequence[LogWrite]) -> tuple[SegmentLog, list[Run]]:
+        """The log, and how the writes are divided between its segments."""
         self._check_usable()
         log = self.log
         meta = log.state.meta
         fill = SegmentFill(meta.size_bytes, meta.first_timestamp_ms)
-        runs = plan_runs(writes, meta.log_end_offset, fill, log.policy)
-        return log, runs, sum([len(batch.data) for write in writes for batch in write.batches])
+        return log, plan_runs(writes, meta.log_end_offset, fill, log.policy)
 
     def _change_mode(self, *, synced: bool) -> None:
         """Go on in a segment that is written with, or without, syncs: an LMDB environment cannot change that.

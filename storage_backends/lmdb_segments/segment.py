@@ -388,17 +388,18 @@ class Segment:
     def pin_to_write(self) -> Handle:
         """Do what `pin` and `begin_write` do, until `unpin_written`. Raises as `pin` does."""
         handle = self.pin()
-        if self._footprint is not None:
-            self._footprint.begin_write()
+        footprint = self._footprint
+        if footprint is not None:
+            footprint.begin_write()
         return handle
 
     def unpin_written(self) -> None:
         """End a `pin_to_write`, whether the write failed or not."""
         footprint = self._footprint
         if footprint is not None:
-            footprint.end_write()
-            self._used_bytes = footprint.size_bytes
-        self.unpin()
+            self._used_bytes = footprint.end_write()
+        with self._lock:
+            self._end_use()
 
     def begin_write(self) -> None:
         """The file is about to be changed by its writer, in another way than by a transaction."""
@@ -438,8 +439,7 @@ class Segment:
 
     def is_short_of_map(self, batch_bytes: int) -> bool:
         """Whether the map should grow before so much is written."""
-        map_bytes = self._map_bytes
-        return (self._used_bytes + _space_for(batch_bytes)) * 4 > map_bytes * 3 and self._can_grow
+        return (self._used_bytes + _space_for(batch_bytes)) * 4 > self._map_bytes * 3 and self._can_grow
 
     def grow(self, batch_bytes: int) -> bool:
         """Map more of the file, once those who read have done so; the writer's call, without a pin.

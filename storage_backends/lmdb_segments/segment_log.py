@@ -98,17 +98,17 @@ class SegmentLog:
         self._publish(opened.meta)
 
     def _publish(self, meta: SegmentMeta) -> None:
-        state = self.state
-        bases = state.bases
-        if len(bases) != len(state.segments) or bases[-1] != meta.base_offset:
-            bases = tuple([segment.base_offset for segment in state.segments])
-        self.state = LogState(meta, bases, state.segments, state.sealed)
+        _, bases, segments, sealed = self.state
+        if len(bases) != len(segments) or bases[-1] != meta.base_offset:
+            bases = tuple([segment.base_offset for segment in segments])
+        self.state = LogState(meta, bases, segments, sealed)
 
     def _path(self, base_offset: int) -> Path:
         return self._directory / segment_name(base_offset)
 
-    def run(self, run: Run, size_bytes: int, *, synced: bool) -> None:
-        """Commit a run of writes with batches of `size_bytes`, in a new segment if it says so."""
+    def run(self, run: Run, *, synced: bool) -> None:
+        """Commit a run of writes, in a new segment if it says so."""
+        size_bytes = run.size_bytes
         if run.start is not RunStart.CONTINUE:
             restart = run.start is RunStart.RESTART
             self.start_segment(run.base_offset, synced=synced, restart=restart, need_bytes=size_bytes)
@@ -125,14 +125,18 @@ class SegmentLog:
             self._append(run.writes, size_bytes)
         self._drop_dead()
 
-    def append_in_place(self, writes: Sequence[LogWrite], size_bytes: int) -> bool:
-        """Commit writes to the active segment; False, and nothing has changed, where it has no room for them."""
+    def append_in_place(self, run: Run) -> bool:
+        """Commit writes to the active segment; False, and nothing has changed, where it has no room for them.
+
+        Raises StoreCorruptError when another program has changed the segment's file.
+        """
         active, before, options = self._active, self.state.meta, self._context.options
-        if not active.is_open or active.is_short_of_map(size_bytes):
+        active.check()
+        if not active.is_open or active.is_short_of_map(run.size_bytes):
             return False  # opening it, here or for a larger map, is for a thread
-        if writes:
+        if run.writes:
             try:
-                self._publish(self._write_once(lambda txn, log: append_writes(txn, log, before, writes, options)))
+                self._publish(self._write_once(lambda txn, log: append_writes(txn, log, before, run.writes, options)))
             except lmdb.MapFullError:
                 return False
         return True
