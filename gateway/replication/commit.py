@@ -53,9 +53,14 @@ class Backlog:
         if self._bytes < self._max_bytes:
             self._less.set()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether producers are to wait for `room`."""
+        return self._bytes >= self._max_bytes
+
     async def room(self) -> None:
         """Return at once while there is room, else when there is."""
-        while self._bytes >= self._max_bytes:
+        while self.is_full:
             if self._less.is_set():
                 self._less = trio.Event()  # one for all who wait
             await self._less.wait()
@@ -113,22 +118,24 @@ class CommitQueue:
         """Queue `write`, after which the log ends at `end_offset`. Raises StoreError while the log is failed."""
         if self._failure is not None:
             raise self._failure
-        last = self._pending[-1] if self._pending else None
-        if last is None or last.exclusive_call is not None or last.size_bytes >= self._max_bytes:
-            self._pending.append(_Group())
-        group = self._pending[-1]
-        size_bytes = sum([len(batch.data) for batch in write.batches])
+        group = self._pending[-1] if self._pending else None
+        if group is None or group.exclusive_call is not None or group.size_bytes >= self._max_bytes:
+            group = _Group()
+            self._pending.append(group)
+        size_bytes = 0
+        for batch in write.batches:
+            size_bytes += len(batch.data)
         group.writes.append(write)
         group.size_bytes += size_bytes
         group.end_offset = end_offset
         self._backlog.add(size_bytes)
-        self._be_busy()
+        if not self._busy:
+            self._be_busy()
         return group.durable
 
     def _be_busy(self) -> None:
-        if not self._busy:
-            self._busy = True
-            self._ticker.soon(self._begin)
+        self._busy = True
+        self._ticker.soon(self._begin)
 
     async def exclusively(self, call: Callable[[], T]) -> T:
         """Run `call`, which writes to the store in its own way, between commits, where blocking is allowed.
@@ -142,7 +149,8 @@ class CommitQueue:
         results: list[outcome.Outcome[T]] = []
         group = _Group(lambda: results.append(outcome.capture(call)))
         self._pending.append(group)
-        self._be_busy()
+        if not self._busy:
+            self._be_busy()
         with trio.CancelScope(shield=True):
             try:
                 await group.durable.wait()
@@ -176,30 +184,26 @@ class CommitQueue:
         """Whether the group is committed, or has failed, here and now; False for one that belongs into a thread."""
         if self.synced or group.exclusive_call is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
             return False
-        result = outcome.capture(self._store.commit_at_once, group.writes)
-        if isinstance(result, outcome.Value) and not result.value:
-            return False  # the store would have to wait for the disk: it rolls, say
-        self._settle(group, result)
-        return True
+        try:
+            is_done = self._store.commit_at_once(group.writes)
+        except Exception as error:  # noqa: BLE001 - one log is in doubt, and the others serve on
+            self._fail(group, error)
+            return True
+        if is_done:
+            self._succeed(group)
+        return is_done  # if not, the store would have to wait for the disk: it rolls, say
 
     def _finished(self, group: _Group, result: outcome.Outcome[object]) -> None:
-        self._settle(group, result)
-        self._begin()
-
-    def _settle(self, group: _Group, result: outcome.Outcome[object]) -> None:
         try:
             result.unwrap()
-        except StoreError as error:
-            self._fail(group, error)
         except Exception as error:  # noqa: BLE001 - one log is in doubt, and the others serve on
-            unexpected = UnexpectedError(f"unexpected {type(error).__name__}: {error}")
-            unexpected.__cause__ = error
-            self._fail(group, unexpected)
+            self._fail(group, error)
         else:
             if group.exclusive_call is not None and self._store.failed:
                 self._fail(group, StoreError("the log has to be opened again after a failed write"))
             else:
                 self._succeed(group)
+        self._begin()
 
     def _succeed(self, group: _Group) -> None:
         if group.exclusive_call is None:
@@ -207,7 +211,8 @@ class CommitQueue:
             self._on_durable(group.end_offset)
         group.durable.settle(None)
 
-    def _fail(self, failed: _Group, error: StoreError) -> None:
+    def _fail(self, failed: _Group, cause: Exception) -> None:
+        error = cause if isinstance(cause, StoreError) else _unexpected(cause)
         self._failure = error
         void = [failed, *self._pending]
         self._pending.clear()
@@ -215,3 +220,9 @@ class CommitQueue:
         self._on_failure(error)
         for group in void:
             group.durable.fail(error)
+
+
+def _unexpected(cause: Exception) -> UnexpectedError:
+    error = UnexpectedError(f"unexpected {type(cause).__name__}: {cause}")
+    error.__cause__ = cause
+    return error
