@@ -7,12 +7,15 @@ settled. A callback takes no turn of a task: when a large group's generation beg
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import trio
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+_NO_CALLBACKS: Final[list[Callable[[Completion[Any]], None]]] = []
+"""What a settled completion has; nothing is ever added to it."""
 
 
 class Completion(Generic[T]):
@@ -31,19 +34,16 @@ class Completion(Generic[T]):
         assert not self.settled, "a completion is settled once"
         self.settled = True
         self._value = value
-        if self._callbacks:
-            self._call_back()
+        callbacks, self._callbacks = self._callbacks, _NO_CALLBACKS
+        for callback in callbacks:
+            callback(self)
 
     def fail(self, error: Exception) -> None:
         """Give the error that there is instead of a value."""
         assert not self.settled, "a completion is settled once"
         self.settled = True
         self.error = error
-        if self._callbacks:
-            self._call_back()
-
-    def _call_back(self) -> None:
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self._callbacks = self._callbacks, _NO_CALLBACKS
         for callback in callbacks:
             callback(self)
 
@@ -96,21 +96,35 @@ DONE: Final = completed(None)
 """A completion of nothing that is settled already, for all to share."""
 
 
-def all_settled(completions: Collection[Completion[None]]) -> Completion[None]:
-    """Settled when all of these are, whether with a value or an error; each keeps its own. Of one, that one itself."""
-    if len(completions) == 1:
-        return next(iter(completions))
-    together: Completion[None] = Completion()
-    left = len(completions)
+class Gathered(Completion[T]):
+    """What `make` gives once all of `parts` are settled, whether with a value or an error, or `finish` was called.
 
-    def settled(_: Completion[None]) -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            together.settle(None)
+    What `make` raises is its error. One object, without callbacks of its own making: each Produce makes one.
+    """
 
-    for each in completions:
-        each.on_settled(settled)
-    if not completions:
-        together.settle(None)
-    return together
+    __slots__ = ("_left", "_make")
+
+    def __init__(self, parts: Collection[Completion[None]], make: Callable[[], T]) -> None:
+        super().__init__()
+        self._make = make
+        self._left = len(parts)
+        for part in parts:
+            part.on_settled(self._note_settled)
+        if not parts:
+            self.finish()
+
+    def _note_settled(self, _part: Completion[None]) -> None:
+        self._left -= 1
+        if not self._left:
+            self.finish()
+
+    def finish(self) -> None:
+        """Settle now, whatever is still open; ignored when it is settled already."""
+        if self.settled:
+            return
+        try:
+            value = self._make()
+        except Exception as error:  # noqa: BLE001 - raised where the result is taken
+            self.fail(error)
+        else:
+            self.settle(value)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
-from odradek.gateway.env.completion import Completion, all_settled
+from odradek.gateway.env.completion import Completion, Gathered
 from odradek.gateway.errors import PartitionUnavailable, error_of_store
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.handling.partitions import answer_of_partition
@@ -63,14 +63,8 @@ async def handle(ctx: RequestContext, request: ImportBatchesRequest) -> Completi
         (topic.name, [await _import(ctx, topic.name, part) for part in topic.partitions]) for topic in request.topics
     ]
     commits = [one.commit for _, results in imported for one in results if one.commit is not None]
-    reply: Completion[ImportBatchesResponse] = Completion()
-
-    def answer() -> None:
-        if not reply.settled:
-            reply.settle(_response(imported))
-
-    ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, LOCAL_COMMIT_MS), answer)
-    all_settled(commits).on_settled(lambda _: answer())
+    reply = Gathered(commits, partial(_response, imported))
+    ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, LOCAL_COMMIT_MS), reply.finish)
     return reply
 
 

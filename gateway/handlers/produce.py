@@ -15,19 +15,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.gateway.coordinators.verification import verified
-from odradek.gateway.env.completion import Completion, all_settled, completed
+from odradek.gateway.env.completion import Completion, Gathered, completed
 from odradek.gateway.errors import PartitionUnavailable, RequestRefusedError, error_of_store
 from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.handling.leader_hints import produce_with_leaders
 from odradek.gateway.handling.opening import open_all
-from odradek.gateway.handling.partitions import answer_of_partition, replica_or_error
+from odradek.gateway.handling.partitions import PARTITION_FAILURES, error_of_partition, replica_or_error
 from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import RequestContext
-from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
+from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.partitions.transaction_guard import GuardedBatch, VerificationGuard
 from odradek.partitions.validation import is_short
 from odradek.storage_backends.interface import StoreError
@@ -79,6 +79,9 @@ OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, Erro
 """Refusals for what the log knows of the producer, beside which Kafka tells where the log starts."""
 
 NO_RECORDS: Final = memoryview(b"")
+# Members of enumerations that are needed for each batch: looking one up takes as long as a call.
+_OPEN: Final = ReplicaState.OPEN
+_CLIENT: Final = AppendOrigin.CLIENT
 
 _Place = tuple[str, int]
 """Topic and partition."""
@@ -86,6 +89,8 @@ _Guards = Mapping[_Place, VerificationGuard | ErrorCode]
 """For each partition that the coordinator was asked about, the guard to append with, or the error of the batch."""
 _Judged = dict[int, BatchHeader | Rejected]
 """What was said of each batch that had to be looked into in a thread, by the identity of its place in the request."""
+_NO_GUARDS: Final[_Guards] = {}
+_NOTHING_JUDGED: Final[_Judged] = {}
 _Pending = tuple[PartitionProduceResponse, Completion[None] | None]
 _Appended = tuple[TopicProduceData, list[_Pending]]
 
@@ -96,26 +101,44 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[Pro
     Batches are appended in the order of the calls. With acks=0 there is no response (None); for an error then the
     completion fails with RequestRefusedError.
     """
-    await ctx.services.replicas.backlog.room()
+    # Each condition stands before the call that it may spare: an await that returns at once costs as much as a batch's
+    # checksum.
+    replicas = ctx.services.replicas
+    if replicas.backlog.is_full:
+        await replicas.backlog.room()
     if ctx.api_version >= TOPIC_IDS_SINCE:
         request = _with_names(ctx, request)
-    if sum([len(topic.partition_data) for topic in request.topic_data]) > 1:
-        get = ctx.services.replicas.get
-        await open_all(
-            ctx, (get(topic.name, part.index) for topic in request.topic_data for part in topic.partition_data)
-        )
-    judged = await _judge(ctx, request)
-    guards: _Guards = {}
-    if _has_transactional(request):
-        verified = await _verify(ctx, request)
-        if isinstance(verified, ErrorCode):
-            return completed(_response(ctx, request.acks, _all_refused(request, verified)))
-        guards = verified
-    appended: list[_Appended] = []
-    for topic in request.topic_data:
-        results = [await _append(ctx, topic, part, request.acks, guards, judged) for part in topic.partition_data]
-        appended.append((topic, results))
+    topics = request.topic_data
+    if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
+        await open_all(ctx, (replicas.get(topic.name, part.index) for topic in topics for part in topic.partition_data))
+    judged, guards = _NOTHING_JUDGED, _NO_GUARDS
+    if not _is_plain(request):
+        judged = await _judge(ctx, request)
+        if _has_transactional(request):
+            verified = await _verify(ctx, request)
+            if isinstance(verified, ErrorCode):
+                return completed(_response(ctx, request.acks, _all_refused(request, verified)))
+            guards = verified
+    appended = [(topic, await _append_all(ctx, topic, request.acks, guards, judged)) for topic in topics]
     return _when_acknowledged(ctx, request, appended)
+
+
+async def _append_all(
+    ctx: RequestContext, topic: TopicProduceData, acks: int, guards: _Guards, judged: _Judged
+) -> list[_Pending]:
+    results: list[_Pending] = []
+    for part in topic.partition_data:
+        if not guards and ctx.is_turn_over():  # what the coordinator said of a transaction is acted upon at once
+            await ctx.checkpoint()
+        replica = _target(ctx, topic, part.index, acks, guards)
+        if isinstance(replica, Replica) and replica.state is not _OPEN:
+            replica = await _opened(replica, part)
+        if isinstance(replica, ErrorCode):
+            results.append(_refused(part, replica))
+        else:
+            guard = cast("VerificationGuard | None", guards.get((topic.name, part.index))) if guards else None
+            results.append(_append(ctx, replica, part, acks, guard, judged.get(id(part))))
+    return results
 
 
 def _when_acknowledged(
@@ -126,17 +149,10 @@ def _when_acknowledged(
     With acks=all what is not committed after `timeout_ms` is REQUEST_TIMED_OUT, as in Kafka's DelayedProduce, and may
     be committed later.
     """
-    written = all_settled([write for _, results in appended for _, write in results if write is not None])
-    if written.settled or request.acks != ALL_IN_SYNC:
-        return written.then(lambda _: _response(ctx, request.acks, appended))
-    reply: Completion[ProduceResponse | None] = Completion()
-
-    def answer() -> None:
-        if not reply.settled:
-            reply.settle(_response(ctx, request.acks, appended))
-
-    written.on_settled(lambda _: answer())
-    ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, LOCAL_COMMIT_MS), answer)
+    writes = [write for _, results in appended for _, write in results if write is not None]
+    reply = Gathered(writes, partial(_response, ctx, request.acks, appended))
+    if request.acks == ALL_IN_SYNC and not reply.settled:
+        ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, LOCAL_COMMIT_MS), reply.finish)
     return reply
 
 
@@ -203,6 +219,16 @@ def _is_transactional(part: PartitionProduceData) -> bool:
     )
 
 
+def _is_plain(request: ProduceRequest) -> bool:
+    """Whether no batch has to be looked into beforehand or can be transactional: seen at a glance, mostly True."""
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            records = part.records
+            if records is not None and (not is_short(records) or records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG):
+                return False
+    return True
+
+
 def _has_transactional(request: ProduceRequest) -> bool:
     return any(_is_transactional(part) for topic in request.topic_data for part in topic.partition_data)
 
@@ -267,36 +293,31 @@ def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[_Appended]:
     return [(topic, [_refused(part, error) for part in topic.partition_data]) for topic in request.topic_data]
 
 
-async def _append(
-    ctx: RequestContext,
-    asked: TopicProduceData,
-    part: PartitionProduceData,
-    acks: int,
-    guards: _Guards,
-    judged: _Judged,
-) -> _Pending:
-    if not guards:  # what the coordinator said of a transaction is acted upon at once
-        await ctx.take_turns()
+def _target(
+    ctx: RequestContext, asked: TopicProduceData, index: int, acks: int, guards: _Guards
+) -> Replica | ErrorCode:
+    """The replica to append to, its log open or not, or why the batch is refused without a look at it."""
     if acks not in VALID_ACKS:
-        return _refused(part, ErrorCode.INVALID_REQUIRED_ACKS)
+        return ErrorCode.INVALID_REQUIRED_ACKS
     if asked.name in INTERNAL_TOPICS:  # what stands there is the coordinators' state
-        return _refused(part, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    replica = _find(ctx, asked, part.index)
-    if isinstance(replica, ErrorCode):
-        return _refused(part, replica)
-    guard = guards.get((asked.name, part.index))
-    if isinstance(guard, ErrorCode):
-        return _refused(part, guard)
-
-    def refused(error: ErrorCode) -> _Pending:
-        if error is ErrorCode.KAFKA_STORAGE_ERROR:
-            replica.note_refused(part.records or NO_RECORDS)
-        return _refused(part, error)
-
-    return await answer_of_partition(_appended(ctx, replica, part, acks, guard, judged.get(id(part))), refused)
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    replica = _find(ctx, asked, index)
+    if guards and not isinstance(replica, ErrorCode):
+        guard = guards.get((asked.name, index))
+        if isinstance(guard, ErrorCode):
+            return guard
+    return replica
 
 
-async def _appended(
+async def _opened(replica: Replica, part: PartitionProduceData) -> Replica | ErrorCode:
+    try:
+        await replica.ensure_open()
+    except PARTITION_FAILURES as failure:
+        return _failure(replica, part, failure)
+    return replica
+
+
+def _append(
     ctx: RequestContext,
     replica: Replica,
     part: PartitionProduceData,
@@ -304,16 +325,32 @@ async def _appended(
     guard: VerificationGuard | None,
     judged: BatchHeader | Rejected | None,
 ) -> _Pending:
-    if replica.state is not ReplicaState.OPEN:
-        await replica.ensure_open()
-    result = replica.append(
-        part.records or NO_RECORDS, AppendOrigin.CLIENT, api_version=ctx.api_version, guard=guard, judged=judged
+    try:
+        result = replica.append(
+            part.records or NO_RECORDS, _CLIENT, api_version=ctx.api_version, guard=guard, judged=judged
+        )
+        log_start_offset = replica.log.log_start_offset
+        if isinstance(result, Rejected):
+            return _rejection(part.index, result, log_start_offset), None
+        end_offset = result.last_offset + 1
+        write = replica.committed(end_offset) if acks == ALL_IN_SYNC else replica.durable(end_offset)
+    except PARTITION_FAILURES as failure:
+        return _refused(part, _failure(replica, part, failure))
+    response = PartitionProduceResponse(
+        index=part.index,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=log_start_offset,
     )
-    if isinstance(result, Rejected):
-        return _rejection(part.index, result, replica.log.log_start_offset), None
-    end_offset = result.last_offset + 1
-    write = replica.committed(end_offset) if acks == ALL_IN_SYNC else replica.durable(end_offset)
-    return _success(part.index, result, replica.log.log_start_offset), write
+    return response, write
+
+
+def _failure(replica: Replica, part: PartitionProduceData, failure: Exception) -> ErrorCode:
+    """The error code of what went wrong with the log; a batch that a failed log refuses is noted there."""
+    error = error_of_partition(failure)
+    if error is ErrorCode.KAFKA_STORAGE_ERROR:
+        replica.note_refused(part.records or NO_RECORDS)
+    return error
 
 
 def _find(ctx: RequestContext, asked: TopicProduceData, index: int) -> Replica | ErrorCode:
@@ -326,15 +363,6 @@ def _find(ctx: RequestContext, asked: TopicProduceData, index: int) -> Replica |
 
 def _refused(part: PartitionProduceData, error: ErrorCode) -> _Pending:
     return _refusal(part.index, error), None
-
-
-def _success(index: int, result: Appended | Duplicate, log_start_offset: int) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=log_start_offset,
-    )
 
 
 def _refusal(index: int, error: ErrorCode) -> PartitionProduceResponse:
@@ -356,12 +384,10 @@ def _rejection(index: int, rejected: Rejected, log_start_offset: int) -> Partiti
 
 
 def _outcome(response: PartitionProduceResponse, write: Completion[None] | None) -> PartitionProduceResponse:
-    if write is None:
+    if write is None or (write.settled and write.error is None):
         return response
     if not write.settled:
         return replace(response, error_code=ErrorCode.REQUEST_TIMED_OUT)
-    if write.error is None:
-        return response
     if isinstance(write.error, PartitionUnavailable):
         return _refusal(response.index, write.error.error)
     assert isinstance(write.error, StoreError)

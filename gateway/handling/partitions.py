@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from odradek.gateway.assembly import Services
@@ -19,21 +19,27 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+PARTITION_FAILURES: Final = (PartitionUnavailable, StoreError, InvalidRecordBatch)
+"""What may be raised where a partition is worked with, and has an error code: see `error_of_partition`."""
 
-async def answer_of_partition(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
-    """The answer about one partition, or what `refused` makes of the error code that stands for its failure.
+
+def error_of_partition(failure: Exception) -> ErrorCode:
+    """The error code of one of `PARTITION_FAILURES`.
 
     PartitionUnavailable has its own code and a failed store's is KAFKA_STORAGE_ERROR. A batch that cannot be read is
     CORRUPT_MESSAGE: what a producer compressed badly was stored as it came.
     """
+    if isinstance(failure, PartitionUnavailable):
+        return failure.error
+    return error_of_store(failure) if isinstance(failure, StoreError) else ErrorCode.CORRUPT_MESSAGE
+
+
+async def answer_of_partition(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
+    """The answer about one partition, or what `refused` makes of the error code that stands for its failure."""
     try:
         return await answer
-    except PartitionUnavailable as unavailable:
-        return refused(unavailable.error)
-    except StoreError as failure:
-        return refused(error_of_store(failure))
-    except InvalidRecordBatch:
-        return refused(ErrorCode.CORRUPT_MESSAGE)
+    except PARTITION_FAILURES as failure:
+        return refused(error_of_partition(failure))
 
 
 async def answer_of_store(services: Services, answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:

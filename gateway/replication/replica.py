@@ -74,6 +74,10 @@ class ReplicaState(Enum):
     DELETED = "deleted"
 
 
+# Looking a member up in an Enum takes as long as a call.
+_OPEN: Final = ReplicaState.OPEN
+
+
 @immutable
 class LogResources:
     """What all logs of a broker work with. The ticker's nursery must outlive them."""
@@ -138,7 +142,7 @@ class Replica(Watchable):
     @property
     def log(self) -> PartitionState:
         """The log's offsets, epochs and producers. Raises PartitionUnavailable when the partition does not serve."""
-        if self.state is not ReplicaState.OPEN:
+        if self.state is not _OPEN:
             self._refuse()
         assert self._log is not None
         return self._log
@@ -154,7 +158,9 @@ class Replica(Watchable):
     @property
     def leader(self) -> Leader:
         """The leading role. Raises PartitionUnavailable when the partition does not serve, or is led by another."""
-        role = self.role
+        role = self._role
+        if self.state is not _OPEN:
+            self._refuse()
         if isinstance(role, Leader):
             return role
         raise self._not_leader()
@@ -322,7 +328,8 @@ class Replica(Watchable):
         `judgement` said of the records, which must not be changed or reused before they are durable. Raises
         PartitionUnavailable.
         """
-        self._check_writable()
+        if self._recovery.writing.is_failing:
+            self._check_writable()
         leader = self.leader
         if self._refused:  # while writes were failing, and the log was open
             leader.state.await_first_batch_retry(self._refused)
@@ -562,7 +569,7 @@ class Replica(Watchable):
         if self._recovery.writing.is_failing:
             self._recovery.succeeded(self._recovery.writing, end_offset)
         moved = self._role.durable(end_offset)
-        if moved:
+        if moved and self.watchers:
             self.notify()
         self._durable_waits.reach(end_offset)
         if moved:

@@ -61,11 +61,17 @@ class RequestContext:
         """Called for what the answer holds besides one thing for each that the client listed."""
         self._handled += count
 
-    async def take_turns(self) -> None:
-        """Called for each thing that a client listed: gives others a turn now and then."""
+    def is_turn_over(self) -> bool:
+        """Called for each thing that a client listed; True now and then, when others are to go on."""
         self._handled += 1
-        if self._handled >= self._turn_due:
-            self._turn_due = self._handled + TURN_EVERY
+        if self._handled < self._turn_due:
+            return False
+        self._turn_due = self._handled + TURN_EVERY
+        return True
+
+    async def take_turns(self) -> None:
+        """The same, and lets others go on then."""
+        if self.is_turn_over():
             await self.checkpoint()
 
     async def built(self, make: Callable[[], R]) -> R:

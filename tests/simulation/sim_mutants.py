@@ -36,7 +36,7 @@ _REUSED = bytearray(1_000_000)
 
 def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Produce is acknowledged as soon as its batch is queued."""
-    patch.setattr(produce, "all_settled", lambda _writes: completed(None))
+    patch.setattr(produce, "Gathered", lambda _writes, make: completed(make()))
     patch.setattr(produce, "_outcome", lambda response, _write: response)
 
 

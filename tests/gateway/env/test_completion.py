@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from odradek.gateway.env.completion import Completion, all_settled, completed
+from odradek.gateway.env.completion import Completion, Gathered, completed
 
 
 class RefusedError(Exception):
@@ -80,21 +80,44 @@ def test_an_error_reaches_what_is_made_of_it_and_what_that_raises_is_its_error()
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
-def test_many_are_settled_with_the_last_of_them(count: int) -> None:
+def test_what_many_make_comes_with_the_last_of_them(count: int) -> None:
     each = [Completion[None]() for _ in range(count)]
-    together = all_settled(each)
+    together = Gathered(each, lambda: [bool(one.error) for one in each])
     for number, completion in enumerate(each):
         assert not together.settled
         if number % 2:
             completion.fail(RefusedError())
         else:
             completion.settle(None)
-    assert together.settled
+    assert together.result() == [bool(number % 2) for number in range(count)]
 
 
 def test_the_error_of_one_of_many_stays_with_it() -> None:
     failed, settled = Completion[None](), completed(None)
-    together = all_settled([failed, settled])
+    together = Gathered([failed, settled], lambda: None)
+    assert not together.settled
     failed.fail(RefusedError())
     assert together.error is None
     assert isinstance(failed.error, RefusedError)
+
+
+def test_many_are_settled_early_and_only_once() -> None:
+    late, calls = Completion[None](), list[bool]()
+    together = Gathered([late], lambda: calls.append(late.settled))
+    together.finish()
+    together.finish()
+    late.settle(None)
+    assert together.settled
+    assert calls == [False]
+
+
+def test_what_cannot_be_made_of_many_is_their_error() -> None:
+    part = Completion[None]()
+
+    def make() -> None:
+        raise RefusedError
+
+    together = Gathered([part], make)
+    part.settle(None)
+    with pytest.raises(RefusedError):
+        together.result()
