@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs a command with everything beside Python made ready: Java, Kafka's and Spark's jars, kcat and, for tests, Go. What
-# cannot be had has been said loudly by then, and is told to the command as ODRADEK_NO_JAVA=1, ODRADEK_NO_KCAT=1 or
-# ODRADEK_NO_GO=1: a test that finds something missing without that fails.
+# Runs a command with everything beside Python made ready: Java, Kafka's and Spark's jars, kcat and, for tests, Go and
+# PostgreSQL. What cannot be had has been said loudly by then, and is told to the command as ODRADEK_NO_JAVA=1,
+# ODRADEK_NO_KCAT=1, ODRADEK_NO_GO=1 or ODRADEK_NO_POSTGRES=1: a test that finds something missing without that fails.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 
@@ -15,9 +15,12 @@ if [ "$("$here/ensure_kcat.sh" | tail -n 1)" = "no kcat" ]; then
   export ODRADEK_NO_KCAT=1
 fi
 case " $* " in
-  *" pytest "*) # nothing else needs Go
+  *" pytest "*) # nothing else needs these
     if [ "$("$here/ensure_go.sh" | tail -n 1)" = "no go" ]; then
       export ODRADEK_NO_GO=1
+    fi
+    if [ "$("$here/ensure_postgres.sh" | tail -n 1)" = "no postgres" ]; then
+      export ODRADEK_NO_POSTGRES=1
     fi
     ;;
 esac

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Makes sure there is a PostgreSQL for the tests of databases: takes what the system has, else installs it with apt
+# where that is allowed, else says loudly that the rest goes on without. No server of the system is started: tests start
+# their own. Always exits 0; the last line on stdout is "postgres: FOLDER" or "no postgres".
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+# Prints the folder of the newest PostgreSQL's programs, or fails.
+find_postgres() {
+  local initdb
+  initdb="$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | sort -V | tail -n 1)"
+  [ -n "$initdb" ] || initdb="$(command -v initdb)" || return 1
+  dirname "$initdb"
+}
+
+no_postgres() {
+  say "================================================================================"
+  say "NO POSTGRESQL: the tests against one will not run, everything else will."
+  say "To have it: install PostgreSQL 13 or newer (Debian: apt-get install postgresql)."
+  say "================================================================================"
+  echo "no postgres"
+  exit 0
+}
+
+install_postgres() {
+  say "no PostgreSQL found, installing it with apt"
+  # Debian's package would make and start a server of its own.
+  as_root sh -c 'mkdir -p /etc/postgresql-common && [ -e /etc/postgresql-common/createcluster.conf ] ||
+    echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf' || return 1
+  apt_install postgresql
+}
+
+find_postgres >/dev/null || install_postgres || no_postgres
+echo "postgres: $(find_postgres || no_postgres)"

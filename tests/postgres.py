@@ -1,0 +1,141 @@
+"""A real PostgreSQL for tests: one server for the whole run, a database of its own for each test that takes one."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_for
+
+USER = "odradek"
+ACCOUNT = "postgres"
+"""Whom a server runs as where the tests run as root, which PostgreSQL refuses."""
+
+
+def programs() -> Path | None:
+    """The newest installed PostgreSQL's folder of programs, Debian's or that of the PATH."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if installed:
+        return installed[-1].parent
+    on_path = shutil.which("initdb")
+    return Path(on_path).resolve().parent if on_path else None
+
+
+class Postgres:
+    """A server with a directory and a port of its own, which stay when it is stopped, killed and started again."""
+
+    def __init__(self, bin_folder: Path) -> None:
+        self._bin = bin_folder
+        self._as_other = os.geteuid() == 0
+        self.folder = Path(tempfile.mkdtemp(prefix="odradek-postgres-"))
+        self.port = free_port()
+        self._daemon: Daemon | None = None
+        self._guard = remove_tree_guard(self.folder)
+        self._names = count(1)
+        if self._as_other:
+            account = pwd.getpwnam(ACCOUNT)
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+        self._run(
+            "initdb", "-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"
+        )
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def url(self, database: str = "postgres") -> str:
+        """SQLAlchemy's URL of a database."""
+        return f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{database}"
+
+    def create_database(self) -> str:
+        """The URL of a new, empty database."""
+        name = f"test_{next(self._names)}"
+        self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, name)
+        return self.url(name)
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        settings = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "fsync": "off",  # what a killed process wrote is in the page cache all the same
+            "max_connections": 50,
+            "shared_buffers": "32MB",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        command = [*self._as_account(), str(self._bin / "postgres"), "-D", str(self.data), *options]
+        self._daemon = Daemon(command, log=self.folder / "log")
+        wait_for(self._answers, f"PostgreSQL on port {self.port}: {self._daemon.tail()}")
+
+    def stop(self) -> None:
+        """A fast shutdown: open transactions are rolled back, connections end."""
+        assert self._daemon is not None
+        self._daemon.process.send_signal(signal.SIGINT)
+        self._daemon.process.wait(timeout=60)
+        self._daemon.kill()
+        self._daemon = None
+
+    def kill(self) -> None:
+        """`kill -9` of the server and all its processes, as a power cut would end them."""
+        assert self._daemon is not None
+        children = (
+            Path(f"/proc/{self._daemon.process.pid}/task/{self._daemon.process.pid}/children").read_text().split()
+        )
+        self._daemon.kill()
+        for child in map(int, children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        self._daemon = None
+
+    def remove(self) -> None:
+        """Stop it and delete its directory."""
+        if self._daemon is not None:
+            self.stop()
+        self._guard.release()
+
+    def _answers(self) -> bool:
+        assert self._daemon is not None
+        assert self._daemon.process.poll() is None, self._daemon.tail()
+        ready = [str(self._bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(ready, check=False).returncode == 0
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*self._as_account(), str(self._bin / program), *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=110, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _as_account(self) -> list[str]:
+        return ["setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups"] if self._as_other else []
+
+
+def skip_without_postgres() -> Path:
+    """PostgreSQL's programs; skips where ODRADEK_NO_POSTGRES=1 says that they are known to be missing."""
+    if os.environ.get("ODRADEK_NO_POSTGRES") == "1":
+        pytest.skip("no PostgreSQL here (ODRADEK_NO_POSTGRES=1)")
+    found = programs()
+    assert found is not None, "PostgreSQL is missing: run scripts/ensure_postgres.sh, or say ODRADEK_NO_POSTGRES=1"
+    return found
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """The server that tests share. One that kills it starts it again."""
+    server = Postgres(skip_without_postgres())
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres(postgres_server: Postgres) -> str:
+    """The URL of an empty database."""
+    return postgres_server.create_database()
