@@ -292,6 +292,12 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
 
 _BY_NUMBER: dict[int, ApiKey] = {int(key): key for key in ApiKey}
 
+_NEVER = 1 << 15
+FLEXIBLE_FROM: dict[ApiKey, int] = {
+    key: _NEVER if known.flexible_from is None else known.flexible_from for key, known in _VERSIONS.items()
+}
+"""The first version of each API that uses compact lengths and tagged fields; above all versions where none does."""
+
 
 def api_key_of(number: int) -> ApiKey | None:
     """The API of this number, or None for one that neither Kafka 4.4 nor Odradek has."""
@@ -306,5 +312,4 @@ def is_advertised(key: ApiKey, version: int) -> bool:
 
 def is_flexible(key: ApiKey, version: int) -> bool:
     """Whether ``version`` of ``key`` uses compact lengths and tagged fields (KIP-482)."""
-    flexible_from = _VERSIONS[key].flexible_from
-    return flexible_from is not None and version >= flexible_from
+    return version >= FLEXIBLE_FROM[key]

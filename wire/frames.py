@@ -20,9 +20,12 @@ How memory is used:
 
 from __future__ import annotations
 
+import struct
+
 from odradek.wire.errors import DecodeError, FrameTooLargeError, ProtocolError
 
 LENGTH_BYTES = 4
+_LENGTH = struct.Struct(">i")
 MIN_CHUNK_BYTES = 4 * 1024
 MAX_CHUNK_BYTES = 64 * 1024
 MIN_RECEIVE_BYTES = 512
@@ -93,7 +96,7 @@ class FrameReader:
         self._end += size
         frames: list[memoryview] = []
         try:
-            while (frame := self._next_frame()) is not None:
+            while self._end - self._start >= LENGTH_BYTES and (frame := self._next_frame()) is not None:
                 frames.append(frame)
         except ProtocolError as fault:
             self._fault = fault
@@ -102,26 +105,24 @@ class FrameReader:
         return frames
 
     def _next_frame(self) -> memoryview | None:
-        available = self._end - self._start - LENGTH_BYTES
-        if available < 0:
-            return None
+        """The frame whose length is there, if all of it is."""
         body = self._start + LENGTH_BYTES
-        size = int.from_bytes(self._chunk[self._start : body], "big", signed=True)
-        self._check(size)
-        if available >= size:
+        (size,) = _LENGTH.unpack_from(self._chunk, self._start)
+        if not 0 <= size <= self._max_frame_bytes:
+            raise self._refusal(size)
+        if body + size <= self._end:
             self._start = body + size
             return self._chunk[body : self._start]
         if body + size > len(self._chunk):
             self._start_big(size, self._chunk[body : self._end])
         return None
 
-    def _check(self, size: int) -> None:
+    def _refusal(self, size: int) -> ProtocolError:
         if size < 0:
-            raise DecodeError(f"a frame announces {size} bytes")
-        if size > self._max_frame_bytes:
-            raise FrameTooLargeError(
-                f"a frame announces {size} bytes; socket.request.max.bytes allows {self._max_frame_bytes}"
-            )
+            return DecodeError(f"a frame announces {size} bytes")
+        return FrameTooLargeError(
+            f"a frame announces {size} bytes; socket.request.max.bytes allows {self._max_frame_bytes}"
+        )
 
     def _start_big(self, size: int, beginning: memoryview) -> None:
         self._big_bytes = size

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from odradek.wire.api_keys import ApiKey, api_key_of, is_flexible
+from odradek.wire.api_keys import FLEXIBLE_FROM, ApiKey, api_key_of, is_flexible
 from odradek.wire.errors import DecodeError, UnsupportedVersionError
 from odradek.wire.messages import request_class, response_class
 from odradek.wire.schema.codec import as_view, decoder, encode_parts
@@ -20,6 +20,12 @@ from odradek.wire.schema.types import Buffer, TaggedFields
 
 _REQUEST_START = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
+# Room for the length, the correlation id and, where there may be tagged fields, their count of 0.
+_RESPONSE_START = struct.Struct(">4xi")
+_TAGGED_RESPONSE_START = struct.Struct(">4xix")
+
+_response_starts: dict[tuple[type[Message], int], struct.Struct] = {}
+"""Which of the two a message has in a version; filled at its first use."""
 
 
 class RequestHeader(NamedTuple):
@@ -41,7 +47,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     Raises UnsupportedVersionError for an API key that Kafka does not have and DecodeError for bytes
     that are no header; Kafka closes the connection for either.
     """
-    view = as_view(frame)
+    view = frame if isinstance(frame, memoryview) else memoryview(frame)  # not `as_view`: a call for each request
     try:
         number, version, correlation_id, size = _REQUEST_START.unpack_from(view, 0)
     except struct.error:
@@ -51,7 +57,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         raise UnsupportedVersionError(f"unknown API key {number}")
     client_id, pos = _read_client_id(view, size)
     tags: TaggedFields = ()
-    if is_flexible(key, version):
+    if version >= FLEXIBLE_FROM[key]:
         tags, pos = _read_tags(view, pos)
     return RequestHeader(key, version, correlation_id, client_id, tags), pos
 
@@ -84,11 +90,12 @@ def encode_response_parts(message: Message, version: int, correlation_id: int) -
 
     Records are passed on uncopied, see :func:`odradek.wire.schema.codec.encode_parts`.
     """
-    out = bytearray(4)
-    out += _INT32.pack(correlation_id)
-    if _has_tags(_api_key(message), version):
-        out.append(0)
-    return _framed(encode_parts(message, version, out))
+    kind = type(message), version
+    start = _response_starts.get(kind)
+    if start is None:
+        has_tags = _has_tags(_api_key(message), version)
+        start = _response_starts[kind] = _TAGGED_RESPONSE_START if has_tags else _RESPONSE_START
+    return _framed(encode_parts(message, version, bytearray(start.pack(correlation_id))))
 
 
 def decode_response(key: ApiKey, version: int, frame: Buffer) -> tuple[int, Message]:
@@ -138,7 +145,7 @@ def _api_key(message: Message) -> ApiKey:
 def _framed(parts: list[Buffer]) -> list[Buffer]:
     first = parts[0]
     assert isinstance(first, bytearray), "encode_parts starts with the buffer that it was given"
-    _INT32.pack_into(first, 0, sum(map(len, parts)) - 4)
+    _INT32.pack_into(first, 0, (len(first) if len(parts) == 1 else sum(map(len, parts))) - 4)
     return parts
 
 

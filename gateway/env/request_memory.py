@@ -39,7 +39,8 @@ class RequestMemory:
     def give_back(self, size_bytes: int) -> None:
         """So much is done with."""
         self.taken_bytes -= size_bytes
-        self._wake_next()
+        if self._waiting:
+            self._wake_next()
 
     def grow(self, reader: Hashable, size_bytes: int) -> None:
         """The large request that `reader` receives takes so much more."""

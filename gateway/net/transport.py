@@ -160,6 +160,8 @@ class TcpTransport:
         except BlockingIOError:
             return parts
         self.sent_bytes += sent
+        if len(parts) == 1 and sent == len(parts[0]):
+            return ()  # as nearly always
         return [*_after(some, sent), *parts[MAX_IOVEC:]]
 
     def _open(self) -> socket.socket:
