@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from compat_tests.processes import ROOT
@@ -27,6 +28,7 @@ def start_spark() -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging = f"-Dlog4j2.configurationFile={ROOT}/compat_tests/spark-log4j2.properties"
     settings = {
         "spark.jars": ",".join(jars),

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -71,6 +72,9 @@ def spark_session(
     chosen = master or given.get("spark.master") or (None if _is_submitted() else DEFAULT_MASTER)
     if chosen is not None:
         builder = builder.master(chosen)
+    if (chosen or "").startswith(LOCAL):
+        # Else workers run the python3 of the PATH, which need not have what this one has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     files = [str(path) for path in prepare([*jars.KAFKA, *packages])]
     settings: dict[str, Any] = {**_SETTINGS, **(_LOCAL_SETTINGS if (chosen or "").startswith(LOCAL) else {})}
     settings |= _own_settings(bootstrap, data, connection) | given

@@ -1,5 +1,6 @@
 """A session from `spark_session`, in a process of its own, writes and reads a topic."""
 
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ from odradek.pipeline.connection import Connection
 
 PROGRAM = """
 import sys
+import pyarrow
 from odradek.gateway.cli.output import meter
 from odradek.pipeline import Connection, spark_session
 from odradek.pipeline.progress import advancing
@@ -25,12 +27,17 @@ rows.write.format("kafka").options(**connection.for_spark()).option("topic", "t"
 seen = Seen()
 with advancing(spark, seen, 1000):
     count = spark.read.format("kafka").options(**read_options(connection)).option("subscribe", "t").load().count()
-print(count, seen.records)
+def python(batches):
+    for batch in batches:
+        yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable] * batch.num_rows})
+
+worker = spark.range(1).mapInArrow(python, "python string").first().python
+print(count, seen.records, worker == sys.executable)
 """
 
 
 def test_it_reads_and_writes_topics(connection: Connection, spark):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, connection.bootstrap], capture_output=True, text=True, timeout=110, check=False
-    )
-    assert done.stdout.split() == ["1000", "1000"], done.stderr
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    command = [sys.executable, "-c", PROGRAM, connection.bootstrap]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, env=environment)
+    assert done.stdout.split() == ["1000", "1000", "True"], done.stderr
