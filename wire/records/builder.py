@@ -55,9 +55,10 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
     log_append_time_ms: int | None = None,
+    offset_deltas: Sequence[int] | None = None,
 ) -> bytes:
-    """Return one batch with the records at consecutive offsets; `log_append_time_ms` makes it of that
-    timestamp type.
+    """Return one batch with the records at consecutive offsets, or at `offset_deltas` from the base, which rise;
+    `log_append_time_ms` makes it of that timestamp type.
 
     The base timestamp is the first record's, as in Kafka, so deltas may be negative. Raises ValueError
     without records, UnsupportedCodec, and struct.error for a field beyond its width.
@@ -65,7 +66,8 @@ def build_batch(
     listed = list(records)
     if not listed:
         raise ValueError("a batch has at least one record")
-    section = compress(codec, _encode_records(listed), compression_level)
+    deltas = range(len(listed)) if offset_deltas is None else offset_deltas
+    section = compress(codec, _encode_records(listed, deltas), compression_level)
     attributes = codec
     attributes |= TRANSACTIONAL_FLAG if transactional else 0
     attributes |= CONTROL_FLAG if control else 0
@@ -76,7 +78,7 @@ def build_batch(
     base_timestamp = listed[0].timestamp_ms
     covered = _AFTER_CRC.pack(
         attributes,
-        len(listed) - 1,
+        deltas[-1],
         base_timestamp,
         max_timestamp,
         producer_id,
@@ -144,10 +146,10 @@ def _control_record(kind: ControlType, value: bytes, timestamp_ms: int) -> Simpl
     return SimpleRecord(_CONTROL_KEY.pack(0, kind), value, timestamp_ms)
 
 
-def _encode_records(records: Sequence[SimpleRecord]) -> bytes:
+def _encode_records(records: Sequence[SimpleRecord], offset_deltas: Sequence[int]) -> bytes:
     parts: list[bytes] = []
     base_timestamp = records[0].timestamp_ms
-    for offset_delta, record in enumerate(records):
+    for offset_delta, record in zip(offset_deltas, records, strict=True):
         body = _encode_body(record, offset_delta, wrap_int64(record.timestamp_ms - base_timestamp))
         parts += (varint(len(body)), body)
     return b"".join(parts)

@@ -178,3 +178,13 @@ def test_markers_of_later_versions_and_unknown_types_are_read() -> None:
     assert read_control_marker(unknown).type is ControlType.UNKNOWN
     with pytest.raises(CorruptBatch, match="not a control"):
         read_control_marker(build_batch([SimpleRecord(b"\0\0\0\1", b"")]))
+
+
+def test_a_batch_with_gaps_between_its_offsets():
+    built = build_batch(
+        [SimpleRecord(b"a", b"1", 5), SimpleRecord(b"b", None, 7)], base_offset=10, offset_deltas=[0, 9]
+    )
+    assert [(record.offset, record.key) for record in read_records(built)] == [(10, b"a"), (19, b"b")]
+    header = parse_header(built)
+    assert (header.last_offset, header.record_count) == (19, 2)
+    check_crc(built, header)
