@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from odradek.pipeline.connection import Connection
     from odradek.pipeline.report import Report
+    from odradek.pipeline.restoring.bounds import Bound
+    from odradek.pipeline.restoring.job import restore
     from odradek.pipeline.session import spark_session
 
 _HOMES = {
+    "Bound": "odradek.pipeline.restoring.bounds",
     "Connection": "odradek.pipeline.connection",
     "Report": "odradek.pipeline.report",
+    "restore": "odradek.pipeline.restoring.job",
     "spark_session": "odradek.pipeline.session",
 }
 """The public names and the modules that they stand in."""
 
-__all__ = ["Connection", "Report", "spark_session"]
+__all__ = ["Bound", "Connection", "Report", "restore", "spark_session"]
 
 
 def __getattr__(name: str) -> object:

@@ -149,11 +149,15 @@ class WireClient:
 
     # Any request
 
-    def request(self, message: Message, response: type[M], node: int | None = None) -> M:
-        """Send a request to a broker by its id, or to any, once. Raises ConnectionLostError, PipelineError."""
+    def request(self, message: Message, response: type[M], node: int | None = None, *, newest: int | None = None) -> M:
+        """Send a request to a broker by its id, or to any, once; in version `newest` at most.
+
+        Raises ConnectionLostError, PipelineError.
+        """
         key = ApiKey(message.__message__.api_key or 0)
         with_node = self._any_socket() if node is None else self._socket(self._brokers[node])
-        version = with_node.version_of(key, _OURS[key])
+        first, last = _OURS[key]
+        version = with_node.version_of(key, (first, last if newest is None else min(last, newest)))
         if version is None:
             raise PipelineError(f"{with_node.address} has no version of {key.name} that is known here")
         try:

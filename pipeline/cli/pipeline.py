@@ -7,6 +7,7 @@ import click
 
 COMMANDS: Final = {
     "setup": "Fetch what the jobs need, once.",
+    "restore": "A table becomes a topic: the same records at the same offsets.",
 }
 """Each command, which its module in odradek.pipeline.cli is named after, and its summary."""
 

@@ -148,6 +148,18 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("configs alter topic TOPIC -u ''", "configs alter --unset", 2, "empty"),
     ("configs alter topic TOPIC --append cleanup.policy=shrink", "configs alter --append", 1, "cleanup.policy"),
     ("configs alter topic TOPIC --subtract retention.ms=1", "configs alter --subtract", 1, "retention.ms"),
+    ("pipeline restore EMPTY --to-topic TOPIC --conf x", "--conf", 2, "is not NAME=VALUE"),
+    ("pipeline restore /nonexistent --to-topic TOPIC", "pipeline restore path", 2, "there is nothing at"),
+    ("pipeline restore EMPTY --to-topic 'bad topic!'", "pipeline restore --to-topic", 2, "is not a topic's name"),
+    ("pipeline restore EMPTY --to-topic t --from-topic ''", "pipeline restore --from-topic", 2, "is not a topic's"),
+    ("pipeline restore EMPTY --to-topic t --from yesterday", "pipeline restore --from", 2, "is no offset"),
+    ("pipeline restore EMPTY --to-topic t --from -1", "pipeline restore --from", 2, "is no offset"),
+    ("pipeline restore EMPTY --to-topic t --from '{\"0\": -1}'", "pipeline restore --from", 2, "is no offset"),
+    ("pipeline restore EMPTY --to-topic t --until '{'", "pipeline restore --until", 2, "is no offset"),
+    (f"pipeline restore EMPTY --to-topic t --until {HUGE}", "pipeline restore --until", 2, "is no offset"),
+    ("pipeline restore EMPTY --to-topic t -z zip", "pipeline restore --codec", 2, "'gzip', 'snappy', 'lz4', 'zstd'"),
+    ("pipeline restore EMPTY --to-topic t --max-fill -1", "pipeline restore --max-fill", 2, "<=x<="),
+    ("pipeline restore EMPTY --to-topic t -c x", "pipeline restore --topic-config", 2, "is not NAME=VALUE"),
     ("completion csh", "completion shell", 2, "'bash', 'zsh', 'fish'"),
     ("serve --listen 9092", "serve --listen", 2, "is not HOST:PORT"),
     ("serve --listen 127.0.0.1:70000", "serve --listen", 2, "is not HOST:PORT"),
@@ -169,7 +181,7 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("recover --data EMPTY --set log.segment.bytes=many", "recover --set", 1, "log.segment.bytes"),
 ]  # fmt: skip
 
-ANYTHING_GOES = {"produce --key", "produce --null-value", "serve --ready-message"}
+ANYTHING_GOES = {"produce --key", "produce --null-value", "serve --ready-message", "--master"}
 """Options of which every text is a value."""
 
 

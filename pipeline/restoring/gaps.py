@@ -1,0 +1,80 @@
+"""Offsets that a table has no record for, in a Kafka that gives offsets one after the other.
+
+A transaction that ends without a record leaves one marker: one offset, which no consumer is ever shown. Before the
+first record, where a source's retention has been, a gap may be long: there filler records go, and the log start is
+moved behind them before the first record is written.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from odradek.pipeline.cluster import TopicPartition
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.restoring.encoding import CODECS, Row
+from odradek.pipeline.restoring.producing import PartitionProducer, end_offset
+from odradek.pipeline.wire_client import WireClient
+
+FILLER_KEY: Final = b"odradek.filler"
+FILLERS_A_BATCH: Final = 20_000
+_LOOK_EVERY_S: Final = 0.001
+_PAUSE_S: Final = 0.02
+
+
+class GapFiller:
+    """Fills gaps of one partition. When it is made, what an earlier, killed one left open is ended."""
+
+    def __init__(self, client: WireClient, place: TopicPartition) -> None:
+        self._client, self._place = client, place
+        transactional_id = f"odradek-restore-gaps-{place.topic}-{place.partition}"
+        self._producer = PartitionProducer(client, place, transactional_id=transactional_id)
+
+    def fill(self, end: int, goal: int) -> int:
+        """Write markers until the partition ends at `goal` instead of `end`; returns how many.
+
+        Raises PipelineError where it ends elsewhere, since something else is writing to it.
+        """
+        for offset in range(end, goal):
+            self._producer.begin()
+            self._producer.commit()
+            self._await(offset + 1)
+        return goal - end
+
+    def _await(self, expected: int) -> None:
+        """Wait until the marker is there: records come only behind it."""
+        deadline, pause_s = time.monotonic() + self._client.timeout_s, _LOOK_EVERY_S
+        while (end := end_offset(self._client, self._place)) < expected:
+            if time.monotonic() > deadline:
+                raise PipelineError(f"{_name(self._place)} ends at {end}, and no marker comes at {expected - 1}")
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S)
+        if end > expected:
+            raise PipelineError(
+                f"{_name(self._place)} ends at {end} instead of {expected}: something else writes to it"
+            )
+
+
+def fill_the_beginning(client: WireClient, place: TopicPartition, end: int, first: int) -> int:
+    """Make the log of a partition that ends at `end`, and has no records but fillers, start at `first`.
+
+    Returns how many fillers were written. Raises PipelineError: POLICY_VIOLATION where the topic is only compacted.
+    """
+    producer = PartitionProducer(client, place, codec=CODECS["zstd"])
+    for rows in _fillers(end, first):
+        base_offset = producer.append(rows)
+        if base_offset != rows[0].offset:
+            raise PipelineError(f"{_name(place)}: something else writes to it, at offset {rows[0].offset}")
+    client.delete_records({place: first})
+    return max(0, first - end)
+
+
+def _fillers(begin: int, end: int) -> Iterator[list[Row]]:
+    now_ms = time.time_ns() // 1_000_000
+    for start in range(begin, end, FILLERS_A_BATCH):
+        yield [
+            Row(offset, now_ms, 0, FILLER_KEY, None, ()) for offset in range(start, min(end, start + FILLERS_A_BATCH))
+        ]
+
+
+def _name(place: TopicPartition) -> str:
+    return f"{place.topic}-{place.partition}"

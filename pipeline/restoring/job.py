@@ -1,0 +1,282 @@
+"""`restore`: the job."""
+
+# pyright: reportUnknownMemberType=false
+# pyarrow, which tasks are given, has no types
+
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.gateway.cli.output import Meter, meter
+from odradek.pipeline.cluster import LATEST, Cluster
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.report import PartitionReport, Report
+from odradek.pipeline.restoring import plan
+from odradek.pipeline.restoring.bounds import Bound
+from odradek.pipeline.restoring.encoding import CODECS
+from odradek.pipeline.restoring.plan import Selected, Share
+from odradek.pipeline.restoring.source import Source, open_source
+from odradek.pipeline.restoring.target import Target, check_prefixes, check_records, move_starts, open_target
+from odradek.pipeline.restoring.tasks import RESULT, Task, Way, columns_of
+from odradek.pipeline.wire_client import WireClient
+from odradek.wire.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DEFAULT_MAX_FILL: Final = 100_000
+PRODUCED_BATCH_BYTES: Final = 900_000
+"""Below the 1,048,588 bytes that a broker takes by default."""
+_HEADROOM_BYTES: Final = 1_024
+_ARROW: Final[Mapping[str, str]] = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
+}
+_POLL_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to restore. `max_fill` bounds the offsets without a record that are filled, in all partitions together."""
+
+    start: Bound = plan.NO_BOUND
+    until: Bound = plan.NO_BOUND
+    renumber: bool = False
+    codec: str = "none"
+    max_fill: int = DEFAULT_MAX_FILL
+
+
+def restore(
+    spark: "SparkSession",
+    table: "str | Path | DataFrame",
+    *,
+    connection: Connection,
+    to_topic: str,
+    from_topic: str | None = None,
+    start: Bound = plan.NO_BOUND,
+    until: Bound = plan.NO_BOUND,
+    renumber: bool = False,
+    codec: str = "none",
+    max_fill: int = DEFAULT_MAX_FILL,
+    topic_config: Mapping[str, str] | None = None,
+    shown: bool = False,
+) -> Report:
+    """Write a table's records into a topic, with partition, order, offset, key, value, headers and timestamps.
+
+    `table` is a path of `odradek pipeline archive`, a folder of Parquet files or a DataFrame, with the columns of
+    `format("kafka")` and headers. The topic is made where it is missing, with `topic_config` and without a bound on
+    age. Doing it again, or after a kill, goes on where the topic ends and never doubles a record. `renumber` gives the
+    records new offsets, behind what is there, and headers `odradek.source.*`. `shown` draws a progress line on a
+    terminal.
+
+    Raises PipelineError before anything is written where the result would not be right: the topic has other records,
+    too few partitions, or gaps of more than `max_fill` offsets that this Kafka cannot leave out. What fails later is in
+    the report, `complete` is False then.
+    """
+    options = Options(start, until, renumber, codec, max_fill)
+    source = open_source(spark, table, from_topic)
+    selected = plan.select(source.rows, start, until)
+    with Cluster(connection) as cluster, WireClient(connection) as client:
+        target = open_target(cluster, client, to_topic, source.partitions, topic_config or {})
+        way = _way(client, renumber=renumber)
+        job = _Job(spark, connection, source, target, way, options, client)
+        return job.run(selected, shown=shown)
+
+
+def _way(client: WireClient, *, renumber: bool) -> Way:
+    if renumber:
+        return Way.RENUMBER
+    return Way.IMPORT if client.has_api(ApiKey.IMPORT_BATCHES) else Way.PRODUCE
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    spark: "SparkSession"
+    connection: Connection
+    source: Source
+    target: Target
+    way: Way
+    options: Options
+    client: WireClient
+
+    def run(self, selected: Mapping[int, Selected], *, shown: bool) -> Report:
+        """Plan, check, write, look at the result."""
+        ends = {partition: 0 if self.way is Way.RENUMBER else self.target.ends[partition] for partition in selected}
+        shares = plan.shares(self.source.rows, selected, ends)
+        notes: list[str] = []
+        if self.way is not Way.RENUMBER:
+            notes = check_prefixes(self.client, self.target, shares, self.source.rows)
+        if self.way is Way.PRODUCE:
+            self._refuse_what_kafka_cannot(shares)
+        total = sum(share.remaining for share in shares.values())
+        with meter(f"to {self.target.topic}", total, shown=shown) as bar, self._watched(shares, bar):
+            results = self._write(shares)
+        report = self._report(shares, results)
+        for note in notes:
+            report.incomplete(note)
+        if self.way is not Way.RENUMBER and report.complete:
+            if self.way is Way.IMPORT:
+                report.notes += move_starts(self.client, self.target, shares)
+            self._check_ends(shares, results, report)
+        return report
+
+    # Before
+
+    def _refuse_what_kafka_cannot(self, shares: Mapping[int, Share]) -> None:
+        if self.target.config.get("message.timestamp.type") == "LogAppendTime":
+            raise PipelineError(
+                f"topic {self.target.topic!r} has message.timestamp.type=LogAppendTime and would replace the timestamps"
+            )
+        gaps = sum(self._fill(partition, share) for partition, share in shares.items())
+        if gaps > self.options.max_fill:
+            raise PipelineError(
+                f"{gaps:,} offsets have no record in the table, and this Kafka can leave out none: raise --max-fill "
+                f"({self.options.max_fill:,}) to fill them, or give new offsets with --renumber"
+            )
+
+    def _fill(self, partition: int, share: Share) -> int:
+        return share.missing + (0 if share.next is None else share.next - self.target.ends[partition])
+
+    # The work
+
+    def _write(self, shares: Mapping[int, Share]) -> dict[int, Any]:
+        """What each task did, by partition; partitions with nothing to do have none."""
+        from pyspark.sql import functions as f
+
+        todo = {partition: share for partition, share in shares.items() if share.remaining}
+        if not todo:
+            return {}
+        first = {partition: share.next or 0 for partition, share in todo.items()}
+        ranges = {partition: Selected(first[partition], share.selected.end) for partition, share in todo.items()}
+        places = plan.by_partition({partition: number for number, partition in enumerate(todo)})
+        rows = self.source.rows.where(plan.in_selection(ranges)).where(f.col("offset") >= min(first.values()))
+        ordered = rows.select(*columns_of()).repartitionById(len(todo), places.cast("int"))
+        task = self._task(todo)
+        with _settings(self.spark, _ARROW):
+            done = ordered.sortWithinPartitions("offset").mapInArrow(task.run, RESULT).collect()
+        return {row["partition"]: row for row in done}
+
+    def _task(self, todo: Mapping[int, Share]) -> Task:
+        return Task(
+            self.connection,
+            self.way,
+            self.source.topic,
+            self.target.topic,
+            CODECS[self.options.codec],
+            self._limit_bytes(),
+            {partition: share.selected.begin for partition, share in todo.items()},
+            frozenset()
+            if self._only_compacted()
+            else frozenset(p for p, share in todo.items() if share.before is None),
+            frozenset(partition for partition, share in todo.items() if self._is_gapless(share)),
+        )
+
+    def _is_gapless(self, share: Share) -> bool:
+        """Whether no marker is to be written, nor was by an earlier run that may have been killed while it did so."""
+        if share.first is None or share.last is None:
+            return True
+        leading = share.first if self._only_compacted() else 0
+        return share.last + 1 - share.first == share.count and not leading and not share.selected.begin
+
+    def _only_compacted(self) -> bool:
+        """Whether the topic's records cannot be deleted from its start on."""
+        return self.target.config.get("cleanup.policy") == "compact"
+
+    def _limit_bytes(self) -> int:
+        configured = self.target.config.get("max.message.bytes")
+        limit = PRODUCED_BATCH_BYTES if configured is None else int(configured) - _HEADROOM_BYTES
+        return max(1, min(PRODUCED_BATCH_BYTES, limit))
+
+    @contextmanager
+    def _watched(self, shares: Mapping[int, Share], bar: Meter) -> Generator[None]:
+        """Advance the bar while the target's ends move; that is all the progress there is."""
+        ended = threading.Event()
+        watch = _Watch(self.connection, self.target, shares, bar)
+        thread = threading.Thread(target=watch.run, args=(ended,), name="odradek-progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    # Afterwards
+
+    def _report(self, shares: Mapping[int, Share], results: Mapping[int, Any]) -> Report:
+        report = Report("restore", details={"way": self.way.value, "from_topic": self.source.topic})
+        for partition, share in shares.items():
+            result = results.get(partition)
+            one = PartitionReport(
+                self.target.topic, partition, share.selected.begin, share.selected.end, read=share.count
+            )
+            present = share.count - share.remaining
+            if result is not None:
+                one.written = result["records"]
+                present += result["present"]
+                if result["filled"]:
+                    one.skipped["gap filled"] = result["filled"]
+            if present:
+                one.skipped["already there"] = present
+            report.partitions.append(one)
+            if result is not None and result["error"] is not None:
+                report.incomplete(result["error"])
+        return report
+
+    def _check_ends(self, shares: Mapping[int, Share], results: Mapping[int, Any], report: Report) -> None:
+        """Each partition ends behind its last record now, which is the table's, whatever else has been writing."""
+        places = [self.target.place(partition) for partition, share in shares.items() if share.remaining]
+        for place, end in self.client.list_offsets(places, LATEST).items():
+            last = shares[place.partition].last
+            if last is not None and end != last + 1:
+                report.incomplete(f"{place.topic}-{place.partition} ends at {end} instead of {last + 1}")
+        met = {(p, shares[p].last) for p, result in results.items() if result["met_others_at"]}
+        check_records(self.client, self.target, {(p, last) for p, last in met if last is not None}, self.source.rows)
+
+
+class _Watch:
+    """Turns the ends of the target's partitions into records done."""
+
+    def __init__(self, connection: Connection, target: Target, shares: Mapping[int, Share], bar: Meter) -> None:
+        self._connection, self._target, self._bar, self._shown = connection, target, bar, 0
+        self._shares = {partition: share for partition, share in shares.items() if share.remaining}
+
+    def run(self, ended: threading.Event) -> None:
+        """Look until the job has ended. A broker that does not answer is the job's matter, not the bar's."""
+        places = [self._target.place(partition) for partition in self._shares]
+        with WireClient(self._connection) as client:
+            while places and not ended.wait(_POLL_S):
+                try:
+                    offsets = client.list_offsets(places, LATEST)
+                except PipelineError:
+                    continue
+                self._show(sum(self._done(place.partition, end) for place, end in offsets.items()))
+
+    def _done(self, partition: int, end: int) -> int:
+        share, begin = self._shares[partition], self._target.ends[partition]
+        moved = min(end - begin, share.remaining + share.missing)
+        return moved * share.remaining // (share.remaining + share.missing)
+
+    def _show(self, done: int) -> None:
+        if done > self._shown:
+            self._bar.advance(done - self._shown, 0)
+            self._shown = done
+
+
+@contextmanager
+def _settings(spark: "SparkSession", settings: Mapping[str, str]) -> Generator[None]:
+    """Give the session these settings for the time of the block."""
+    before: Sequence[tuple[str, str | None]] = [(name, spark.conf.get(name, None)) for name in settings]
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before:
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

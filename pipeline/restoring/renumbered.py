@@ -1,0 +1,147 @@
+"""Writing records at new offsets, each with headers that say where it was: its provenance.
+
+Records are written in transactions of one transactional id for each source and partition. A new run fences the one
+before, aborts what that left open, and goes on behind the last provenance that is committed. Records of others may
+stand in between.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from odradek.pipeline.cluster import EARLIEST, TopicPartition
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.restoring.encoding import Headers, Row, in_batches
+from odradek.pipeline.restoring.producing import PartitionProducer, TooLargeError, end_offset
+from odradek.pipeline.restoring.reading import committed_between
+from odradek.pipeline.restoring.writing import Ahead, Written
+from odradek.pipeline.wire_client import WireClient
+
+TOPIC_HEADER: Final = "odradek.source.topic"
+PARTITION_HEADER: Final = "odradek.source.partition"
+OFFSET_HEADER: Final = "odradek.source.offset"
+BEGIN_HEADER: Final = "odradek.source.begin"
+_NAMES: Final = (TOPIC_HEADER, PARTITION_HEADER, OFFSET_HEADER, BEGIN_HEADER)
+TRANSACTION_BYTES: Final = 16 * 1024 * 1024
+FIRST_WINDOW: Final = 1_000
+WINDOW_GROWTH: Final = 10
+
+
+class Provenance(NamedTuple):
+    """Where a record was, and the first offset of the run that wrote it: behind that, all up to it are there."""
+
+    topic: str
+    partition: int
+    offset: int
+    begin: int
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """As headers, to stand behind the record's own."""
+        return [(name, str(value).encode()) for name, value in zip(_NAMES, self, strict=True)]
+
+
+def provenance_of(headers: Headers) -> Provenance | None:
+    """What the last headers of each name say; None without them."""
+    found = {name: value.decode() for name, value in headers if name in _NAMES and value is not None}
+    if len(found) < len(_NAMES):
+        return None
+    topic, *numbers = (found[name] for name in _NAMES)
+    return Provenance(topic, *(int(number) for number in numbers))
+
+
+def last_provenance(client: WireClient, place: TopicPartition, source: TopicPartition) -> Provenance | None:
+    """Of the last committed record of the source in the partition; read from the end, in windows that grow."""
+    start, end = client.list_offsets([place], EARLIEST)[place], end_offset(client, place)
+    size = FIRST_WINDOW
+    begin = end
+    while begin > start:
+        begin = max(start, end - size)
+        known = (provenance_of(record.headers) for record in committed_between(client, place, begin, end))
+        of_source = [one for one in known if one is not None and one[:2] == source]
+        if of_source:
+            return max(of_source, key=lambda one: one.offset)
+        size *= WINDOW_GROWTH
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What is restored: the source's partition, and the first offset that was asked for."""
+
+    place: TopicPartition
+    begin: int
+
+
+def renumber_rows(
+    client: WireClient,
+    place: TopicPartition,
+    rows: Iterable[Row],
+    codec: int,
+    limit_bytes: int,
+    origin: Origin,
+    written: Written,
+) -> None:
+    """Append the rows behind whatever the partition has, those excepted that an earlier run has appended.
+
+    Raises PipelineError where an earlier run has begun at a later offset, so that it cannot be told which are there.
+    """
+    name = f"odradek-restore-{origin.place.topic}-{origin.place.partition}-to-{place.topic}-{place.partition}"
+    writer = _TransactionalWriter(PartitionProducer(client, place, codec, name), written)
+    last = last_provenance(client, place, origin.place)
+    if last is not None and last.begin > origin.begin:
+        raise PipelineError(
+            f"{place.topic}-{place.partition} has records of {origin.place.topic} from offset {last.begin} on; those "
+            f"from {origin.begin} on cannot be put before them, and are not told apart from them"
+        )
+    with Ahead(writer.write) as ahead:
+        for batch in in_batches(_behind(rows, last, written), limit_bytes):
+            ahead.put([_with_provenance(row, origin) for row in batch])
+    writer.commit()
+
+
+def _behind(rows: Iterable[Row], last: Provenance | None, written: Written) -> Iterator[Row]:
+    for row in rows:
+        if last is not None and row.offset <= last.offset:
+            written.present += 1
+        else:
+            yield row
+
+
+def _with_provenance(row: Row, origin: Origin) -> Row:
+    provenance = Provenance(*origin.place, row.offset, origin.begin)
+    return row._replace(headers=[*row.headers, *provenance.headers()])
+
+
+class _TransactionalWriter:
+    def __init__(self, producer: PartitionProducer, written: Written) -> None:
+        self._written = written
+        self._producer = producer
+        self._open_bytes = self._open_records = 0
+
+    def write(self, rows: list[Row]) -> None:
+        """Write one batch in the transaction that is open, or in the next."""
+        if not self._open_records:
+            self._producer.begin()
+        self._append(rows)
+        if self._open_bytes >= TRANSACTION_BYTES:
+            self.commit()
+
+    def _append(self, rows: list[Row]) -> None:
+        try:
+            self._producer.append(rows)
+        except TooLargeError:
+            if len(rows) == 1:
+                raise
+            middle = len(rows) // 2
+            self._append(rows[:middle])
+            self._append(rows[middle:])
+            return
+        self._open_records += len(rows)
+        self._open_bytes += sum(len(row.value or b"") for row in rows)
+
+    def commit(self) -> None:
+        """End the transaction, if one is open."""
+        if self._open_records:
+            self._producer.commit()
+            self._written.records += self._open_records
+        self._open_bytes = self._open_records = 0

@@ -1,0 +1,158 @@
+"""The topic that is restored into: made where it is missing, and refused where the result would not be the source's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.restoring.gaps import FILLER_KEY
+from odradek.pipeline.restoring.plan import Share
+from odradek.pipeline.restoring.reading import records_between
+from odradek.pipeline.restoring.tasks import columns_of, rows_of_table
+from odradek.pipeline.wire_client import BrokerError, WireClient
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.reader import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KEPT_FOR_EVER: Final[Mapping[str, str]] = {"retention.ms": "-1"}
+"""A topic made for old records must not delete them for their age, before their user has looked at them."""
+RENUMBER_HINT: Final = "restore into an empty topic, or with --renumber"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A topic and where its partitions begin and end."""
+
+    topic: str
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    config: Mapping[str, str | None]
+
+    def place(self, partition: int) -> TopicPartition:
+        """One of its partitions."""
+        return TopicPartition(self.topic, partition)
+
+
+def open_target(cluster: Cluster, client: WireClient, topic: str, partitions: int, config: Mapping[str, str]) -> Target:
+    """The topic, made with `partitions` where there is none. Raises PipelineError where it has fewer."""
+    there = cluster.topics().get(topic)
+    if there is None:
+        cluster.create_topic(topic, partitions, {**KEPT_FOR_EVER, **config})
+        client.repeated(lambda: _require(client, topic, partitions))
+    elif there < partitions:
+        raise PipelineError(f"topic {topic!r} has {there} partitions, and the table {partitions}")
+    places = [TopicPartition(topic, index) for index in range(partitions)]
+    starts, ends = client.list_offsets(places, EARLIEST), client.list_offsets(places, LATEST)
+    return Target(
+        topic,
+        {place.partition: offset for place, offset in starts.items()},
+        {place.partition: offset for place, offset in ends.items()},
+        cluster.topic_config(topic),
+    )
+
+
+def _require(client: WireClient, topic: str, partitions: int) -> None:
+    """Wait for the leaders of a topic that has just been made."""
+    found = client.topics([topic]).get(topic)
+    if found is None or len(found.leaders) < partitions or min(found.leaders) < 0:
+        raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r} has no leaders")
+
+
+def check_prefixes(client: WireClient, target: Target, shares: Mapping[int, Share], rows: "DataFrame") -> list[str]:
+    """See that what each partition has is the table's up to there, so that going on gives the table's records once.
+
+    The first and the last record are compared; between those an earlier run has left nothing out. Returns notes on
+    records that cannot be seen any more. Raises PipelineError where the topic has something else.
+    """
+    wanted = {
+        (partition, offset)
+        for partition, share in shares.items()
+        for offset in (share.first, share.before)
+        if offset is not None and target.starts[partition] <= offset < target.ends[partition]
+    }
+    archived = rows_at(rows, wanted)
+    notes = (_check_prefix(client, target, partition, share, archived) for partition, share in shares.items())
+    return [note for note in notes if note is not None]
+
+
+def _check_prefix(
+    client: WireClient, target: Target, partition: int, share: Share, archived: Mapping[tuple[int, int], Record]
+) -> str | None:
+    start, end, place = target.starts[partition], target.ends[partition], target.place(partition)
+    name = f"{place.topic}-{partition}"
+    if end == 0 or share.count == 0:
+        return None
+    if share.before is None:
+        _require_fillers_only(client, place, start, end, share)
+        return None
+    if share.left_out:
+        raise PipelineError(
+            f"{name} ends at {end}: {share.left_out:,} records of the table from there on would be left out, and could "
+            f"not be restored later; {RENUMBER_HINT}"
+        )
+    for offset in {share.first, share.before}:
+        if offset is not None and start <= offset < end:
+            _require_same(client, place, offset, archived[partition, offset])
+    if share.remaining and any(True for _ in records_between(client, place, max(start, share.before + 1), end)):
+        raise PipelineError(f"{name} has records that are not the table's, up to offset {end - 1}; {RENUMBER_HINT}")
+    if share.first is not None and share.first < start:
+        return f"{name} starts at {start}: whether the table's records before were restored cannot be seen"
+    return None
+
+
+def _require_fillers_only(client: WireClient, place: TopicPartition, start: int, end: int, share: Share) -> None:
+    for record in records_between(client, place, max(start, end - 1), end):
+        if record.key != FILLER_KEY or share.next is None or end > share.next:
+            raise PipelineError(f"{place.topic}-{place.partition} is not empty; {RENUMBER_HINT}")
+
+
+def check_records(client: WireClient, target: Target, wanted: set[tuple[int, int]], rows: "DataFrame") -> None:
+    """See that the records at some partitions and offsets are the table's. Raises PipelineError."""
+    for (partition, offset), archived in rows_at(rows, wanted).items():
+        _require_same(client, target.place(partition), offset, archived)
+
+
+def _require_same(client: WireClient, place: TopicPartition, offset: int, archived: Record) -> None:
+    found = next(records_between(client, place, offset, offset + 1), None)
+    if found != archived:
+        raise PipelineError(
+            f"{place.topic}-{place.partition} has another record at offset {offset} than the table; {RENUMBER_HINT}"
+        )
+
+
+def rows_at(rows: "DataFrame", wanted: set[tuple[int, int]]) -> dict[tuple[int, int], Record]:
+    """Some rows of the table, by partition and offset, as records."""
+    from pyspark.sql import functions as f
+
+    if not wanted:
+        return {}
+    offsets: dict[int, list[int]] = {}
+    for partition, offset in wanted:
+        offsets.setdefault(partition, []).append(offset)
+    chosen = [
+        (f.col("partition") == partition) & f.col("offset").isin(of_partition)
+        for partition, of_partition in offsets.items()
+    ]
+    condition = reduce(lambda left, right: left | right, chosen)
+    return {
+        (partition, row.offset): Record(row.offset, row.timestamp_ms, row.key, row.value, tuple(row.headers))
+        for partition, row in rows_of_table(rows.where(condition).select(*columns_of()))
+    }
+
+
+def move_starts(client: WireClient, target: Target, shares: Mapping[int, Share]) -> list[str]:
+    """Make the log of each partition start where the restored records do, as the source's did; returns notes."""
+    notes: list[str] = []
+    for partition, share in shares.items():
+        first, start, place = share.first, target.starts[partition], target.place(partition)
+        if first is None or first <= start or next(records_between(client, place, start, first), None) is not None:
+            continue
+        try:
+            client.delete_records({place: first})
+        except BrokerError as error:
+            notes.append(f"the log of {place.topic}-{partition} starts at {start} and not at {first}: {error}")
+    return notes

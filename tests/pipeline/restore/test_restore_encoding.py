@@ -1,0 +1,75 @@
+"""Rows become batches that hold exactly them."""
+
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.pipeline.restoring import encoding
+from odradek.pipeline.restoring.encoding import Producer, Row, encode, in_batches
+from odradek.wire.records.batch import Codec, check_crc, parse_header
+from odradek.wire.records.reader import read_records
+
+blobs = st.none() | st.binary(max_size=30)
+headers = st.lists(st.tuples(st.text(max_size=5), blobs), max_size=3)
+times = st.integers(-(2**45), 2**45) | st.sampled_from([-1, 0])
+
+
+@st.composite
+def row_lists(draw: st.DrawFn) -> list[Row]:
+    """Rows whose offsets rise, with gaps."""
+    offset = draw(st.integers(0, 2**40))
+    rows: list[Row] = []
+    for _ in range(draw(st.integers(1, 12))):
+        kind = draw(st.sampled_from([0, 0, 0, 1]))
+        rows.append(Row(offset, draw(times), kind, draw(blobs), draw(blobs), draw(headers)))
+        offset += draw(st.sampled_from([1, 1, 1, 2, 1000, 2**31]))
+    return rows
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@given(row_lists(), st.sampled_from(list(Codec)), st.integers(1, 200))
+def test_batches_hold_the_rows(compiled: bool, rows: list[Row], codec: Codec, limit_bytes: int):
+    with mock.patch.object(encoding, "compiled_builder", encoding.compiled_builder if compiled else lambda: None):
+        found = [row for batch in in_batches(rows, limit_bytes) for row in decoded(encode(batch, codec), codec)]
+    assert found == [row._replace(headers=tuple(row.headers)) for row in rows]
+
+
+def decoded(batch: bytes, codec: Codec) -> list[Row]:
+    header = parse_header(batch)
+    check_crc(batch, header)
+    assert header.codec == codec
+    assert header.size_bytes == len(batch)
+    return [
+        Row(one.offset, one.timestamp_ms, header.timestamp_type, one.key, one.value, one.headers)
+        for one in read_records(batch)
+    ]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@given(row_lists())
+def test_a_producers_batch_has_no_gaps(compiled: bool, rows: list[Row]):
+    with mock.patch.object(encoding, "compiled_builder", encoding.compiled_builder if compiled else lambda: None):
+        batch = encode(rows, 0, Producer(7, 3, 11, transactional=True), dense=True)
+    header = parse_header(batch)
+    check_crc(batch, header)
+    assert [one.offset for one in read_records(batch)] == list(range(len(rows)))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 11)
+    assert header.is_transactional
+    assert header.timestamp_type == 0
+
+
+def test_a_contiguous_batch_ends_at_a_gap():
+    rows = [Row(offset, 0, 0, None, b"", ()) for offset in (1, 2, 5, 6)]
+    assert [[row.offset for row in batch] for batch in in_batches(rows, 1000, contiguous=True)] == [[1, 2], [5, 6]]
+
+
+def test_an_offset_that_comes_twice_is_refused():
+    row = Row(4, 0, 0, None, b"", ())
+    with pytest.raises(ValueError, match="offset 4 after 4"):
+        list(in_batches([row, row], 1000))
+
+
+def test_the_compiled_builder_is_there():
+    assert encoding.compiled_builder() is not None
