@@ -34,9 +34,9 @@ def parse_bound(text: str) -> Bound:
     return Bound(time_ms=parse_moment_ms(text))
 
 
-def _offsets(value: object) -> dict[int, int]:
-    if not isinstance(value, dict) or not value:  # pyright: ignore[reportUnknownArgumentType]
-        raise ValueError(value)
+def _offsets(value: Any) -> dict[int, int]:  # noqa: ANN401 - what JSON holds
+    if not isinstance(value, dict) or not value:
+        raise ValueError("no offsets")
     return {int(name): _offset(offset) for name, offset in cast("dict[str, Any]", value).items()}
 
 
