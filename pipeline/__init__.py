@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from odradek.pipeline.report import Report
     from odradek.pipeline.restoring.bounds import Bound
     from odradek.pipeline.restoring.job import restore
+    from odradek.pipeline.segments.source import SegmentSource
     from odradek.pipeline.session import spark_session
 
 _HOMES = {
     "Bound": "odradek.pipeline.restoring.bounds",
     "Connection": "odradek.pipeline.connection",
     "Report": "odradek.pipeline.report",
+    "SegmentSource": "odradek.pipeline.segments.source",
     "restore": "odradek.pipeline.restoring.job",
     "spark_session": "odradek.pipeline.session",
 }
 """The public names and the modules that they stand in."""
 
-__all__ = ["Bound", "Connection", "Report", "restore", "spark_session"]
+__all__ = ["Bound", "Connection", "Report", "SegmentSource", "restore", "spark_session"]
 
 
 def __getattr__(name: str) -> object:

@@ -82,7 +82,11 @@ def read_records(
     decompress to more than `max_bytes`. Control batches are decoded like others: ask `header.is_control`.
     """
     header = header or parse_header(buf)
-    data = _records_section(buf, header, max_bytes)
+    yield from read_section(bytes(records_section(buf, header, max_bytes=max_bytes)), header)
+
+
+def read_section(data: bytes, header: BatchHeader) -> Iterator[Record]:
+    """Decode what `records_section` returned, as bytes. Raises CorruptBatch, possibly after some records."""
     origin = _origin(header)
     for start, end in _extents(data, header.record_count):
         yield _read_record(data, start, end, origin)
@@ -95,7 +99,7 @@ def read_positions(
     unread.
     """
     header = header or parse_header(buf)
-    data = _records_section(buf, header, max_bytes)
+    data = bytes(records_section(buf, header, max_bytes=max_bytes))
     origin = _origin(header)
     for start, _ in _extents(data, header.record_count):
         offset, timestamp_ms, _ = _read_position(data, start, origin)
@@ -161,15 +165,18 @@ def _coordinator_epoch(value: bytes | None) -> int:
     return epoch
 
 
-def _records_section(buf: BytesLike, header: BatchHeader, max_bytes: int) -> bytes:
-    """Return the decompressed records, after the checks that need no more than the header."""
+def records_section(buf: BytesLike, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES) -> memoryview:
+    """Return the decompressed records, after the checks that need no more than the header.
+
+    Raises CorruptBatch, UnsupportedCodec, RecordTooLarge.
+    """
     count = header.record_count
     if count < 0 or header.last_offset_delta < 0 or count > header.last_offset_delta + 1:
         raise CorruptBatch(f"{count} records with a last offset delta of {header.last_offset_delta}")
     if header.last_offset > _INT64_MAX:
         raise CorruptBatch("offsets go beyond 64 bits")
     stored = batch_bytes(buf, header)[HEADER_BYTES:]
-    data = bytes(decompress(header.codec, stored, max_bytes))
+    data = decompress(header.codec, stored, max_bytes)
     if count * _SMALLEST_RECORD_BYTES > len(data):
         raise CorruptBatch(f"{count} records in {len(data)} bytes")
     return data
@@ -267,7 +274,7 @@ def read_raw_records(
     buf: BytesLike, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES
 ) -> Iterator[RawRecord]:
     """Decode offsets, timestamps and keys of one batch, and leave the rest as it is; raises as `read_records` does."""
-    data = _records_section(buf, header, max_bytes)
+    data = bytes(records_section(buf, header, max_bytes=max_bytes))
     origin = _origin(header)
     for start, end in _extents(data, header.record_count):
         offset, timestamp_ms, position = _read_position(data, start, origin)

@@ -1,0 +1,181 @@
+"""What Spark calls: `spark.dataSource.register(SegmentSource)`, then `spark.read.format("odradek")`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from odradek.pipeline.segments import options as of_read
+from odradek.pipeline.segments.filters import Condition, Conditions, condition_of
+from odradek.pipeline.segments.offsets import Extent, Partition, Planner
+from odradek.pipeline.segments.options import Options
+from odradek.pipeline.segments.reading import Range, Reading, lose, read_range
+
+Offsets: TypeAlias = dict[str, dict[str, int]]
+"""A stream's position, as `format("kafka")` writes it: {"topic": {"0": next offset}}."""
+
+_SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+_HEADERS = "headers array<struct<key: string, value: binary>>"
+
+
+class SegmentSource(DataSource):
+    """`format("odradek")`: topics from a data directory, with the columns and rows of `format("kafka")`.
+
+    docs/pipeline.md has the options.
+    """
+
+    default_path: str | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """What to give to `format`."""
+        return "odradek"
+
+    @classmethod
+    def of(cls, data: str | Path) -> type["SegmentSource"]:
+        """Return a source to register that reads the data directory `data` where no `path` is given."""
+        return type("SegmentSource", (cls,), {"default_path": str(data)})
+
+    def _parsed(self, *, streaming: bool) -> Options:
+        given = dict(self.options)
+        if self.default_path is not None and "path" not in given:
+            given["path"] = self.default_path
+        return of_read.parse(given, streaming=streaming)
+
+    def schema(self) -> str:
+        """The columns of `format("kafka")`; `headers` with the option `includeHeaders`."""
+        wants_headers = str(self.options.get("includeHeaders", "")).strip().lower() == "true"
+        return f"{_SCHEMA}, {_HEADERS}" if wants_headers else _SCHEMA
+
+    def reader(self, schema: StructType) -> "SegmentReader":
+        """A batch read."""
+        return SegmentReader(self._parsed(streaming=False))
+
+    def streamReader(self, schema: StructType) -> "SegmentStreamReader":  # noqa: N802 - Spark's name
+        """A stream."""
+        return SegmentStreamReader(self._parsed(streaming=True))
+
+
+class RangePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, wanted: Range) -> None:
+        super().__init__(wanted)
+
+    @property
+    def range(self) -> Range:
+        """The range of offsets."""
+        return self.value
+
+
+def _reading(options: Options, conditions: Sequence[Condition] = ()) -> Reading:
+    return Reading(options.committed, options.with_headers, options.fails_on_loss, Conditions(tuple(conditions)))
+
+
+class SegmentReader(DataSourceReader):
+    """A batch read. Conditions on topic, partition, offset and timestamp are seen to here."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._conditions: list[Condition] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take what can be seen to here, and give back the rest."""
+        for each in filters:
+            condition = condition_of(each)
+            if condition is None:
+                yield each
+            else:
+                self._conditions.append(condition)
+
+    def partitions(self) -> Sequence[RangePartition]:
+        """Plan one task a partition, or more by `minPartitions`; none where nothing can be found."""
+        ranges = Planner(self._options).ranges(Conditions(tuple(self._conditions)))
+        return [RangePartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:
+        """Read what a task was given; None where there is nothing to read."""
+        if isinstance(partition, RangePartition):
+            yield from read_range(partition.range, _reading(self._options, self._conditions))
+
+
+class SegmentStreamReader(DataSourceStreamReader):
+    """A stream. A query's position is the next offset of each partition."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._planner = Planner(options)
+        self._position: Offsets | None = None
+
+    def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name, here and below
+        """Where a new query begins."""
+        extents = self._planner.extents()
+        self._position = _written(self._planner.resolve(self._options.starting, extents, starting=True))
+        return self._position
+
+    def latestOffset(self) -> Offsets:  # noqa: N802
+        """The ends of the partitions now, or as far towards them as `maxOffsetsPerTrigger` allows."""
+        ends = {partition: extent.end for partition, extent in self._planner.extents().items()}
+        limit = self._options.max_offsets_per_trigger
+        if limit is None or self._position is None:
+            return _written(ends)
+        return _written(_limited(_read(self._position), ends, limit))
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[RangePartition]:
+        """Plan a micro-batch. Raises DataLossError for partitions that are gone or went back."""
+        self._position = end
+        if start == end:
+            return []
+        starts, ends, extents = _read(start), _read(end), self._planner.extents()
+        self._check_lost(starts, ends, extents)
+        known = {partition: end for partition, end in ends.items() if partition in extents}
+        # a partition that is new begins at its start
+        begins = {partition: starts.get(partition, extents[partition].start) for partition in known}
+        ranges = self._planner.between(begins, known, extents)
+        return [RangePartition(each) for each in self._planner.divided(ranges)]
+
+    def _check_lost(
+        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int], extents: Mapping[Partition, Extent]
+    ) -> None:
+        how = _reading(self._options)
+        for topic, index in sorted((starts.keys() | ends.keys()) - (extents.keys() & ends.keys())):
+            lose(f"{topic}-{index} is gone: its topic was deleted", how)
+        for (topic, index), end in ends.items():
+            start = starts.get((topic, index))
+            if start is not None and end < start:
+                lose(f"{topic}-{index} went back from offset {start} to {end}: its topic was made anew", how)
+            if start is None and (topic, index) in extents and extents[topic, index].start > 0:
+                lose(f"the new partition {topic}-{index} has lost offsets below {extents[topic, index].start}", how)
+
+    def commit(self, end: Offsets) -> None:
+        """Nothing to do: the data directory knows nothing of its readers."""
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read what a task was given."""
+        assert isinstance(partition, RangePartition)
+        yield from read_range(partition.range, _reading(self._options))
+
+
+def _limited(position: Mapping[Partition, int], ends: Mapping[Partition, int], limit: int) -> dict[Partition, int]:
+    """Return offsets that are at most `limit` further in all, in proportion to what each partition has to go."""
+    left = {partition: max(end - position.get(partition, 0), 0) for partition, end in ends.items()}
+    total = sum(left.values())
+    if total <= limit:
+        return dict(ends)
+    return {
+        partition: min(position.get(partition, 0) + -(-left[partition] * limit // total), end)
+        for partition, end in ends.items()
+    }
+
+
+def _written(offsets: Mapping[Partition, int]) -> Offsets:
+    written: Offsets = {}
+    for (topic, index), offset in sorted(offsets.items()):
+        written.setdefault(topic, {})[str(index)] = offset
+    return written
+
+
+def _read(written: Offsets) -> dict[Partition, int]:
+    return {(topic, int(index)): offset for topic, offsets in written.items() for index, offset in offsets.items()}

@@ -1,0 +1,248 @@
+"""Records to Arrow columns with NumPy: one short step in Python a record, all else on arrays of them.
+
+A batch says how many records it has, and a record how long it is; so Python walks from record to record and notes
+where each ends. The fields behind are varints at known places, read for all records at once. Keys and values are not
+cut out one by one: the buffer as a whole becomes an Arrow array of alternating slices, of which `take` copies those
+that are wanted. What is not as it should be is left to `plain`, which says exactly what is wrong.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from odradek.pipeline.segments import plain
+from odradek.pipeline.segments.rows import (
+    HEADERS_TYPE,
+    MAX_TIMESTAMP_MS,
+    MICROSECONDS,
+    TIMESTAMP_TYPE,
+    Array,
+    Columns,
+    RowFilter,
+    Section,
+    pa,
+)
+from odradek.wire.records.batch import LOG_APPEND_TIME_FLAG
+
+Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+_PADDING: Final = bytes(16)
+"""Behind the last record, so that a varint that is cut off is read as one that ends too late."""
+_VARINT_BYTES: Final = 5
+_VARLONG_BYTES: Final = 10
+
+
+class _OddError(Exception):
+    """Something is not as it should be."""
+
+
+def decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) -> Columns:
+    """Decode the records of batches that `keep` lets through. Raises CorruptBatch."""
+    try:
+        return _decode(sections, keep, with_headers=with_headers)
+    except (_OddError, IndexError, pa.ArrowInvalid):
+        return plain.decode(sections, keep, with_headers=with_headers)
+
+
+def _decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) -> Columns:
+    data = b"".join([*[section.data for section in sections], _PADDING])
+    bounds = _bounds(data, sections)
+    buffer: Any = np.frombuffer(data, np.uint8)
+    records = _Records(buffer, bounds, sections)
+    kept = records.kept(keep, sections)
+    blob = pa.py_buffer(data)
+    key, value = records.key, records.value
+    micros = records.timestamp_ms[kept] * MICROSECONDS
+    return Columns(
+        _slices(blob, key, kept),
+        _slices(blob, value, kept),
+        _numbers(pa.int64(), records.offset[kept]),
+        _numbers(TIMESTAMP_TYPE, micros),
+        _numbers(pa.int32(), records.timestamp_type[kept]),
+        records.headers(blob, kept) if with_headers else None,
+    )
+
+
+def _bounds(data: bytes, sections: Sequence[Section]) -> Ints:
+    """Return where the first record begins and where each ends. Batches lie one after the other."""
+    ends = [0]
+    position = 0
+    for header, section in sections:
+        end = position + len(section)
+        position = _walk(data, position, header.record_count, ends)
+        if position != end:
+            raise _OddError
+    return np.array(ends, np.int64)
+
+
+def _walk(data: bytes, position: int, count: int, ends: list[int]) -> int:
+    append = ends.append
+    for _ in range(count):
+        byte = data[position]
+        if byte < 0x80:
+            position += 1 + (byte >> 1)
+        else:
+            more = data[position + 1]
+            if more < 0x80:
+                position += 2 + ((byte & 0x7F | more << 7) >> 1)
+            else:
+                position = _long_record_end(data, position)
+        append(position)
+    return position
+
+
+def _long_record_end(data: bytes, position: int) -> int:
+    length = shift = 0
+    for number in range(_VARINT_BYTES):
+        byte = data[position + number]
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return position + number + 1 + (length >> 1)
+    raise _OddError
+
+
+class _Slices(NamedTuple):
+    """Parts of the buffer: where they begin and end (in rising order), and which are null."""
+
+    starts: Ints
+    ends: Ints
+    nulls: Any
+
+
+class _Records:
+    """The fields of all records. Raises _OddError where they do not fill their records exactly."""
+
+    def __init__(self, buffer: Array, bounds: Ints, sections: Sequence[Section]) -> None:
+        self._buffer = buffer
+        self._ends = bounds[1:]
+        length, position = self._varint(bounds[:-1])
+        if not np.array_equal(position + length, self._ends):
+            raise _OddError
+        timestamp_delta, position = self._varint(position + 1, _VARLONG_BYTES)
+        offset_delta, position = self._varint(position)
+        self.key, position = self._bytes(position)
+        self.value, position = self._bytes(position)
+        counts = np.array([section.header.record_count for section in sections])
+        self._take_offsets(offset_delta, sections, counts)
+        self._take_timestamps(timestamp_delta, sections, counts)
+        self._take_headers(*self._varint(position))
+
+    def _varint(self, position: Ints, max_bytes: int = _VARINT_BYTES, ends: Ints | None = None) -> tuple[Ints, Ints]:
+        """Read a zigzag varint of each record: (values, positions after them)."""
+        buffer = self._buffer
+        byte = buffer[position]
+        value: Ints = (byte & 0x7F).astype(np.uint64)
+        position = position + 1
+        rest = np.flatnonzero(byte & 0x80)
+        for number in range(1, max_bytes):
+            if not rest.size:
+                break
+            byte = buffer[position[rest]]
+            value[rest] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * number)
+            position[rest] += 1
+            rest = rest[byte >= 0x80]
+        if rest.size or (position > (self._ends if ends is None else ends)).any():
+            raise _OddError
+        if max_bytes == _VARINT_BYTES and (value >> np.uint64(32)).any():
+            raise _OddError
+        return ((value >> np.uint64(1)) ^ (np.uint64(0) - (value & np.uint64(1)))).view(np.int64), position
+
+    def _bytes(self, position: Ints, ends: Ints | None = None) -> tuple[_Slices, Ints]:
+        """Read a length and the bytes behind it, of each record."""
+        length, start = self._varint(position, ends=ends)
+        nulls = length < 0
+        end = start + np.where(nulls, 0, length)
+        if (length < -1).any() or (end > (self._ends if ends is None else ends)).any():
+            raise _OddError
+        return _Slices(start, end, nulls), end
+
+    def _take_offsets(self, delta: Ints, sections: Sequence[Section], counts: Array) -> None:
+        last = np.repeat(np.array([header.last_offset_delta for header, _ in sections]), counts)
+        if ((delta < 0) | (delta > last)).any():
+            raise _OddError
+        self.offset = np.repeat(np.array([header.base_offset for header, _ in sections]), counts) + delta
+
+    def _take_timestamps(self, delta: Ints, sections: Sequence[Section], counts: Array) -> None:
+        is_append = np.array([header.attributes & LOG_APPEND_TIME_FLAG != 0 for header, _ in sections])
+        base = np.array([header.base_timestamp for header, _ in sections])
+        newest = np.array([header.max_timestamp for header, _ in sections])
+        appended = np.repeat(is_append, counts)
+        self.timestamp_ms = np.where(appended, np.repeat(newest, counts), np.repeat(base, counts) + delta)
+        self.timestamp_type = appended.astype(np.int32)
+        if ((self.timestamp_ms > MAX_TIMESTAMP_MS) | (self.timestamp_ms < -MAX_TIMESTAMP_MS)).any():
+            raise _OddError
+
+    def _take_headers(self, count: Ints, position: Ints) -> None:
+        if (count < 0).any():
+            raise _OddError
+        self._header_counts = count
+        self._headers: list[tuple[Ints, _Slices, _Slices]] = []
+        records = np.flatnonzero(count)
+        number = 0
+        while records.size:
+            ends = self._ends[records]
+            key, after = self._bytes(position[records], ends)
+            value, after = self._bytes(after, ends)
+            if key.nulls.any():
+                raise _OddError
+            self._headers.append((records, key, value))
+            position[records] = after
+            number += 1
+            records = records[count[records] > number]
+        if not np.array_equal(position, self._ends):
+            raise _OddError
+
+    def kept(self, keep: RowFilter, sections: Sequence[Section]) -> Ints:
+        """Return which records to keep, by number."""
+        if keep.takes_all(sections):
+            return np.arange(len(self.offset))
+        return np.flatnonzero(keep.passes(self.offset, self.timestamp_ms * MICROSECONDS))
+
+    def headers(self, blob: Array, kept: Ints) -> Array:
+        """Return the column of record headers: null for a record that has none."""
+        counts = self._header_counts[kept]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        keys, values = self._all_headers(blob, kept)
+        entries = pa.StructArray.from_arrays([keys.cast(pa.string()), values], fields=list(HEADERS_TYPE.value_type))
+        present = _bitmap(counts > 0)
+        return pa.Array.from_buffers(HEADERS_TYPE, len(kept), [present, pa.py_buffer(offsets)], children=[entries])
+
+    def _all_headers(self, blob: Array, kept: Ints) -> tuple[Array, Array]:
+        if not self._headers:
+            return pa.array([], pa.binary()), pa.array([], pa.binary())
+        of = np.concatenate([records for records, _, _ in self._headers])
+        order = np.argsort(of, kind="stable")
+        order = order[np.isin(of[order], kept)]
+        return _ordered(blob, [key for _, key, _ in self._headers], order), _ordered(
+            blob, [value for _, _, value in self._headers], order
+        )
+
+
+def _ordered(blob: Array, parts: Sequence[_Slices], order: Ints) -> Array:
+    """Return slices in the order of the records that they belong to."""
+    joined = _Slices(*[np.concatenate(fields)[order] for fields in zip(*parts, strict=True)])
+    return _slices(blob, joined, np.arange(len(order)))
+
+
+def _slices(blob: Array, parts: _Slices, kept: Ints) -> Array:
+    """Copy parts of the buffer into a binary array."""
+    count = len(parts.starts)
+    edges = np.empty(2 * count + 1, np.int32)
+    edges[0:-1:2] = parts.starts
+    edges[1::2] = parts.ends
+    edges[-1] = parts.ends[-1] if count else 0
+    every = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(edges), blob])
+    nulls = parts.nulls[kept]
+    return every.take(_numbers(pa.int64(), kept * 2, _bitmap(~nulls) if nulls.any() else None))
+
+
+def _numbers(kind: Array, values: Array, present: Array | None = None) -> Array:
+    """Return an Arrow array over NumPy's memory; `pyarrow.array` does so too, but imports pandas first."""
+    return pa.Array.from_buffers(kind, len(values), [present, pa.py_buffer(values)])
+
+
+def _bitmap(present: Array) -> Array:
+    """Return which values are not null, as Arrow notes it."""
+    return pa.py_buffer(np.packbits(present, bitorder="little"))
