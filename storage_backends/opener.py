@@ -16,7 +16,8 @@ _BACKENDS = {
     "memory": "odradek.storage_backends.memory:open_memory_store",
     "lmdb": "odradek.storage_backends.lmdb_segments.store:open_lmdb_store",
 }
-_SQL_SCHEMES = ("sqlite", "postgresql")
+_SQL_BACKEND = "odradek.storage_backends.sql.store:open_sql_store"
+_SQL_SCHEMES = ("sqlite", "postgresql+psycopg")
 
 
 class StoreUrlError(ValueError):
@@ -27,25 +28,42 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
     """Open the store that `url` names, creating it where there is none.
 
     `memory://` is a new, empty store that goes with the process; `lmdb:///absolute/path` keeps its logs in that
-    directory. Raises StoreUrlError, StoreLockedError, StoreFormatError, StoreError.
+    directory, `sqlite:///absolute/file` and `postgresql+psycopg://user@host/database` in a database. Raises
+    StoreUrlError, StoreLockedError, StoreFormatError, StoreError.
     """
     parts = urlsplit(url)
+    if parts.scheme in _SQL_SCHEMES:
+        return _sql_factory(parts.scheme)(_checked_sql(url, parts), options or StoreOptions())
     return _factory(parts.scheme)(_path(url, parts), options or StoreOptions())
 
 
 def _factory(scheme: str) -> _Factory:
-    if scheme.split("+", maxsplit=1)[0] in _SQL_SCHEMES:
-        raise StoreUrlError(
-            f"storage scheme {scheme!r} belongs to the odradek[sql] extra, which has no backend in this version; "
-            f"known here are {_known()}"
-        )
     if scheme not in _BACKENDS:
-        raise StoreUrlError(
-            f"unknown storage scheme {scheme!r}; known are {_known()}; "
-            f"{' and '.join(_SQL_SCHEMES)} will come with the odradek[sql] extra"
-        )
-    module, _, function = _BACKENDS[scheme].partition(":")
+        raise StoreUrlError(f"unknown storage scheme {scheme!r}; known are {_known()}")
+    return _imported(_BACKENDS[scheme])
+
+
+def _sql_factory(scheme: str) -> _Factory:
+    try:
+        return _imported(_SQL_BACKEND)
+    except ModuleNotFoundError as error:
+        raise StoreUrlError(f"storage in {scheme}:// needs {error.name}: pip install 'odradek[sql]'") from error
+
+
+def _imported(path: str) -> _Factory:
+    module, _, function = path.partition(":")
     return cast("_Factory", getattr(import_module(module), function))
+
+
+def _checked_sql(url: str, parts: SplitResult) -> str:
+    """The URL as SQLAlchemy has it, where `sqlite:////file` is what is written `sqlite:///file` here as well."""
+    if parts.scheme != "sqlite":
+        if not parts.path.strip("/"):
+            raise StoreUrlError(f"storage URL {url!r} names no database: postgresql+psycopg://user@host/database")
+        return url
+    if parts.netloc or len(parts.path) < 2 or parts.query or parts.fragment:
+        raise StoreUrlError(f"storage URL {url!r} needs the absolute path of a file: sqlite:///var/lib/odradek.db")
+    return f"sqlite:////{unquote(parts.path).lstrip('/')}"
 
 
 def _path(url: str, parts: SplitResult) -> str:
@@ -60,4 +78,4 @@ def _path(url: str, parts: SplitResult) -> str:
 
 
 def _known() -> str:
-    return ", ".join(f"{scheme}://" for scheme in _BACKENDS)
+    return ", ".join(f"{scheme}://" for scheme in (*_BACKENDS, *_SQL_SCHEMES))

@@ -82,7 +82,8 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--storage",
     metavar="URL",
-    help="Where to keep data instead: memory:// or lmdb:///path. [env var: ODRADEK_STORAGE]",
+    help="Where to keep data instead: memory://, lmdb:///path, sqlite:///file or "
+    "postgresql+psycopg://user@host/database (the last two: pip install 'odradek[sql]'). [env var: ODRADEK_STORAGE]",
 )
 @click.option(
     "--config",

@@ -1,6 +1,6 @@
 """A process that commits batches and prints each offset once `commit` has returned, until it is killed.
 
-Arguments: directory, `sync` or `nosync`.
+Arguments: the URL of a store, `sync` or `nosync`.
 """
 
 import sys
@@ -12,7 +12,7 @@ from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
 
 durable = sys.argv[2] == "sync"
-store = open_store(f"lmdb://{sys.argv[1]}")
+store = open_store(sys.argv[1])
 log = store.open(KEY, LogPolicy(segment_bytes=20_000, durable=durable))
 offset = log.load().log_end_offset
 sys.stdout.write(f"open {offset}\n")

@@ -88,7 +88,7 @@ class TestKill9:
 
     def _run_and_kill(self, root, mode, after_lines) -> int:
         script = Path(__file__).with_name("committing_process.py")
-        process = subprocess.Popen([sys.executable, script, root, mode], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, script, f"lmdb://{root}", mode], stdout=subprocess.PIPE, text=True)
         lines = [process.stdout.readline() for _ in range(after_lines + 1)]
         process.kill()
         lines += process.stdout.readlines()

@@ -238,9 +238,11 @@ class TestOpener:
     @pytest.mark.parametrize(
         ("url", "message"),
         [
-            ("rocksdb:///x", r"unknown storage scheme 'rocksdb'; known are memory://, lmdb://; .*odradek\[sql\]"),
+            ("rocksdb:///x", "unknown storage scheme 'rocksdb'; known are memory://, lmdb://, sqlite://, postgresql"),
             ("/var/lib", "unknown storage scheme ''"),
-            ("postgresql+psycopg://x/y", r"'postgresql\+psycopg' belongs to the odradek\[sql\] extra"),
+            ("postgresql+psycopg://host/", "names no database"),
+            ("sqlite://relative.db", "needs the absolute path of a file"),
+            ("sqlite:///", "needs the absolute path of a file"),
             ("lmdb://relative/path", "needs an absolute path"),
             ("lmdb:relative", "needs an absolute path"),
             ("lmdb:///x?y=z", "query"),

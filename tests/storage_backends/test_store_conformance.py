@@ -1,7 +1,7 @@
 """One suite over every backend, and over each behind the fault wrapper."""
 
 import pytest
-from storage_media import Faulty, InDirectory, InMemory
+from storage_media import Faulty, InDirectory, InMemory, InPostgres, InSqlite
 
 from odradek.storage_backends.testing.conformance import StoreConformance
 
@@ -22,6 +22,18 @@ class TestLmdb(StoreConformance):
     @pytest.fixture
     def store_factory(self, tmp_path):
         return lambda: InDirectory(tmp_path)
+
+
+class TestSqlite(StoreConformance):
+    @pytest.fixture
+    def store_factory(self, tmp_path):
+        return lambda: InSqlite(tmp_path)
+
+
+class TestPostgres(StoreConformance):
+    @pytest.fixture
+    def store_factory(self, postgres_server):
+        return lambda: InPostgres(postgres_server.url())
 
 
 class TestFaultyMemory(StoreConformance):

@@ -1,0 +1,84 @@
+"""A database and its connections: how SQLite and PostgreSQL are opened, and what each needs to be told."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.pool import QueuePool
+
+from odradek.storage_backends.sql.errors import ForeignError, mapped
+
+READERS: Final = 8
+"""Connections that are kept for readers; more are opened while more read at once."""
+BUSY_MS: Final = 30_000
+"""How long SQLite waits for a lock of another process, such as that of a backup."""
+
+
+class Database:
+    """Engines for writing and for reading. Every method raises StoreError alone."""
+
+    def __init__(self, url: str) -> None:
+        self.url = make_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.location = self.url.render_as_string(hide_password=True)
+        self._writer = self._engine(pool_size=1, max_overflow=0)
+        self._readers = self._engine(pool_size=READERS, max_overflow=-1, isolation_level="AUTOCOMMIT")
+        if self.is_sqlite:
+            event.listen(self._writer, "begin", _begin_immediate)
+
+    @property
+    def path(self) -> Path:
+        """The file of a SQLite database."""
+        return Path(self.url.database or "")
+
+    @contextmanager
+    def reading(self, doing: str) -> Generator[Connection]:
+        """A connection on which each statement sees what is committed."""
+        try:
+            with self._readers.connect() as connection:
+                yield connection
+        except ForeignError as error:
+            raise mapped(error, self.location, doing) from error
+
+    @contextmanager
+    def writing(self, doing: str) -> Generator[Connection]:
+        """A connection in a transaction, which is committed at the block's end. One at a time."""
+        try:
+            with self._writer.begin() as connection:
+                yield connection
+        except ForeignError as error:
+            raise mapped(error, self.location, doing) from error
+
+    def dedicated(self) -> Connection:
+        """A connection of its own that stays open, for an advisory lock. Raises what SQLAlchemy raises."""
+        return self._readers.connect()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._writer.dispose()
+        self._readers.dispose()
+
+    def _engine(self, **pool: Any) -> Engine:  # noqa: ANN401 - passed on
+        settings: dict[str, Any] = {"poolclass": QueuePool, "pool_pre_ping": not self.is_sqlite, **pool}
+        if self.is_sqlite:
+            # Autocommit by the driver: transactions begin when SQLAlchemy says so.
+            settings["connect_args"] = {"check_same_thread": False, "isolation_level": None, "timeout": BUSY_MS / 1000}
+            settings.pop("isolation_level", None)
+        engine = create_engine(self.url, **settings)
+        if self.is_sqlite:
+            event.listen(engine, "connect", _set_up_sqlite)
+        return engine
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

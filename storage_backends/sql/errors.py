@@ -1,0 +1,43 @@
+"""Foreign errors become ours here, once, at the backend's edge."""
+
+import errno
+
+from sqlalchemy import exc
+
+from odradek.storage_backends.interface import DiskFullError, StoreCorruptError, StoreError
+
+ForeignError = (exc.SQLAlchemyError, OSError)
+"""All that may come from below; catch it and raise what `mapped` returns."""
+
+_FULL_SQLITE = ("SQLITE_FULL",)
+_FULL_POSTGRESQL = ("53100", "53400")
+_CORRUPT_SQLITE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_CORRUPT_POSTGRESQL = ("XX001", "XX002")
+
+
+def mapped(error: Exception, location: str, doing: str) -> StoreError:
+    """Return our error for a foreign one that came up while `doing` something in the database at `location`."""
+    where = f"{doing} in {location}: "
+    code = _code(error)
+    if code in _FULL_SQLITE or code in _FULL_POSTGRESQL or _is_full(error):
+        return DiskFullError(f"{where}no space is left: free space, or lower retention.bytes or retention.ms")
+    if code in _CORRUPT_SQLITE or code in _CORRUPT_POSTGRESQL:
+        return StoreCorruptError(f"{where}{_text(error)}; restore the database from a backup")
+    if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
+        return StoreError(f"{where}the database is away ({_text(error)}); it is used again when it is back")
+    return StoreError(f"{where}{_text(error)}")
+
+
+def _code(error: Exception) -> str:
+    """SQLite's name of the error, or PostgreSQL's SQLSTATE."""
+    origin = getattr(error, "orig", None)
+    return str(getattr(origin, "sqlite_errorname", None) or getattr(origin, "sqlstate", None) or "")
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
+def _text(error: Exception) -> str:
+    origin = getattr(error, "orig", None) or error
+    return " ".join(str(origin).split())

@@ -1,0 +1,101 @@
+"""Commits of several partitions in one transaction.
+
+The first thread that comes commits; what the others bring while it does waits, and goes into the next transaction,
+which one of them commits for all. So a database that syncs a hundred times a second takes thousands of commits.
+"""
+
+from collections.abc import Callable
+from threading import Condition
+from typing import Final
+
+from sqlalchemy import Connection
+
+from odradek.storage_backends.interface import StoreError
+from odradek.storage_backends.sql.database import Database
+from odradek.storage_backends.sql.owner import Owner
+
+Unit = Callable[[Connection], None]
+"""What one partition does in the transaction. Raises what SQLAlchemy raises."""
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""A transaction takes units until they have so many bytes."""
+
+
+class _Waiting:
+    __slots__ = ("done", "error", "size_bytes", "unit")
+
+    def __init__(self, unit: Unit, size_bytes: int) -> None:
+        self.unit, self.size_bytes = unit, size_bytes
+        self.done = False
+        self.error: Exception | None = None
+
+
+class CommitGroup:
+    """Runs units in transactions, in the order of their coming. Any number of threads may wait in `run`."""
+
+    def __init__(self, database: Database, owner: Owner) -> None:
+        self._database, self._owner = database, owner
+        self._condition = Condition()
+        self._waiting: list[_Waiting] = []
+        self._is_committing = False
+        self.transactions = 0
+
+    def run(self, unit: Unit, size_bytes: int = 0) -> None:
+        """Return when the unit's transaction is committed. Raises StoreError: then nothing of it is, or all in doubt.
+
+        Units of one transaction fail together.
+        """
+        mine = _Waiting(unit, size_bytes)
+        with self._condition:
+            self._waiting.append(mine)
+            while self._is_committing and not mine.done:
+                self._condition.wait()
+            if not mine.done:
+                self._is_committing = True
+        if not mine.done:
+            self._lead(mine)
+        if mine.error is not None:
+            raise mine.error
+
+    @property
+    def waiting(self) -> int:
+        """How many units wait for a transaction."""
+        return len(self._waiting)
+
+    def _lead(self, mine: _Waiting) -> None:
+        """Commit until `mine` is done; the others then have a thread of their own to go on with."""
+        try:
+            while not mine.done:
+                self._commit(self._take())
+        finally:
+            with self._condition:
+                self._is_committing = False
+                self._condition.notify_all()
+
+    def _take(self) -> list[_Waiting]:
+        with self._condition:
+            size_bytes, count = 0, 0
+            while count < len(self._waiting) and (not count or size_bytes < MAX_BYTES):
+                size_bytes += self._waiting[count].size_bytes
+                count += 1
+            taken, self._waiting = self._waiting[:count], self._waiting[count:]
+            return taken
+
+    def _commit(self, units: list[_Waiting]) -> None:
+        error: Exception | None = None
+        try:
+            with self._database.writing("committing") as connection:
+                self._owner.check(connection)
+                for each in units:
+                    each.unit(connection)
+        except StoreError as failure:
+            error = failure
+        except BaseException as failure:
+            error = StoreError(f"unexpected {type(failure).__name__}: {failure}")
+            raise
+        finally:
+            with self._condition:
+                self.transactions += 1
+                for each in units:
+                    each.error, each.done = error, True
+                self._condition.notify_all()

@@ -1,0 +1,47 @@
+"""Makes the schema, or upgrades an older one; refuses one that a newer version made."""
+
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, inspect, text
+
+from odradek.storage_backends.interface import StoreFormatError
+from odradek.storage_backends.sql.database import Database
+from odradek.storage_backends.sql.schema import VERSION
+
+VERSION_TABLE: Final = "odradek_schema"
+_SELECT: Final = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
+
+
+def upgrade(database: Database) -> None:
+    """Bring the schema to `VERSION`. Raises StoreFormatError for one that this version does not know, StoreError."""
+    with database.writing("making the schema") as connection:
+        found = _version(connection)
+        if found != VERSION:
+            _check_known(found, database)
+            _run(connection)
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(_SELECT).scalar_one_or_none()
+
+
+def _check_known(found: str | None, database: Database) -> None:
+    if found is not None and found > VERSION:
+        raise StoreFormatError(
+            f"{database.location} has schema {found}, and this version of odradek knows those up to {VERSION}: upgrade "
+            "odradek, or use another database"
+        )
+
+
+def _run(connection: Connection) -> None:
+    # alembic takes a tenth of a second to import, and is needed once in a database's life
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,98 @@
+"""One broker owns a database. A lock keeps a second one away; an epoch keeps one out that has lost the lock.
+
+The lock goes with the process: in SQLite a flock on a file beside the database, in PostgreSQL an advisory lock of a
+connection. That connection can break while the process goes on, and another broker may then take over; it raises the
+epoch in `odradek_owner`. Each transaction that writes checks the epoch, in PostgreSQL with a shared lock on the row, so
+that a take-over waits for a transaction under way and every later one of the old owner fails.
+"""
+
+import fcntl
+import os
+from contextlib import suppress
+from typing import Final
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from odradek.storage_backends.interface import StoreLockedError
+from odradek.storage_backends.sql.database import Database
+from odradek.storage_backends.sql.errors import mapped
+
+_LOCK_ID: Final = 0x0D4ADE4B
+# Of the schema: several stores may share a database.
+_TRY_LOCK: Final = text("SELECT pg_try_advisory_lock(:id, hashtext(current_schema()))")
+_UNLOCK: Final = text("SELECT pg_advisory_unlock(:id, hashtext(current_schema()))")
+_RAISE: Final = text("UPDATE odradek_owner SET epoch = epoch + 1 WHERE id = 1")
+_INSERT: Final = text(
+    "INSERT INTO odradek_owner (id, epoch) SELECT 1, 0 WHERE NOT EXISTS (SELECT 1 FROM odradek_owner)"
+)
+_EPOCH: Final = text("SELECT epoch FROM odradek_owner WHERE id = 1")
+_EPOCH_SHARED: Final = text("SELECT epoch FROM odradek_owner WHERE id = 1 FOR SHARE")
+
+
+class Owner:
+    """Takes the lock on construction. Raises StoreLockedError, StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._check = _EPOCH if database.is_sqlite else _EPOCH_SHARED
+        self._fd = -1
+        self._session: Connection | None = None
+        self.epoch = -1
+        if database.is_sqlite:
+            self._lock_file()
+        else:
+            self._lock_session()
+
+    def take_over(self) -> None:
+        """Fence every earlier owner. To be called once the schema is there."""
+        with self._database.writing("taking the database over") as connection:
+            connection.execute(_INSERT)
+            connection.execute(_RAISE)
+            self.epoch = connection.execute(_EPOCH).scalar_one()
+
+    def check(self, connection: Connection) -> None:
+        """To be called in every transaction that writes. Raises StoreLockedError where another broker took over."""
+        if connection.execute(self._check).scalar_one_or_none() != self.epoch:
+            raise StoreLockedError(f"another broker has taken over {self._database.location}: this one writes no more")
+
+    def release(self) -> None:
+        """Let another process have the database. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if self._session is not None:
+            # The server notices a closed connection a moment later, and the next process may come at once.
+            with suppress(SQLAlchemyError):
+                self._session.execute(_UNLOCK, {"id": _LOCK_ID})
+            self._session.invalidate()
+            self._session.close()
+            self._session = None
+
+    def _lock_file(self) -> None:
+        path = self._database.path.with_name(self._database.path.name + ".lock")
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise mapped(error, self._database.location, "opening the lock file") from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise self._is_locked() from None
+
+    def _lock_session(self) -> None:
+        try:
+            self._session = self._database.dedicated()
+            locked = self._session.execute(_TRY_LOCK, {"id": _LOCK_ID}).scalar_one()
+        except SQLAlchemyError as error:
+            self.release()
+            raise mapped(error, self._database.location, "opening the database") from error
+        if not locked:
+            self.release()
+            raise self._is_locked()
+
+    def _is_locked(self) -> StoreLockedError:
+        return StoreLockedError(
+            f"{self._database.location} is in use by another broker: stop it, or use another database"
+        )

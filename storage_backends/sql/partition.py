@@ -1,0 +1,227 @@
+"""The log of one partition in a database."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
+from odradek.storage_backends.interface import (
+    LogPolicy,
+    OffsetNotInStoreError,
+    SegmentDraft,
+    SegmentInfo,
+    StoreError,
+)
+from odradek.storage_backends.planning import checked_run, sealed_run
+from odradek.storage_backends.sql import queries, statements
+from odradek.storage_backends.sql.draft import SqlDraft
+from odradek.storage_backends.sql.hot import HotTail
+from odradek.storage_backends.sql.state import LogState, SegmentState
+
+if TYPE_CHECKING:
+    from odradek.storage_backends.sql.store import SqlStore
+
+__all__ = ["SqlPartition"]
+
+
+class SqlLease:
+    """Batches that garbage collection keeps alive; `release` only forgets them."""
+
+    __slots__ = ("chunks", "size_bytes")
+
+    def __init__(self, chunks: Sequence[memoryview]) -> None:
+        self.chunks = chunks
+        self.size_bytes = sum([len(chunk) for chunk in chunks])
+
+    def release(self) -> None:
+        """See `ReadLease.release`."""
+        self.chunks = ()
+
+
+class SqlPartition:
+    """A `PartitionStore`: the state in memory, the batches in the database, the newest of them in both."""
+
+    def __init__(self, store: "SqlStore", key: PartitionKey, log: int, state: LogState, policy: LogPolicy) -> None:
+        self._store = store
+        self._key = key
+        self.log = log
+        self._state = state
+        self._policy = policy
+        self._lock = Lock()  # around the state; never held while the database is asked
+        self._tail = HotTail(store.tails, state.log_end_offset)
+        self._failed = False
+        self._closed = False
+
+    @property
+    def key(self) -> PartitionKey:
+        """See `PartitionStore.key`."""
+        return self._key
+
+    @property
+    def failed(self) -> bool:
+        """See `PartitionStore.failed`."""
+        return self._failed
+
+    def load(self) -> LogSnapshot:
+        """See `PartitionStore.load`."""
+        with self._using() as state:
+            return state.snapshot()
+
+    def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
+        """See `PartitionStore.commit`: every commit is durable."""
+        del sync
+        with self._using() as state:
+            change = state.change(writes, self._policy)
+        start_offset = change.segments[0].base_offset if change.restarts else state.log_end_offset
+        size_bytes = sum([len(batch.data) for batch in change.batches])
+        with self._writing():
+            self._store.group.run(lambda connection: statements.write_change(connection, self.log, change), size_bytes)
+        self._tail.append(change.batches, start_offset, restarts=change.restarts)
+        with self._lock:
+            state.apply(change)
+        if change.dropped_segments:
+            self._store.purge_soon(self)
+
+    def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
+        """See `PartitionStore.commit_at_once`: a database always waits."""
+        with self._using() as state:
+            state.change(writes, self._policy)  # a gap is a defect of the caller, whichever way it takes
+        return False
+
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> SqlLease:
+        """See `PartitionStore.read`."""
+        with self._using() as state:
+            if not state.log_start_offset <= start_offset <= state.log_end_offset:
+                raise OffsetNotInStoreError(
+                    f"offset {start_offset} is not within {state.log_start_offset} to {state.log_end_offset}"
+                )
+            end_offset = min(end_offset, state.log_end_offset)
+        if start_offset >= end_offset:
+            return SqlLease(())
+        chunks = self._tail.read(start_offset, end_offset, max_bytes)
+        if chunks is None:
+            with self._store.database.reading(f"reading {self._key}") as connection:
+                chunks = queries.read(connection, self.log, start_offset, end_offset, max_bytes)
+        return SqlLease(chunks)
+
+    def is_hot(self, start_offset: int) -> bool:
+        """See `PartitionStore.is_hot`: whether the batches are in memory."""
+        return start_offset >= self._tail.start_offset
+
+    def find_by_timestamp(self, timestamp_ms: int) -> int | None:
+        """See `PartitionStore.find_by_timestamp`."""
+        with self._using() as state:
+            start, infos = state.log_start_offset, state.infos()
+        candidates = [info for info in infos if info.max_timestamp_ms >= timestamp_ms and info.size_bytes]
+        with self._store.database.reading(f"searching {self._key}") as connection:
+            for info in candidates:
+                first = max(start, info.base_offset)
+                found = queries.find_at(connection, self.log, first, info.end_offset, timestamp_ms)
+                if found is not None:
+                    return found
+        return None
+
+    def find_max_timestamp(self) -> int | None:
+        """See `PartitionStore.find_max_timestamp`."""
+        with self._using() as state:
+            start, end = state.log_start_offset, state.log_end_offset
+        with self._store.database.reading(f"searching {self._key}") as connection:
+            largest = queries.max_time(connection, self.log, start, end)
+            return None if largest is None else queries.find_at(connection, self.log, start, end, largest)
+
+    def truncate(self, end_offset: int) -> LogSnapshot:
+        """See `PartitionStore.truncate`."""
+        with self._using() as state:
+            segments = state.survivors(end_offset)
+        with self._writing():
+            after, keep_below = self._truncated(state, segments, end_offset)
+            self._store.group.run(
+                lambda connection: statements.write_truncation(connection, self.log, keep_below, after)
+            )
+        with self._lock:
+            self._state = after
+        self._tail.forget(after.log_end_offset)
+        return after.snapshot()
+
+    def _truncated(self, state: LogState, segments: list[SegmentState], end_offset: int) -> tuple[LogState, int]:
+        """The state after a truncation, and the offset below which batches stay."""
+        if not segments:
+            return state.truncated(end_offset, [SegmentState(end_offset)]), 0
+        with self._store.database.reading(f"truncating {self._key}") as connection:
+            first_cut = queries.first_ending_at(connection, self.log, end_offset)
+            cut = end_offset if first_cut is None else min(end_offset, first_cut)
+            last = queries.summed(connection, self.log, segments[-1].base_offset, cut)
+        return state.truncated(cut, [*segments[:-1], last]), cut
+
+    def draft(self, base_offset: int, end_offset: int) -> SqlDraft:
+        """See `PartitionStore.draft`."""
+        with self._using() as state:
+            sources = checked_run(state.infos(), base_offset, end_offset)
+        log = self._store.make_log(self._key, statements.DRAFT)
+        return SqlDraft(self._store, log, base_offset, end_offset, sources, SegmentState(base_offset))
+
+    def replace(self, draft: SegmentDraft) -> bool:
+        """See `PartitionStore.replace`."""
+        assert isinstance(draft, SqlDraft), "a draft of another store"
+        with self._using() as state:
+            if sealed_run(state.infos(), draft.base_offset, draft.end_offset) != draft.sources:
+                return False
+        with self._writing():
+            self._store.group.run(
+                lambda connection: statements.write_replacement(
+                    connection, self.log, draft.log, draft.segment, draft.end_offset, draft.aborted
+                )
+            )
+        draft.placed = True
+        with self._lock:
+            state.replaced(draft.segment, draft.end_offset, draft.aborted)
+            end_offset = state.log_end_offset
+        self._tail.forget(end_offset)
+        return True
+
+    def configure(self, policy: LogPolicy) -> None:
+        """See `PartitionStore.configure`."""
+        self._policy = policy
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """See `PartitionStore.segments`."""
+        with self._using() as state:
+            return state.infos()
+
+    def size_bytes(self) -> int:
+        """See `PartitionStore.size_bytes`: that of the batches."""
+        return sum(info.size_bytes for info in self.segments())
+
+    def first_offset(self) -> int | None:
+        """Below which batches may be deleted; None once the log is closed."""
+        with self._lock:
+            return None if self._closed or self._failed else self._state.segments[0].base_offset
+
+    def close(self) -> None:
+        """See `PartitionStore.close`: everything committed is durable."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._store.tails.remove(self._tail)
+        self._store.forget(self._key)
+
+    @contextmanager
+    def _using(self) -> Generator[LogState]:
+        """The state, with the lock held."""
+        with self._lock:
+            if self._closed:
+                raise StoreError(f"the log of {self._key} is closed")
+            if self._failed:
+                raise StoreError(f"the log of {self._key} has to be opened again after a failed write")
+            yield self._state
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        """Whatever is raised in the block leaves the log failed."""
+        try:
+            yield
+        except BaseException:
+            self._failed = True
+            raise
