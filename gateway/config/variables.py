@@ -14,7 +14,15 @@ PREFIX: Final = "ODRADEK_"
 AS_OPTIONS: Final = {"ODRADEK_LISTEN": "--listen", "ODRADEK_ADVERTISE": "--advertise", "ODRADEK_DATA": "--data"}
 """Variables that mean what an option of `odradek serve` means; the option wins."""
 
-READ_BY_COMMANDS: Final = frozenset(("ODRADEK_BOOTSTRAP", "ODRADEK_CONFIG", "ODRADEK_LOG_FORMAT", "ODRADEK_LOG_LEVEL"))
+READ_BY_COMMANDS: Final = frozenset(
+    (
+        "ODRADEK_BOOTSTRAP",
+        "ODRADEK_CONFIG",
+        "ODRADEK_LOG_FORMAT",
+        "ODRADEK_LOG_LEVEL",
+        "ODRADEK_MAVEN_REPOSITORY",
+    )
+)
 """Variables that the command line reads by itself."""
 
 DEVELOPMENT: Final = frozenset(
@@ -31,6 +39,7 @@ DEVELOPMENT: Final = frozenset(
         "ODRADEK_NO_GO",
         "ODRADEK_NO_JAVA",
         "ODRADEK_NO_KCAT",
+        "ODRADEK_NO_POSTGRES",
         "ODRADEK_PORT",
         "ODRADEK_SEEDS",
     )

@@ -1,5 +1,6 @@
 """Makes the schema, or upgrades an older one; refuses one that a newer version made."""
 
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +42,8 @@ def _run(connection: Connection) -> None:
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 
+    for name in ("alembic.runtime", "alembic.ddl"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # each step would be a line
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.attributes["connection"] = connection
