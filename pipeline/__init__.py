@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.pipeline.connection import Connection
+    from odradek.pipeline.mirroring import mirror
     from odradek.pipeline.report import Report
     from odradek.pipeline.restoring.bounds import Bound
     from odradek.pipeline.restoring.job import restore
@@ -21,12 +22,13 @@ _HOMES = {
     "Connection": "odradek.pipeline.connection",
     "Report": "odradek.pipeline.report",
     "SegmentSource": "odradek.pipeline.segments.source",
+    "mirror": "odradek.pipeline.mirroring",
     "restore": "odradek.pipeline.restoring.job",
     "spark_session": "odradek.pipeline.session",
 }
 """The public names and the modules that they stand in."""
 
-__all__ = ["Bound", "Connection", "Report", "SegmentSource", "restore", "spark_session"]
+__all__ = ["Bound", "Connection", "Report", "SegmentSource", "mirror", "restore", "spark_session"]
 
 
 def __getattr__(name: str) -> object:

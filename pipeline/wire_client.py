@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 from uuid import UUID
 
+from odradek.gateway.cli.client import split_address
 from odradek.pipeline.cluster import Offsets, TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
@@ -62,6 +63,9 @@ LOOK_AGAIN: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NOT_CONTROLLER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
         ErrorCode.NOT_ENOUGH_REPLICAS,
     }
 )
@@ -72,12 +76,20 @@ _OURS: Final[Mapping[ApiKey, tuple[int, int]]] = {
     ApiKey.FETCH: (4, 16),
     ApiKey.METADATA: (4, 12),
     ApiKey.LIST_OFFSETS: (1, 9),
+    ApiKey.FIND_COORDINATOR: (0, 3),
+    ApiKey.LIST_GROUPS: (4, 5),
+    ApiKey.OFFSET_COMMIT: (2, 8),
+    ApiKey.OFFSET_FETCH: (2, 7),
 }
-"""The versions that are asked for. Fetch 17 and 18 are for replicas."""
+"""The versions that are asked for. Fetch 17 and 18 are for replicas; groups are named one by one, topics by name."""
 
 
 class TopicGoneError(PipelineError):
     """The topic does not exist, or no longer: it was deleted, or deleted and created again."""
+
+    def __init__(self, topic: str, message: str) -> None:
+        super().__init__(message)
+        self.topic = topic
 
 
 class BrokerError(PipelineError):
@@ -125,7 +137,7 @@ class WireClient:
 
     def __init__(self, connection: Connection) -> None:
         self._settings = {name: str(value) for name, value in connection.for_librdkafka().items()}
-        self._bootstrap = [_split(one) for one in connection.bootstrap.split(",")]
+        self._bootstrap = [split_address(one.strip()) for one in connection.bootstrap.split(",")]
         self.timeout_s = connection.timeout_s
         self._sockets: dict[tuple[str, int], WireSocket] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
@@ -233,7 +245,7 @@ class WireClient:
         """One topic, as it was when it was last looked up. Raises TopicGoneError."""
         found = self._topics.get(name) or self.topics([name]).get(name)
         if found is None:
-            raise TopicGoneError(f"there is no topic {name!r}")
+            raise TopicGoneError(name, f"there is no topic {name!r}")
         return found
 
     def by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
@@ -246,6 +258,12 @@ class WireClient:
                 raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{place.topic}-{place.partition} has no leader")
             found.setdefault(leader, []).append(place)
         return found
+
+    def nodes(self) -> list[int]:
+        """The ids of the cluster's brokers."""
+        if not self._brokers:
+            self.topics(())
+        return list(self._brokers)
 
     # Offsets
 
@@ -311,7 +329,7 @@ class WireClient:
     def _refuse_new_topics(self, known: Mapping[str, UUID]) -> None:
         for name, topic_id in known.items():
             if self.topic(name).topic_id != topic_id:
-                raise TopicGoneError(f"topic {name!r} was deleted and created again")
+                raise TopicGoneError(name, f"topic {name!r} was deleted and created again")
 
     def import_batches(
         self, records: Mapping[TopicPartition, Buffer], timeout_ms: int | None = None
@@ -359,11 +377,6 @@ class WireClient:
             for topic in self.request(request, DeleteRecordsResponse, leader).topics:
                 for part in topic.partitions:
                     _check(part.error_code, f"the log start of {topic.name}-{part.partition_index}")
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.strip().rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def _by_topic(places: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:

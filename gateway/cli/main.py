@@ -18,6 +18,7 @@ COMMANDS = {
     "groups": "List, describe and delete consumer groups, reset their offsets.",
     "transactions": "List and describe transactions, find and end those that hang.",
     "pipeline": "Turn topics into tables and tables into topics, with Spark.",
+    "mirror": "Copy topics from one Kafka to another, each record once.",
     "recover": "Make a lost metadata log again; adopt or delete stray logs.",
     "features": "Show the levels of the cluster's features, raise and lower them.",
     "completion": "Print the script that makes a shell complete all this.",

@@ -17,7 +17,7 @@ SOURCES = [path for folder in ("gateway", "storage_backends", "coordinator") for
 
 TOPICS = {"hello": 3, "world": 1, "greetings": 1, "users": 1, "logs": 1, "jobs": 1, "a": 1, "b": 1, "payments": 4}
 SIGNS = ("|", "<", ">")
-WITHOUT_END = ("serve", "--follow")
+WITHOUT_END = ("serve", "--follow", "--continuous")
 """Examples of which these are words run until they are stopped: they are only parsed."""
 REFUSED = {
     "odradek transactions abort payments:3 --start-offset 1200": "no transaction is open in payments-3",

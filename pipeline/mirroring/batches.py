@@ -1,0 +1,114 @@
+"""What a mirror must know of the batches that it copies: where they begin and end, what they hold; never records."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.pipeline.errors import PipelineError
+from odradek.wire.records.batch import BatchHeader, iter_headers, peek_header
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.rebuild import without_records
+
+MARKERS: Final = "transaction marker"
+COMPACTED: Final = "compacted at the source"
+RETENTION: Final = "deleted at the source"
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Whole batches of one partition, from `first_offset` to before `end_offset`.
+
+    `skipped` counts the offsets of the range without a record, by reason; `records` the others.
+    """
+
+    first_offset: int
+    end_offset: int
+    data: memoryview
+    records: int = 0
+    skipped: Counter[str] = field(default_factory=Counter[str])
+
+
+def chunk_of(records: memoryview, next_offset: int) -> Chunk:
+    """The whole batches of a fetch from `next_offset`; a last one that is cut off, and those below, are left out.
+
+    Raises PipelineError where a batch holds `next_offset` and begins before it: it cannot be divided.
+    """
+    chunk = Chunk(next_offset, next_offset, records[:0])
+    begin = end = 0
+    try:
+        for header in iter_headers(records, allow_partial_tail=True):
+            if header.next_offset <= next_offset:
+                begin = end = header.end_position
+                continue
+            if header.base_offset < next_offset:
+                raise PipelineError(f"the source's batch at {header.base_offset} goes beyond offset {next_offset}")
+            _count(chunk, header)
+            end = header.end_position
+    except InvalidRecordBatch as error:
+        raise PipelineError(
+            f"the source's batches from offset {chunk.end_offset} on cannot be copied: {error}"
+        ) from error
+    chunk.data = records[begin:end]
+    return chunk
+
+
+def _count(chunk: Chunk, header: BatchHeader) -> None:
+    absent = header.next_offset - chunk.end_offset - header.record_count
+    if header.is_control:
+        chunk.skipped[MARKERS] += header.record_count
+    else:
+        chunk.records += header.record_count
+    if absent:
+        chunk.skipped[COMPACTED] += absent
+    chunk.end_offset = header.next_offset
+
+
+def rest_of(chunk: Chunk, offset: int) -> Chunk | None:
+    """What is left of a chunk of which the target has everything below `offset`; None when that is all.
+
+    Raises PipelineError where the target's log ends within one of the batches, or beyond them.
+    """
+    if offset == chunk.end_offset:
+        return None
+    for header in iter_headers(chunk.data):
+        if header.base_offset >= offset:
+            break
+        if header.next_offset > offset:
+            raise _diverged(offset)
+    else:
+        raise _diverged(offset)
+    data = chunk.data[header.position :]
+    return Chunk(offset, chunk.end_offset, data)
+
+
+def _diverged(offset: int) -> PipelineError:
+    return PipelineError(f"the target's log ends at offset {offset}: something else than this mirror writes to it")
+
+
+def filler(last_offset: int) -> bytes:
+    """A batch without records that ends at `last_offset`, as compaction leaves them: it moves a log's end."""
+    full = build_batch([SimpleRecord(None, None, 0)], base_offset=last_offset)
+    return without_records(peek_header(full))
+
+
+def batch_with(records: memoryview, offset: int) -> bytes | None:
+    """The batch that holds `offset`, its leader epoch zero; None when none does."""
+    for header in iter_headers(records, allow_partial_tail=True):
+        if header.base_offset <= offset <= header.last_offset:
+            data = bytes(records[header.position : header.end_position])
+            return data[:12] + bytes(4) + data[16:]
+    return None
+
+
+def extent(batch: bytes) -> tuple[int, ...]:
+    """What compaction leaves of a batch's header: its last offset, and its producer with the last sequence."""
+    header = peek_header(batch)
+    return header.last_offset, header.producer_id, header.producer_epoch, header.last_sequence
+
+
+def total(chunks: Iterable[Chunk]) -> tuple[int, int]:
+    """Records and bytes."""
+    listed = list(chunks)
+    return sum(one.records for one in listed), sum(len(one.data) for one in listed)

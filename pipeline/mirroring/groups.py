@@ -1,0 +1,77 @@
+"""Copying consumer groups' committed offsets, as they are or translated by the offset map.
+
+An offset is never moved back, and never beyond what was copied: a group finds at the target what it has not read yet,
+or reads some records again. Groups with members at the target are left alone, since they commit their own.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from odradek.pipeline.cluster import Offsets, TopicPartition
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.wire_client import BrokerError
+from odradek.pipeline.wire_groups import WITHOUT_MEMBERS, WireGroups
+from odradek.wire.errors import ErrorCode
+
+Translate = Callable[[TopicPartition, int], int | None]
+"""The target's offset for a committed offset of the source, None where there is none."""
+
+OWN: Final = "odradek-mirror"
+"""How the names of mirrors' own groups begin."""
+_HAS_MEMBERS: Final = "it has members at the target"
+_OF_MEMBERS: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+
+
+class Groups:
+    """The groups whose names the whole of `pattern` matches. Raises PipelineError for one that is no expression."""
+
+    def __init__(self, source: WireGroups, target: WireGroups, pattern: str) -> None:
+        try:
+            self._wanted = re.compile(pattern)
+        except re.error as error:
+            raise PipelineError(f"--groups {pattern!r} is no regular expression: {error}") from error
+        self._source, self._target = source, target
+        self.moved: dict[str, Offsets] = {}
+        """What was committed at the target, by group."""
+        self.left_alone: dict[str, str] = {}
+        """Groups that were not copied, and why."""
+
+    def copy(self, translate: Translate) -> None:
+        """Copy the offsets that the groups have committed by now. Raises PipelineError."""
+        self.left_alone.clear()
+        there = self._target.states()
+        for name in sorted(self._source.states()):
+            if not self._wanted.fullmatch(name) or name.startswith(OWN):
+                continue
+            if there.get(name, "Dead") not in WITHOUT_MEMBERS:
+                self.left_alone[name] = _HAS_MEMBERS
+            else:
+                self._copy(name, translate)
+
+    def _copy(self, name: str, translate: Translate) -> None:
+        present, ahead = self._target.committed(name), Offsets()
+        for place, offset in self._source.committed(name).items():
+            translated = translate(place, offset)
+            if translated is not None and translated > present.get(place, -1):
+                ahead[place] = translated
+        try:
+            self._target.commit(name, ahead)
+        except BrokerError as error:
+            if error.code not in _OF_MEMBERS:
+                raise
+            self.left_alone[name] = _HAS_MEMBERS
+            return
+        if ahead:
+            self.moved.setdefault(name, {}).update(ahead)
+
+
+def as_json(moved: Mapping[str, Offsets]) -> dict[str, list[dict[str, Any]]]:
+    """What was committed, as plain values."""
+    return {
+        group: [
+            {"topic": place.topic, "partition": place.partition, "offset": offset}
+            for place, offset in sorted(offsets.items())
+        ]
+        for group, offsets in moved.items()
+    }

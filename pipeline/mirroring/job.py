@@ -1,0 +1,220 @@
+"""The job: rounds of planning, copying, and committing groups' offsets, once or until it is stopped."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from odradek.gateway.cli.output import Meter, meter, note
+from odradek.pipeline.cluster import Cluster, Offsets, TopicPartition
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.mirroring import topics as topics_of
+from odradek.pipeline.mirroring.groups import Groups, as_json
+from odradek.pipeline.mirroring.offset_map import Maps, read_maps
+from odradek.pipeline.mirroring.patience import Patience, may_pass
+from odradek.pipeline.mirroring.plan import Planner, progress_group
+from odradek.pipeline.mirroring.renumbered import copy_topic
+from odradek.pipeline.mirroring.verbatim import Part, Round, copy_round, ends_of
+from odradek.pipeline.report import Report
+from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.wire_groups import WireGroups
+
+ROUND_S: Final = 10.0
+"""How long a round lasts at most when it is continuous: then topics are looked for and groups copied again."""
+IDLE_S: Final = 0.5
+LAG_EVERY_S: Final = 10.0
+PATIENCE_S: Final = 120.0
+EVERY_TOPIC: Final = ".*"
+
+
+def mirror(
+    source: Connection,
+    target: Connection,
+    *,
+    topics: str = EVERY_TOPIC,
+    groups: str | None = None,
+    continuous: bool = False,
+    append: bool = False,
+    stopping: Callable[[], bool] = lambda: False,
+    shown: bool = True,
+) -> Report:
+    """Copy topics from one cluster to another, each record once, and the committed offsets of groups.
+
+    `topics` and `groups` are regular expressions that a whole name has to match; internal topics are never copied, and
+    without `groups` no offsets are. To an Odradek the batches are copied as they are, with the same offsets; to another
+    Kafka records are, with an offset map (docs/pipeline.md). A run that was killed is gone on with by the next one.
+
+    Copies what is there now, or, if `continuous`, until `stopping()`. `append` copies behind records of others. Notes
+    and progress go to stderr where `shown`. A topic that goes meanwhile makes the report incomplete; PipelineError is
+    raised where nothing more can be done, and what was copied before stands.
+    """
+    with (
+        WireClient(source) as reader,
+        WireClient(target) as writer,
+        Cluster(source) as source_facts,
+        Cluster(target) as target_facts,
+    ):
+        job = _Mirror(reader, writer, source_facts, target_facts, append=append, stopping=stopping, shown=shown)
+        job.group_copies = None if groups is None else Groups(WireGroups(reader), WireGroups(writer), groups)
+        job.run(topics, continuous=continuous)
+        return job.report()
+
+
+class _Mirror:
+    def __init__(
+        self,
+        reader: WireClient,
+        writer: WireClient,
+        source: Cluster,
+        target: Cluster,
+        *,
+        append: bool,
+        stopping: Callable[[], bool],
+        shown: bool,
+    ) -> None:
+        self._reader, self._writer, self._source, self._target = reader, writer, source, target
+        self._stopping, self._shown = stopping, shown
+        self._planner = Planner(reader, writer, source, append=append)
+        reader.topics(())
+        self._own = WireGroups(writer)
+        self._cluster_id = reader.cluster_id
+        self._gone: dict[str, str] = {}
+        self._finished: list[Part] = []
+        self._maps: Maps = {}
+        self._told_lag_s = time.monotonic()
+        self._stopped = False
+        self._published: Offsets = {}
+        self.group_copies: Groups | None = None
+
+    def run(self, pattern: str, *, continuous: bool) -> None:
+        """Round after round until all is copied, or it is to stop."""
+        patience = Patience(None if continuous else PATIENCE_S, self._stopping)
+        while not self._stopping():
+            before = self._lag()
+            try:
+                self._round(pattern, continuous=continuous)
+            except PipelineError as error:
+                if not may_pass(error) or patience.is_over:
+                    raise
+                if patience.is_first:
+                    self._note(f"trying again: {error.message}")
+                patience.wait()
+                continue
+            patience.progress()
+            if not continuous:
+                break
+            self._tell_lag()
+            if not self._lag() and not before:
+                time.sleep(IDLE_S)
+        self._stopped = self._stopping() and not continuous
+
+    def _round(self, pattern: str, *, continuous: bool) -> None:
+        self._plan(pattern)
+        with meter("mirror", None if continuous else self._lag(), shown=self._shown and not continuous) as shown:
+            self._copy(shown, continuous=continuous)
+        self._commit()
+
+    def _plan(self, pattern: str) -> None:
+        wanted = topics_of.selected(self._source.topics(), pattern)
+        for line in topics_of.prepare(self._source, self._target, wanted):
+            self._note(line)
+        own = self._own.committed(progress_group(self._cluster_id))
+        self._maps = read_maps(self._target, self._cluster_id) | self._maps
+        self._planner.add(wanted, self._maps, own)
+        for topic in {place.topic for place in self._places()} - wanted.keys():
+            self._forget(topic, f"topic {topic!r} was deleted at the source")
+        self._planner.find_ends()
+        self._publish({place: part.report.to_offset for place, part in self._planner.verbatim.items()}, own)
+
+    def _publish(self, ends: Offsets, known: Offsets) -> None:
+        """Say how far the verbatim copies are, as a group's committed offsets."""
+        news = {place: end for place, end in ends.items() if known.get(place) != end}
+        self._own.commit(progress_group(self._cluster_id), news)
+        self._published = known | news
+
+    def _places(self) -> list[TopicPartition]:
+        return [*self._planner.verbatim, *self._planner.renumbered]
+
+    def _parts(self) -> list[Part]:
+        return [*self._planner.verbatim.values(), *self._planner.renumbered.values()]
+
+    def _lag(self) -> int:
+        return sum(part.end_offset - part.report.to_offset for part in self._parts())
+
+    def _copy(self, shown: Meter, *, continuous: bool) -> None:
+        deadline = time.monotonic() + ROUND_S if continuous else None
+
+        def stopping() -> bool:
+            return self._stopping() or (deadline is not None and time.monotonic() > deadline)
+
+        patience_s = None if continuous else PATIENCE_S
+        due = _due(self._planner.verbatim.values())
+        if due:
+            copied = Round({part.place: part for part in due}, stopping, shown, self._note, patience_s)
+            for part in due:
+                part.next_offset = part.report.to_offset
+            copy_round(self._reader_connection, self._writer, copied)
+            self._drop_gone(copied)
+        for topic in sorted({part.place.topic for part in _due(self._planner.renumbered.values())}):
+            if stopping():
+                return
+            parts = {place: part for place, part in self._planner.renumbered.items() if place.topic == topic}
+            copied = Round(parts, stopping, shown, self._note, patience_s)
+            self._maps |= copy_topic(self._reader_connection, self._target, self._cluster_id, topic, copied)
+            self._drop_gone(copied)
+
+    @property
+    def _reader_connection(self) -> Connection:
+        return self._source.connection
+
+    def _drop_gone(self, copied: Round) -> None:
+        for topic, why in copied.gone.items():
+            self._forget(topic, why)
+
+    def _forget(self, topic: str, why: str) -> None:
+        self._gone[topic] = why
+        self._note(f"topic {topic!r} is copied no longer: {why}")
+        self._finished += [part for part in self._parts() if part.place.topic == topic]
+        self._planner.forget(topic)
+
+    def _commit(self) -> None:
+        self._publish(ends_of(self._planner.verbatim.values()), self._published)
+        if self.group_copies is not None:
+            self.group_copies.copy(self._translated)
+
+    def _translated(self, place: TopicPartition, offset: int) -> int | None:
+        part = self._planner.verbatim.get(place)
+        if part is not None:
+            return min(offset, part.report.to_offset)
+        known = self._maps.get(place)
+        return None if known is None else known.translate(offset)
+
+    def _tell_lag(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_lag_s >= LAG_EVERY_S:
+            self._told_lag_s = now_s
+            copied = sum(part.report.written for part in self._parts())
+            self._note(f"{copied:,} records copied, {self._lag():,} offsets behind")
+
+    def _note(self, line: str) -> None:
+        if self._shown:
+            note(line)
+
+    def report(self) -> Report:
+        """What was copied, with what was left."""
+        report = Report("mirror", [part.report for part in (*self._finished, *self._parts())])
+        for topic, why in self._gone.items():
+            report.incomplete(f"topic {topic!r} was not copied to its end: {why}")
+        if self._stopped and self._lag():
+            report.incomplete(f"it was stopped, {self._lag():,} offsets behind")
+        report.details["verbatim"] = sorted({place.topic for place in self._planner.verbatim})
+        report.details["renumbered"] = sorted({place.topic for place in self._planner.renumbered})
+        report.details["lag"] = self._lag()
+        if self.group_copies is not None:
+            report.details["groups"] = as_json(self.group_copies.moved)
+            report.notes += [f"group {one!r} is not copied: {why}" for one, why in self.group_copies.left_alone.items()]
+        return report
+
+
+def _due(parts: Iterable[Part]) -> list[Part]:
+    return [part for part in parts if part.is_due]

@@ -1,0 +1,61 @@
+"""Which failures of a cluster may pass, and how long they are waited for."""
+
+# pyright: reportUnknownMemberType=false, reportPrivateImportUsage=false
+# confluent-kafka's types are incomplete
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, TopicGoneError
+from odradek.pipeline.wire_socket import ConnectionLostError
+
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+_PASSING: Final = frozenset(
+    {
+        *LOOK_AGAIN,
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - its public names
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+    }
+)
+
+
+def may_pass(error: PipelineError) -> bool:
+    """Whether the same may work later: a broker that is away, a coordinator that loads, a topic that has just gone."""
+    if isinstance(error, ConnectionLostError | TopicGoneError):
+        return True
+    if isinstance(error, BrokerError):
+        return error.code in LOOK_AGAIN
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in _PASSING
+
+
+class Patience:
+    """Waits between tries, longer each time; gives up after `limit_s` without progress, never with None."""
+
+    def __init__(self, limit_s: float | None, stopping: Callable[[], bool]) -> None:
+        self._limit_s, self._stopping = limit_s, stopping
+        self.progress()
+
+    def progress(self) -> None:
+        """Something was done: begin anew."""
+        self._pause_s, self._since_s, self.is_first = FIRST_PAUSE_S, time.monotonic(), True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has taken too long."""
+        return self._limit_s is not None and time.monotonic() - self._since_s > self._limit_s
+
+    def wait(self) -> None:
+        """Pause; returns early when it is to stop."""
+        until_s = time.monotonic() + self._pause_s
+        while not self._stopping() and (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, FIRST_PAUSE_S))
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self.is_first = False

@@ -1,0 +1,91 @@
+"""Groups' committed offsets over our own wire messages.
+
+librdkafka 2.14's administrative client crashes where a coordinator is loading its groups or has moved
+(rd_kafka_cgrp_op in a handle without a group), and a broker that has just started does just that.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.pipeline.cluster import Offsets, TopicPartition
+from odradek.pipeline.wire_client import BrokerError, WireClient
+from odradek.pipeline.wire_socket import error_name
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+OF_CONSUMERS: Final = frozenset({"", "classic", "consumer"})
+"""The types of groups that commit offsets; brokers before Kafka 3.7 tell none."""
+WITHOUT_MEMBERS: Final = frozenset({"Empty", "Dead"})
+
+
+class WireGroups:
+    """The groups of a client's cluster. Methods raise PipelineError as the client's do, and repeat what may pass."""
+
+    def __init__(self, client: WireClient) -> None:
+        self._client = client
+
+    def states(self) -> dict[str, str]:
+        """The state of each group of consumers, as Kafka names it. From Kafka 2.6 on."""
+        return self._client.repeated(self._states)
+
+    def _states(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for node in self._client.nodes():
+            answer = self._client.request(ListGroupsRequest(), ListGroupsResponse, node)
+            _check(answer.error_code, "the list of groups")
+            found |= {one.group_id: one.group_state for one in answer.groups if one.group_type.lower() in OF_CONSUMERS}
+        return found
+
+    def committed(self, group: str) -> Offsets:
+        """The group's committed offsets; empty for a group that does not exist."""
+        return self._client.repeated(lambda: self._committed(group))
+
+    def _committed(self, group: str) -> Offsets:
+        request = OffsetFetchRequest(group_id=group, topics=None)
+        answer = self._client.request(request, OffsetFetchResponse, self._coordinator(group))
+        _check(answer.error_code, f"the offsets of group {group!r}")
+        found: Offsets = {}
+        for topic in answer.topics:
+            for part in topic.partitions:
+                _check(part.error_code, f"the offset of group {group!r} for {topic.name}-{part.partition_index}")
+                if part.committed_offset >= 0:
+                    found[TopicPartition(topic.name, part.partition_index)] = part.committed_offset
+        return found
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets for a group without members; BrokerError of UNKNOWN_MEMBER_ID where it has some."""
+        if offsets:
+            self._client.repeated(lambda: self._commit(group, offsets))
+
+    def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for place, offset in offsets.items():
+            part = OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
+            topics.setdefault(place.topic, []).append(part)
+        listed = [OffsetCommitRequestTopic(name=name, partitions=tuple(parts)) for name, parts in topics.items()]
+        request = OffsetCommitRequest(group_id=group, topics=tuple(listed))
+        answer = self._client.request(request, OffsetCommitResponse, self._coordinator(group))
+        for topic in answer.topics:
+            for part in topic.partitions:
+                what = f"the commit of group {group!r} for {topic.name}-{part.partition_index}"
+                _check(part.error_code, what)
+
+    def _coordinator(self, group: str) -> int:
+        answer = self._client.request(FindCoordinatorRequest(key=group), FindCoordinatorResponse)
+        _check(answer.error_code, f"the coordinator of group {group!r}")
+        if answer.node_id not in self._client.nodes():
+            raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group!r} has no coordinator")
+        return answer.node_id
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise BrokerError(code, f"{what}: {error_name(code)}")
