@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -70,7 +71,8 @@ class Odradek:
         self._home = Path(tempfile.mkdtemp(prefix="odradek-compat-"))
         self._remove = remove_tree_guard(self._home)
         self.bootstrap = f"127.0.0.1:{free_port()}"
-        self.provider = "odradek serve (subprocess, LMDB)"
+        self._storage = self._storage_options()
+        self.provider = f"odradek serve (subprocess, {' '.join(self._storage)})"
         (self._home / "server.properties").write_text(java_properties(SETTINGS))
         try:
             self._daemon = self._start()
@@ -78,10 +80,17 @@ class Odradek:
             self._remove.release()
             raise
 
+    def _storage_options(self) -> list[str]:
+        """LMDB, or the store that ODRADEK_COMPAT_STORAGE names: `sqlite`, or the URL of an empty database."""
+        chosen = os.environ.get("ODRADEK_COMPAT_STORAGE", "lmdb")
+        if chosen == "lmdb":
+            return ["--data", str(self._home / "data")]
+        return ["--storage", f"sqlite://{self._home}/store.db" if chosen == "sqlite" else chosen]
+
     def _command(self) -> list[str]:
         beside = Path(sys.executable).parent / "odradek"
         odradek = str(beside) if beside.exists() else (shutil.which("odradek") or "odradek")
-        where = ["--listen", self.bootstrap, "--data", str(self._home / "data")]
+        where = ["--listen", self.bootstrap, *self._storage]
         return [odradek, "serve", *where, "--config", str(self._home / "server.properties")]
 
     def _start(self) -> Daemon:

@@ -28,6 +28,7 @@ READ_BY_COMMANDS: Final = frozenset(
 DEVELOPMENT: Final = frozenset(
     (
         "ODRADEK_CLIENT_TESTS",
+        "ODRADEK_COMPAT_STORAGE",
         "ODRADEK_COMPAT_SUBJECT",
         "ODRADEK_FUZZ_SEED",
         "ODRADEK_GO",

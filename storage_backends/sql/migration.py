@@ -38,12 +38,11 @@ def _check_known(found: str | None, database: Database) -> None:
 
 
 def _run(connection: Connection) -> None:
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs each step, and at its import
     # alembic takes a tenth of a second to import, and is needed once in a database's life
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 
-    for name in ("alembic.runtime", "alembic.ddl"):
-        logging.getLogger(name).setLevel(logging.WARNING)  # each step would be a line
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.attributes["connection"] = connection

@@ -164,8 +164,9 @@ class ProcessBroker:
     given its very port, and would then be connected to itself.
     """
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, storage: str | None = None) -> None:
         self.directory = directory
+        self.storage = storage
         self.log_path = directory.parent / f"{directory.name}.log"
         self.port = free_port()
         self._arguments = arguments
@@ -184,8 +185,7 @@ class ProcessBroker:
             "serve",
             "--listen",
             listen,
-            "--data",
-            str(self.directory),
+            *(["--storage", self.storage] if self.storage else ["--data", str(self.directory)]),
             *self._arguments,
         ]
 
