@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from odradek.pipeline.archiving.job import archive
+    from odradek.pipeline.compacting import compact
     from odradek.pipeline.connection import Connection
     from odradek.pipeline.mirroring import mirror
     from odradek.pipeline.report import Report
@@ -16,19 +18,41 @@ if TYPE_CHECKING:
     from odradek.pipeline.restoring.job import restore
     from odradek.pipeline.segments.source import SegmentSource
     from odradek.pipeline.session import spark_session
+    from odradek.pipeline.table import open_table, read_dead_letters, read_table
+    from odradek.pipeline.values.parsing import Parsing
 
 _HOMES = {
     "Bound": "odradek.pipeline.restoring.bounds",
     "Connection": "odradek.pipeline.connection",
+    "Parsing": "odradek.pipeline.values.parsing",
     "Report": "odradek.pipeline.report",
     "SegmentSource": "odradek.pipeline.segments.source",
     "mirror": "odradek.pipeline.mirroring",
     "restore": "odradek.pipeline.restoring.job",
+    "archive": "odradek.pipeline.archiving.job",
+    "compact": "odradek.pipeline.compacting",
+    "open_table": "odradek.pipeline.table",
+    "read_dead_letters": "odradek.pipeline.table",
+    "read_table": "odradek.pipeline.table",
     "spark_session": "odradek.pipeline.session",
 }
 """The public names and the modules that they stand in."""
 
-__all__ = ["Bound", "Connection", "Report", "SegmentSource", "mirror", "restore", "spark_session"]
+__all__ = [
+    "Bound",
+    "Connection",
+    "Parsing",
+    "Report",
+    "SegmentSource",
+    "archive",
+    "compact",
+    "mirror",
+    "open_table",
+    "read_dead_letters",
+    "read_table",
+    "restore",
+    "spark_session",
+]
 
 
 def __getattr__(name: str) -> object:

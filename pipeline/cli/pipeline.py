@@ -7,6 +7,8 @@ import click
 
 COMMANDS: Final = {
     "setup": "Fetch what the jobs need, once.",
+    "archive": "Keep topics as a table, each record once.",
+    "compact": "Merge the small files of a table.",
     "restore": "A table becomes a topic: the same records at the same offsets.",
 }
 """Each command, which its module in odradek.pipeline.cli is named after, and its summary."""

@@ -10,7 +10,8 @@ _BIGINT_DIGITS: Final = 19
 _MOST_DIGITS: Final = 38
 
 Conflict = Callable[[str, Any, Any], None]
-"""Told of a field's path, its type in the table and the type that does not fit."""
+"""Told of a field's path, its type in the table and the type that does not fit, None where only its name is in the way:
+it differs by nothing but case from another's."""
 
 
 def merged(old: Any, new: Any, conflict: Conflict, path: str = "") -> Any:
@@ -46,7 +47,7 @@ def _merged_structs(old: Any, new: Any, conflict: Conflict, path: str) -> Any:
         place = f"{path}.{field.name}" if path else field.name
         known = lowered.setdefault(field.name.lower(), field.name)
         if known != field.name:
-            conflict(place, fields[known], field.dataType)
+            conflict(place, fields[known], None)
         elif known in fields:
             fields[known] = merged(fields[known], field.dataType, conflict, place)
         else:

@@ -131,15 +131,11 @@ class Log:
         except ValueError as error:
             raise PipelineError(f"{self.files.root}/{entry_name(number)} cannot be read: {error}") from error
 
-    def add(self, entry: Entry, check: Callable[[], None]) -> Entry:
-        """Append the entry behind what others have added meanwhile, which `check` may refuse; gives it with its number.
-
-        `check` is called when the table has changed.
-        """
+    def add(self, entry: Entry, check: Callable[[list[Entry]], None]) -> Entry:
+        """Append the entry; gives it with its number. `check` may refuse, given what others have added meanwhile."""
         entry = replace(entry, number=self.table.number + 1)
         while not self.files.create(entry_name(entry.number), entry.to_text()):
-            self._new_entries()
-            check()
+            check(self._new_entries())
             entry = replace(entry, number=self.table.number + 1)
         self.table.apply(entry)
         if entry.number % SNAPSHOT_EVERY == 0:
@@ -170,7 +166,7 @@ class Writer:
         for _, source in self.log.moves(entry):
             self.log.files.sync(f"{STAGING}/{entry.staging}/{source}")
         try:
-            added = self.log.add(replace(entry, role=self.role, writer=self.name, at_ms=now_ms()), self.check)
+            added = self.log.add(replace(entry, role=self.role, writer=self.name, at_ms=now_ms()), self._refuse)
         except FencedError:
             self.log.files.delete(f"{STAGING}/{entry.staging}")
             raise
@@ -180,6 +176,12 @@ class Writer:
     def discard(self, staging: str) -> None:
         """Delete what a failed step has staged."""
         self.log.files.delete(f"{STAGING}/{staging}")
+
+    def _refuse(self, added: list[Entry]) -> None:
+        """Refuse to go on behind an entry of the same role: the step was planned without it."""
+        self.check()
+        if any(entry.role == self.role for entry in added):
+            raise PipelineError(f"{self.log.files.root}: an entry that seemed to have failed is there; plan again")
 
     def check(self) -> None:
         """Raise FencedError where another job holds the role by now, as far as the log was read."""

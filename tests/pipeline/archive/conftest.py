@@ -1,6 +1,7 @@
 """What the tests of tables share."""
 
 import gc
+import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,3 +25,19 @@ def _collect_client_garbage() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
         gc.collect()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 10 MB of which 7 MB are taken by a file `ballast`; root may mount one."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=10m", "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"LOUD: no small file system can be mounted here: {done.stderr.strip()}")
+    (folder / "ballast").write_bytes(bytes(7 * 1024 * 1024))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

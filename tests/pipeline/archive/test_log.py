@@ -100,7 +100,7 @@ def test_a_claim_finishes_what_the_fenced_writer_has_committed(root, monkeypatch
 
 def commit_unaware(writer: table_log.Writer, entry: Entry) -> None:
     """The same as `commit`, by a writer that has not noticed that its files are gone."""
-    writer.log.add(replace(entry, role=writer.role, writer=writer.name), writer.check)
+    writer.log.add(replace(entry, role=writer.role, writer=writer.name), lambda _: writer.check())
 
 
 def test_compaction_goes_on_beside_an_archive(root):

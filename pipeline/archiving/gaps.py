@@ -1,0 +1,115 @@
+"""Why offsets have no record: read off the headers of the batches that the broker has around them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.pipeline.cluster import TopicPartition
+from odradek.pipeline.wire_client import Fetched, WireClient
+from odradek.wire.records.batch import BatchHeader, iter_headers
+from odradek.wire.records.reader import ControlType, read_control_marker
+
+MARKER: Final = "transaction marker"
+ABORTED: Final = "aborted"
+COMPACTED: Final = "compacted"
+UNEXPLAINED: Final = "unexplained"
+FETCH_BYTES: Final = 16 * 1024 * 1024
+
+Gap = tuple[int, int]
+"""Offsets without a record: from the first up to but not with the second."""
+
+
+def explain(client: WireClient, place: TopicPartition, gaps: Sequence[Gap]) -> Counter[str]:
+    """Count the offsets of `gaps`, which are in order, by reason. Reads the partition from the first gap on.
+
+    A marker is a control batch; a record of a transaction that was aborted lies in a batch of its producer before an
+    ABORT marker; what no batch holds, or is missing inside one, was removed by compaction. An offset whose batch holds
+    a committed record, or that the log has no longer, is unexplained.
+    """
+    reasons = _Reasons(list(gaps))
+    position, end = gaps[0][0], gaps[-1][1]
+    while position < end or reasons.undecided:
+        fetched = client.fetch({place: position}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=0)
+        after = _advance(fetched[place], reasons, position)
+        if after == position:
+            break
+        position = after
+    return reasons.total(complete=position >= end)
+
+
+def _advance(fetched: Fetched, reasons: "_Reasons", position: int) -> int:
+    """Take what came; gives the position behind it."""
+    if fetched.error:
+        return position
+    for header in iter_headers(fetched.records, allow_partial_tail=True):
+        if header.next_offset <= position:
+            continue
+        reasons.see(header, fetched.records)
+        position = header.next_offset
+    return position
+
+
+@dataclass(slots=True)
+class _Reasons:
+    """The gaps that lie before what was seen are counted; `undecided` waits for the markers of its producers."""
+
+    gaps: list[Gap]
+    counted: Counter[str] = field(default_factory=Counter[str])
+    undecided: Counter[int] = field(default_factory=Counter[int])
+    _index: int = 0
+    _taken_to: int = 0
+
+    def see(self, header: BatchHeader, records: memoryview) -> None:
+        """Count what the batch, and the hole in front of it, say of the gaps."""
+        self.counted[COMPACTED] += self._take(header.base_offset)
+        missing = self._take(header.next_offset)
+        if header.is_control:
+            self.counted[MARKER] += missing
+            self._decide(header, records)
+            return
+        holes = min(missing, header.next_offset - header.base_offset - header.record_count)
+        self.counted[COMPACTED] += holes
+        if header.is_transactional:
+            self.undecided[header.producer_id] += missing - holes
+            self.undecided = +self.undecided
+        else:
+            self.counted[UNEXPLAINED] += missing - holes
+
+    def _decide(self, header: BatchHeader, records: memoryview) -> None:
+        missing = self.undecided.pop(header.producer_id, 0)
+        if missing:
+            end = header.position + header.size_bytes
+            kind = read_control_marker(records[header.position : end]).type
+            self.counted[ABORTED if kind is ControlType.ABORT else UNEXPLAINED] += missing
+
+    def _take(self, end: int) -> int:
+        """How many offsets of the gaps lie below `end` and were not taken before."""
+        taken = 0
+        while self._index < len(self.gaps):
+            first, last = self.gaps[self._index]
+            first = max(first, self._taken_to)
+            taken += max(0, min(last, end) - first)
+            if last > end:
+                break
+            self._index += 1
+        self._taken_to = max(self._taken_to, end)
+        return taken
+
+    def total(self, *, complete: bool) -> Counter[str]:
+        """The counts. Producers whose marker compaction has removed had aborted; what was not seen is unexplained."""
+        rest = self._take(self.gaps[-1][1])
+        self.counted[COMPACTED if complete else UNEXPLAINED] += rest
+        self.counted[ABORTED] += sum(self.undecided.values())
+        return +self.counted
+
+
+def missing_ranges(present: Iterable[Gap], start: int, end: int) -> list[Gap]:
+    """The gaps that given ranges, in order and without overlap, leave between `start` and `end`."""
+    found: list[Gap] = []
+    position = start
+    for first, after in present:
+        if first > position:
+            found.append((position, first))
+        position = max(position, after)
+    return [*found, (position, end)] if position < end else found

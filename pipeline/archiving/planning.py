@@ -1,0 +1,121 @@
+"""Which offsets a batch has: from where the table ends up to what the cluster has committed. No I/O."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from odradek.pipeline.cluster import EARLIEST, LATEST, Offsets, TopicPartition
+from odradek.pipeline.errors import PipelineError
+
+RETENTION: Final = "lost to retention"
+BEFORE: Final = "deleted before the first run"
+BY_TIME: Final = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a topic's archive begins: `at` is EARLIEST, LATEST or a time in ms since the epoch.
+
+    `places` are offsets of single partitions, EARLIEST and LATEST among them, as of Spark's `startingOffsets`.
+    """
+
+    at: int = EARLIEST
+    places: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `earliest`, `latest`, a time, or JSON; raises ValueError."""
+        from odradek.gateway.cli.options import parse_moment_ms
+
+        if text in {"earliest", "latest"}:
+            return cls(EARLIEST if text == "earliest" else LATEST)
+        if text.lstrip().startswith("{"):
+            return cls(places=_places(json.loads(text)))
+        return cls(max(parse_moment_ms(text), 0))
+
+    def of(self, place: TopicPartition) -> int:
+        """The position of one partition: an offset where it is in `places` and not negative."""
+        return self.places.get(place, self.at)
+
+
+def _places(value: Any) -> dict[TopicPartition, int]:  # noqa: ANN401 - JSON
+    found: dict[TopicPartition, int] = {}
+    for topic, partitions in value.items():
+        for partition, offset in partitions.items():
+            if type(offset) is not int or offset < EARLIEST:
+                raise ValueError(topic)
+            found[TopicPartition(topic, int(partition))] = offset
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A partition's part of a batch: its archive goes on at `start`, and records are read from `first` up to `end`.
+
+    `skipped` says what became of the offsets before `first`.
+    """
+
+    place: TopicPartition
+    start: int
+    first: int
+    end: int
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the cluster has: the first offset of each partition, and the one behind its last committed record."""
+
+    earliest: Offsets
+    stable: Offsets
+
+
+def plan(done: Offsets, begin: Offsets, bounds: Bounds, max_offsets: int) -> list[Planned]:
+    """The next batch, with at most about `max_offsets` offsets, shared out by what each partition has.
+
+    `done` is where the table ends, `begin` where partitions begin that it has not. Partitions without anything new are
+    left out; one that is new is in it even if it is empty, so that it is known where it begins.
+    """
+    todo = [_whole(place, done, begin, bounds) for place in sorted(bounds.stable)]
+    total = sum(one.end - one.first for one in todo)
+    share = min(1.0, max_offsets / total) if total else 1.0
+    shared = [_shortened(one, share) for one in todo]
+    return [one for one in shared if one.end > one.start or one.place not in done]
+
+
+def _whole(place: TopicPartition, done: Offsets, begin: Offsets, bounds: Bounds) -> Planned:
+    known = place in done
+    start = done[place] if known else begin[place]
+    earliest, stable = bounds.earliest[place], bounds.stable[place]
+    if start > stable:
+        raise PipelineError(
+            f"{place.topic}-{place.partition} ends at offset {stable:,}, before offset {start:,}, where the archive "
+            "goes on: the cluster has lost records, or it is another one"
+        )
+    first = max(start, earliest)
+    skipped = Counter({RETENTION if known else BEFORE: first - start})
+    return Planned(place, start, first, max(first, stable), +skipped)
+
+
+def _shortened(one: Planned, share: float) -> Planned:
+    count = one.end - one.first
+    kept = count if share >= 1.0 else min(count, int(count * share) + 1)
+    return Planned(one.place, one.start, one.first, one.first + kept, one.skipped)
+
+
+def as_spark_json(offsets: Mapping[TopicPartition, int]) -> str:
+    """Offsets as `startingOffsets` takes them."""
+    found: dict[str, dict[str, int]] = {}
+    for place, offset in offsets.items():
+        found.setdefault(place.topic, {})[str(place.partition)] = offset
+    return json.dumps(found)
+
+
+def assignment(places: Sequence[TopicPartition]) -> str:
+    """Partitions as `assign` takes them."""
+    found: dict[str, list[int]] = {}
+    for place in places:
+        found.setdefault(place.topic, []).append(place.partition)
+    return json.dumps(found)

@@ -1,0 +1,114 @@
+"""The columns that parsing adds to a batch, and which records go to the dead letters."""
+
+# ruff: noqa: ANN401 - Spark's types; pyspark is imported late
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from odradek.pipeline.values.parsing import Parsing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PARSED: Final = {"value": "parsed", "key": "parsed_key"}
+"""The column that is parsed, and the column that this gives."""
+RAW: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+
+
+class Parser(Protocol):
+    """One format."""
+
+    def type_for(self, frame: "DataFrame", column: str, known: Any) -> tuple[Any, Sequence[str]]:
+        """The struct type for a batch, grown out of what the table has (None: nothing yet), and notes for the report.
+
+        None where no record has a field.
+        """
+        ...
+
+    def parse(self, frame: "DataFrame", column: str, kind: Any, parsed: str, error: str) -> "DataFrame":
+        """Add the columns `parsed` and `error`: of each record with a value one of them is null."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A batch with parsed columns, what could not be parsed (None: nothing is parsed), and the table's schema."""
+
+    parsed: "DataFrame"
+    dead_letters: "DataFrame | None"
+    schema: Any
+    notes: Sequence[str] = ()
+
+
+class Columns:
+    """What `--value`, `--key` and `--drop-raw` make of batches."""
+
+    def __init__(self, spark: "SparkSession", value: Parsing | None, key: Parsing | None, *, drop_raw: bool) -> None:
+        wanted = {"value": value, "key": key}
+        self._parsers = {name: open_parser(spark, one) for name, one in wanted.items() if one is not None}
+        self._dropped = set(self._parsers) if drop_raw else set[str]()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is parsed."""
+        return bool(self._parsers)
+
+    def first_schema(self, schema: Any) -> Any:
+        """The schema of a new table, before anything was parsed."""
+        from pyspark.sql.types import StructType
+
+        return StructType([field for field in schema.fields if field.name not in self._dropped])
+
+    def split(self, raw: "DataFrame", table_schema: Any) -> Split:
+        """Parse a batch into the columns of the table, which grow where the records have more."""
+        if not self._parsers:
+            return Split(raw, None, table_schema)
+        from pyspark.sql import functions as f
+
+        frame, schema, notes = raw, table_schema, list[str]()
+        errors: list[Any] = []
+        for name, parser in self._parsers.items():
+            kind, told = parser.type_for(raw, name, _type_of(table_schema, PARSED[name]))
+            frame = parser.parse(frame, name, kind, PARSED[name], f"{name}_error")
+            errors.append(f.concat(f.lit(f"{name}: "), f.col(f"{name}_error")))
+            schema = _with_type(schema, PARSED[name], kind)
+            notes += told
+        error = f.coalesce(*errors)
+        kept = [name for name in (*RAW, *PARSED.values()) if name in schema.fieldNames()]
+        dead = frame.where(error.isNotNull()).select(*RAW, error.alias("error"))
+        return Split(frame.where(error.isNull()).select(*kept), dead, schema, notes)
+
+
+def open_parser(spark: "SparkSession", parsing: Parsing) -> Parser:
+    """The parser of a format. Raises MissingError without its library, PipelineError for a schema that is not one."""
+    if parsing.kind == "json":
+        from odradek.pipeline.values.json import JsonParser
+
+        return JsonParser(spark, parsing)
+    if parsing.kind == "avro":
+        from odradek.pipeline.values.avro import AvroParser
+
+        return AvroParser(parsing)
+    from odradek.pipeline.values.protobuf import ProtobufParser
+
+    return ProtobufParser(parsing)
+
+
+def _type_of(schema: Any, name: str) -> Any:
+    return schema[name].dataType if name in schema.fieldNames() else None
+
+
+def _with_type(schema: Any, name: str, kind: Any) -> Any:
+    """The schema with a column of this type, in front of the columns of directories if it is new."""
+    from pyspark.sql.types import StructField, StructType
+
+    if kind is None:
+        return schema
+    field = StructField(name, kind, nullable=True)
+    if name in schema.fieldNames():
+        return StructType([field if one.name == name else one for one in schema.fields])
+    known = {*RAW, *PARSED.values()}
+    front = [one for one in schema.fields if one.name in known]
+    return StructType([*front, field, *(one for one in schema.fields if one.name not in known)])

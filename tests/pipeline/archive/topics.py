@@ -1,0 +1,71 @@
+"""Topics for the tests of archives, and what a table of them has to hold."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from confluent_kafka import Producer
+
+from odradek.pipeline.cluster import Cluster
+from odradek.pipeline.connection import Connection
+
+TIME_MS = 1_700_000_000_000
+KEPT = {"retention.ms": "-1"}
+
+
+def create(connection: Connection, topic: str, partitions: int = 1, **config: str) -> None:
+    with Cluster(connection) as cluster:
+        cluster.create_topic(
+            topic, partitions, KEPT | {name.replace("_", "."): value for name, value in config.items()}
+        )
+
+
+def produce(connection: Connection, topic: str, values: Iterable[bytes | None], partition: int = -1) -> None:
+    """One minute between records, three headers of which two have the same name."""
+    producer = Producer({**connection.for_librdkafka(), "linger.ms": 20})
+    headers = [("h", b"1"), ("h", b""), ("n", None)]
+    for number, value in enumerate(values):
+        time_ms = TIME_MS + number * 60_000
+        producer.produce(
+            topic, value, key=b"k%d" % (number % 7), partition=partition, timestamp=time_ms, headers=headers
+        )
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def produce_transactions(connection: Connection, topic: str, fates: Sequence[bool], records: int = 5) -> None:
+    """A transaction each in partition 0, committed or aborted."""
+    producer = Producer({**connection.for_librdkafka(), "transactional.id": f"{topic}-writer"})
+    producer.init_transactions()
+    for number, is_committed in enumerate(fates):
+        producer.begin_transaction()
+        for record in range(records):
+            producer.produce(topic, b"in transaction %d %d" % (number, record), partition=0)
+        producer.flush()
+        producer.commit_transaction() if is_committed else producer.abort_transaction()
+
+
+def rows(frame: Any, *columns: str) -> list[Any]:
+    """All rows in the order of (topic, partition, offset)."""
+    return sorted(map(tuple, frame.select("topic", "partition", "offset", *columns).collect()))
+
+
+def places(frame: Any) -> Counter[tuple[str, int, int]]:
+    """How often the table has each (topic, partition, offset)."""
+    return Counter(map(tuple, frame.select("topic", "partition", "offset").collect()))
+
+
+def topic_rows(spark: Any, connection: Connection, topic: str) -> list[Any]:
+    """What `format("kafka")` reads of the topic, committed records only."""
+    frame = (
+        spark.read.format("kafka")
+        .options(**connection.for_spark())
+        .option("subscribe", topic)
+        .option("includeHeaders", "true")
+        .option("kafka.isolation.level", "read_committed")
+        .load()
+    )
+    return rows(frame, *COLUMNS)
+
+
+COLUMNS = ("timestamp", "timestampType", "key", "value", "headers")
