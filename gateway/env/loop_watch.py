@@ -9,10 +9,11 @@ threads hold the interpreter, is no defect of the broker. Two kinds of time are 
   pipe). A thread that waits for the processor is not asleep. Sleep on a futex is not counted, since that is how a
   thread waits for the interpreter. Where the system has no `/proc`, blocked time is not seen.
 
-The loop pays one short call and one reading of its processor clock for each turn, and nothing for a step of a task. The
-sampler wakes four times in the time that is too long, and not at all while the loop has nothing to do. It notes the
-stack, keeps the record, and logs: the first long turn at once with its stack, those after it once a minute with their
-number.
+The loop pays one short call and one reading of the steady clock for each turn, and nothing for a step of a task. Its
+processor clock, a system call, it reads 25 times at most in the time that is too long: what the clock showed when a
+turn began is known to that extent, and a turn is taken to be so much shorter at most. The sampler wakes four times in
+the time that is too long, and not at all while the loop has nothing to do. It notes the stack, keeps the record, and
+logs: the first long turn at once with its stack, those after it once a minute with their number.
 """
 
 import logging
@@ -35,6 +36,8 @@ TICKS: Final = 4
 """How often the sampler looks in the time that is too long."""
 LOG_EVERY_MS: Final = 60_000
 """How many milliseconds lie between two warnings; those of the time between are counted in the next."""
+CPU_READINGS: Final = 25
+"""How often the loop reads its processor clock, at most, in the time that is too long."""
 STACK_FRAMES: Final = 12
 """How many of the innermost frames a warning shows."""
 AWAKE: Final = frozenset({b"", b"0"})
@@ -87,14 +90,17 @@ class LoopWatch(trio.abc.Instrument):
         self.record = LoopRecord()
         self._limit_ns = limit_ms * 1_000_000
         self._limit_ms = limit_ms
+        self._cpu_every_ns = self._limit_ns // CPU_READINGS
         self._clocks = clocks
         self._cpu_ns = clocks.cpu_ns
+        self._steady_ns = clocks.steady_ns
         self._wake = threading.Event()  # ends a wait of the sampler's: set to stop, and when it rests
         self._is_stopping = False
         self.is_resting = False  # the sampler waits for the next turn, whose beginning clears this and wakes it
         # Written by the loop, read by the sampler:
         self._number = 0
-        self._began_cpu_ns = clocks.cpu_ns()
+        self._read_at_ns, self._read_cpu_ns = clocks.steady_ns(), clocks.cpu_ns()
+        self._began_cpu_ns = self._read_cpu_ns  # what the processor clock showed, at the most
         self._ended: deque[tuple[int, int]] = deque()  # number and processor time of busy turns that have ended
         # The sampler's own:
         self._ident = threading.get_ident()
@@ -111,10 +117,14 @@ class LoopWatch(trio.abc.Instrument):
     def after_io_wait(self, timeout: float) -> None:
         """A turn begins, and the one before has ended; what waiting itself takes counts with that."""
         del timeout
-        cpu_ns = self._cpu_ns()
-        if cpu_ns - self._began_cpu_ns >= self._limit_ns:
-            self._ended.append((self._number, cpu_ns - self._began_cpu_ns))
-        self._began_cpu_ns = cpu_ns
+        now_ns = self._steady_ns()
+        since_ns = now_ns - self._read_at_ns
+        if since_ns >= self._cpu_every_ns:  # always so after a long turn
+            cpu_ns = self._cpu_ns()
+            if cpu_ns - self._began_cpu_ns >= self._limit_ns:
+                self._ended.append((self._number, cpu_ns - self._began_cpu_ns))
+            self._read_at_ns, self._read_cpu_ns, since_ns = now_ns, cpu_ns, 0
+        self._began_cpu_ns = self._read_cpu_ns + since_ns
         self._number += 1
         if self.is_resting:  # read after the number is raised, and set before it is read: no wake is lost
             self.is_resting = False

@@ -101,6 +101,30 @@ def test_a_turn_that_the_sampler_never_saw_is_counted(caplog):
     assert logged(caplog, logging.WARNING, "long_turns=1")
 
 
+@pytest.mark.parametrize(("long_ms", "counted"), [(103, 1), (99, 0)])
+def test_the_processor_clock_is_read_now_and_then_and_a_long_turn_is_counted_all_the_same(long_ms, counted):
+    """Turns of a millisecond each, all of it processor time, and then one that is long, or nearly so."""
+    now_ns, readings = 0, 0
+
+    def cpu_ns():
+        nonlocal readings
+        readings += 1
+        return now_ns
+
+    async def main():
+        nonlocal now_ns, readings
+        watch = LoopWatch(100, LoopClocks(lambda: now_ns, cpu_ns, lambda _: lambda: 0))
+        with watch.watching() as record:
+            readings = 0
+            for turn_ms in (*[1] * 42, long_ms):
+                now_ns += turn_ms * 1_000_000
+                watch.after_io_wait(0)
+            assert readings == 11  # after each four milliseconds, and after the last turn
+        return record
+
+    assert trio.run(main).long_turns == counted
+
+
 def test_a_blocking_call_is_counted_though_it_uses_no_processor(when_told):
     reading, writing = os.pipe()
     when_told(lambda: os.write(writing, b"x"))  # only the warning ends the call
