@@ -4,7 +4,7 @@ Clients and other brokers read from the leader. A follower serves only consumers
 its own high watermark. The order of the checks is Kafka's: the request's epoch, then whether this replica leads.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from odradek.partitions.model import AbortedTransaction
 from odradek.partitions.offsets import (
@@ -31,6 +31,10 @@ from odradek.wire.errors import ErrorCode
 
 NOT_LEADER = Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition")
 """Refuses what only a leader may do."""
+
+# Looking a member up in an Enum takes as long as a call.
+_READ_COMMITTED: Final = Isolation.READ_COMMITTED
+_READ_UNCOMMITTED: Final = Isolation.READ_UNCOMMITTED
 
 
 class Reads:
@@ -80,10 +84,10 @@ class Reads:
                 return FetchPlan(offset, offset, max_bytes, high_watermark, stable, start, None, diverging)
         if offset > state.log_end_offset:  # after the divergence, of which this may be a part
             return state.out_of_range(offset)
-        if isolation is Isolation.READ_COMMITTED:
+        if isolation is _READ_COMMITTED:
             aborted = state.aborted_in(offset, stable)
             return FetchPlan(offset, stable, max_bytes, high_watermark, stable, start, aborted)
-        end = high_watermark if isolation is Isolation.READ_UNCOMMITTED else state.durable_end_offset
+        end = high_watermark if isolation is _READ_UNCOMMITTED else state.durable_end_offset
         return FetchPlan(offset, end, max_bytes, high_watermark, stable, start)
 
     def _divergence(self, offset: int, last_fetched_epoch: int) -> EpochEnd | Rejected | None:

@@ -17,7 +17,7 @@ from typing import Final
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.handling.leader_hints import fetch_with_leaders
 from odradek.gateway.handling.opening import open_all
-from odradek.gateway.handling.partitions import answer_of_partition, replica_or_error
+from odradek.gateway.handling.partitions import PARTITION_FAILURES, error_of_partition, replica_or_error
 from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 from odradek.partitions.fetching.budget import FetchBudget
@@ -131,7 +131,8 @@ class _Reading:
     async def _look(self) -> list[_Answer]:
         watched: list[Replica] | None = None
         if self._watched is None:
-            await open_all(self._ctx, (each for _, each in self._found if not isinstance(each, ErrorCode)))
+            if len(self._found) > 1:
+                await open_all(self._ctx, (each for _, each in self._found if not isinstance(each, ErrorCode)))
             watched = self._watched = []
         answers: list[_Answer] = []
         try:
@@ -149,7 +150,10 @@ class _Reading:
     ) -> PartitionData:
         if isinstance(replica, ErrorCode):
             return self._error(asked.partition, replica)
-        return await answer_of_partition(self._read(asked, replica, watched), partial(self._error, asked.partition))
+        try:
+            return await self._read(asked, replica, watched)
+        except PARTITION_FAILURES as failure:
+            return self._error(asked.partition, error_of_partition(failure))
 
     async def _read(self, asked: FetchPartition, replica: Replica, watched: list[Replica] | None) -> PartitionData:
         if replica.state is not ReplicaState.OPEN:

@@ -160,7 +160,7 @@ class TcpTransport:
         except BlockingIOError:
             return parts
         self.sent_bytes += sent
-        if len(parts) == 1 and sent == len(parts[0]):
+        if sent == (len(parts[0]) if len(parts) == 1 else sum(map(len, parts))):
             return ()  # as nearly always
         return [*_after(some, sent), *parts[MAX_IOVEC:]]
 

@@ -6,19 +6,19 @@ from odradek.gateway.env.completion import Completion
 
 
 class OffsetWaits:
-    """The completions of offsets that are not reached yet, in the order of the offsets.
+    """The completions of offsets that are not reached yet: `waiting`, in the order of the offsets.
 
     Offsets are mostly waited for in rising order, since they are waited for as they are assigned.
     """
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, Completion[None]]] = deque()
+        self.waiting: deque[tuple[int, Completion[None]]] = deque()
 
     def until(self, offset: int) -> Completion[None]:
         """The completion of `offset`, which is not reached; below one that is waited for already, that one's."""
-        waiting = self._waiting
+        waiting = self.waiting
         if waiting and waiting[-1][0] >= offset:
             return next(reached for awaited, reached in waiting if awaited >= offset)
         reached: Completion[None] = Completion()
@@ -27,12 +27,12 @@ class OffsetWaits:
 
     def reach(self, offset: int) -> None:
         """Settle what waits for `offset` or an earlier one, in the order of the offsets."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and waiting[0][0] <= offset:
             waiting.popleft()[1].settle(None)
 
     def fail(self, error: Exception) -> None:
         """Fail everything that waits."""
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for _, reached in waiting:
             reached.fail(error)

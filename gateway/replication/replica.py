@@ -571,7 +571,8 @@ class Replica(Watchable):
         moved = self._role.durable(end_offset)
         if moved and self.watchers:
             self.notify()
-        self._durable_waits.reach(end_offset)
+        if self._durable_waits.waiting:
+            self._durable_waits.reach(end_offset)
         if moved:
             self._committed_waits.reach(self._role.state.high_watermark)
 
