@@ -29,7 +29,7 @@ from odradek.coordinator.metadata.image.replay import replay
 from odradek.coordinator.metadata.image.snapshot import snapshot_records
 from odradek.coordinator.metadata.settings import CurrentLayers, DecisionContext, MetadataConfig
 from odradek.gateway.metadata.metadata_log import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
-from odradek.gateway.replication.replica import policy_of
+from odradek.gateway.replication.policy import policy_of
 from odradek.partitions.config import LogConfig
 from odradek.partitions.leader import lead
 from odradek.partitions.model import LogSnapshot, PartitionKey

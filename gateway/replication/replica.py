@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, TypeVar
 
 import trio
@@ -28,9 +28,10 @@ from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import Assignment
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
 from odradek.gateway.replication.log_view import LogView
+from odradek.gateway.replication.policy import is_synced, policy_of
 from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, shared_cause
-from odradek.partitions.config import NO_LIMIT, LogConfig
+from odradek.partitions.config import LogConfig
 from odradek.partitions.follower import Follower
 from odradek.partitions.imports import ImportedBatch
 from odradek.partitions.leader import Leader
@@ -41,7 +42,6 @@ from odradek.partitions.state import PartitionState
 from odradek.partitions.transaction_guard import VerificationGuard
 from odradek.partitions.validation import check_client_batch, takes_long
 from odradek.storage_backends.interface import (
-    LogPolicy,
     PartitionStore,
     ReadLease,
     SegmentDraft,
@@ -57,8 +57,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MAX_POLICIES: Final = 1000
-"""How many different policies are kept for logs to share."""
 MAX_REFUSED_PRODUCERS: Final = 10_000
 """How many producers a partition that does not serve remembers; see `Replica.note_refused`."""
 LEASES_WAIT_S: Final = 1.0
@@ -257,12 +255,12 @@ class Replica(Watchable):
                 self._resources.ticker,
                 self._resources.backlog,
                 max_bytes=self._resources.commit_max_bytes,
-                synced=_is_synced(self._config),
+                synced=is_synced(self._config),
                 on_durable=self._durable,
                 on_failure=self._failed,
             )
         self._queue.reset(self._part)
-        self._queue.synced = _is_synced(self._config)
+        self._queue.synced = is_synced(self._config)
         self._part.configure(policy_of(self._config))  # which may have changed while it was being opened
         restored.configure(self._config)
         self._log = restored
@@ -525,7 +523,7 @@ class Replica(Watchable):
         if self._log is not None:
             self._log.configure(config)
         if self._queue is not None:
-            self._queue.synced = _is_synced(config)
+            self._queue.synced = is_synced(config)
         if self._part is not None:
             self._part.configure(policy_of(config))
 
@@ -588,14 +586,3 @@ def _close_quietly(part: PartitionStore) -> None:
     """Close a failed log: whatever can be said of it is said when it is opened again."""
     with suppress(StoreError):
         part.close()
-
-
-@lru_cache(MAX_POLICIES)
-def policy_of(config: LogConfig) -> LogPolicy:
-    """The part of a topic's settings that the store acts on; one value for all logs that share them."""
-    return LogPolicy(config.segment_bytes, config.roll_ms, durable=_is_synced(config))
-
-
-def _is_synced(config: LogConfig) -> bool:
-    """Whether every commit is synced: anything that bounds what a crash may lose asks for it, and gets more."""
-    return config.flush_messages < NO_LIMIT or config.flush_ms < NO_LIMIT
