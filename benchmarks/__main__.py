@@ -22,6 +22,7 @@ from benchmarks import (
     many_partitions,
     offsets,
     produce,
+    restore,
     small_requests,
     transactions,
 )
@@ -41,6 +42,7 @@ LOADS: tuple[Case, ...] = (
     *many_partitions.CASES,
     *transactions.CASES,
     *groups.CASES,
+    *restore.CASES,
 )
 AFTER: tuple[Case, ...] = (footprint.MEMORY,)
 

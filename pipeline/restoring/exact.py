@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 
 from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.restoring.encoding import Row, encode, in_batches
 from odradek.pipeline.restoring.gaps import GapFiller, fill_the_beginning
-from odradek.pipeline.restoring.producing import PartitionProducer, TooLargeError, end_offset
-from odradek.pipeline.restoring.writing import Ahead, Written
+from odradek.pipeline.restoring.writing import Written
 from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
+from odradek.pipeline.writing.ahead import Ahead
+from odradek.pipeline.writing.encoding import Row, encode, in_batches
+from odradek.pipeline.writing.producing import PartitionProducer, TooLargeError, end_offset
 from odradek.wire.errors import ErrorCode
 
 IMPORTED_BATCH_BYTES: Final = 256 * 1024
@@ -134,7 +135,9 @@ class _DenseWriter:
 
     def write(self, rows: list[Row]) -> None:
         """Write one batch, and before it what its first offset is ahead of the end."""
-        rows = [row for row in rows if row.offset >= self._end]
+        if rows[0].offset < self._end:  # there already; so is the beginning
+            self._move_start = False
+            rows = [row for row in rows if row.offset >= self._end]
         if not rows:
             return
         first = rows[0].offset

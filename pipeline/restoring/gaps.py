@@ -11,9 +11,10 @@ from typing import Final
 
 from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.restoring.encoding import CODECS, Row
-from odradek.pipeline.restoring.producing import PartitionProducer, end_offset
 from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.writing.encoding import CODECS, Row
+from odradek.pipeline.writing.producing import PartitionProducer, end_offset
+from odradek.pipeline.writing.transactions import Transactions
 
 FILLER_KEY: Final = b"odradek.filler"
 FILLERS_A_BATCH: Final = 20_000
@@ -26,8 +27,7 @@ class GapFiller:
 
     def __init__(self, client: WireClient, place: TopicPartition) -> None:
         self._client, self._place = client, place
-        transactional_id = f"odradek-restore-gaps-{place.topic}-{place.partition}"
-        self._producer = PartitionProducer(client, place, transactional_id=transactional_id)
+        self._transactions = Transactions(client, f"odradek-restore-gaps-{place.topic}-{place.partition}")
 
     def fill(self, end: int, goal: int) -> int:
         """Write markers until the partition ends at `goal` instead of `end`; returns how many.
@@ -35,8 +35,8 @@ class GapFiller:
         Raises PipelineError where it ends elsewhere, since something else is writing to it.
         """
         for offset in range(end, goal):
-            self._producer.begin()
-            self._producer.commit()
+            self._transactions.begin([self._place])
+            self._transactions.end(committed=True)
             self._await(offset + 1)
         return goal - end
 

@@ -17,12 +17,12 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.restoring import plan
 from odradek.pipeline.restoring.bounds import Bound
-from odradek.pipeline.restoring.encoding import CODECS
 from odradek.pipeline.restoring.plan import Selected, Share
 from odradek.pipeline.restoring.source import Source, open_source
 from odradek.pipeline.restoring.target import Target, check_prefixes, check_records, move_starts, open_target
 from odradek.pipeline.restoring.tasks import RESULT, Task, Way, columns_of
 from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.writing.encoding import CODECS
 from odradek.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:

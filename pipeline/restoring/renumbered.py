@@ -11,11 +11,13 @@ from typing import Final, NamedTuple
 
 from odradek.pipeline.cluster import EARLIEST, TopicPartition
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.restoring.encoding import Headers, Row, in_batches
-from odradek.pipeline.restoring.producing import PartitionProducer, TooLargeError, end_offset
 from odradek.pipeline.restoring.reading import committed_between
-from odradek.pipeline.restoring.writing import Ahead, Written
+from odradek.pipeline.restoring.writing import Written
 from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.writing.ahead import Ahead
+from odradek.pipeline.writing.encoding import Headers, Row, in_batches
+from odradek.pipeline.writing.producing import PartitionProducer, end_offset
+from odradek.pipeline.writing.transactions import Transactions
 
 TOPIC_HEADER: Final = "odradek.source.topic"
 PARTITION_HEADER: Final = "odradek.source.partition"
@@ -86,7 +88,9 @@ def renumber_rows(
     Raises PipelineError where an earlier run has begun at a later offset, so that it cannot be told which are there.
     """
     name = f"odradek-restore-{origin.place.topic}-{origin.place.partition}-to-{place.topic}-{place.partition}"
-    writer = _TransactionalWriter(PartitionProducer(client, place, codec, name), written)
+    transactions = Transactions(client, name)
+    producer = PartitionProducer(client, place, codec, transactions.producer, name)
+    writer = _TransactionalWriter(place, transactions, producer, written)
     last = last_provenance(client, place, origin.place)
     if last is not None and last.begin > origin.begin:
         raise PipelineError(
@@ -113,35 +117,26 @@ def _with_provenance(row: Row, origin: Origin) -> Row:
 
 
 class _TransactionalWriter:
-    def __init__(self, producer: PartitionProducer, written: Written) -> None:
+    def __init__(
+        self, place: TopicPartition, transactions: Transactions, producer: PartitionProducer, written: Written
+    ) -> None:
         self._written = written
-        self._producer = producer
+        self._place, self._transactions, self._producer = place, transactions, producer
         self._open_bytes = self._open_records = 0
 
     def write(self, rows: list[Row]) -> None:
         """Write one batch in the transaction that is open, or in the next."""
         if not self._open_records:
-            self._producer.begin()
-        self._append(rows)
-        if self._open_bytes >= TRANSACTION_BYTES:
-            self.commit()
-
-    def _append(self, rows: list[Row]) -> None:
-        try:
-            self._producer.append(rows)
-        except TooLargeError:
-            if len(rows) == 1:
-                raise
-            middle = len(rows) // 2
-            self._append(rows[:middle])
-            self._append(rows[middle:])
-            return
+            self._transactions.begin([self._place])
+        self._producer.append_parted(rows)
         self._open_records += len(rows)
         self._open_bytes += sum(len(row.value or b"") for row in rows)
+        if self._open_bytes >= TRANSACTION_BYTES:
+            self.commit()
 
     def commit(self) -> None:
         """End the transaction, if one is open."""
         if self._open_records:
-            self._producer.commit()
+            self._transactions.end(committed=True)
             self._written.records += self._open_records
         self._open_bytes = self._open_records = 0

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.restoring.encoding import Row
 from odradek.pipeline.restoring.exact import Gaps, import_rows, produce_rows
 from odradek.pipeline.restoring.renumbered import Origin, renumber_rows
 from odradek.pipeline.restoring.writing import Written
 from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.writing.encoding import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa

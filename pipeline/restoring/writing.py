@@ -1,12 +1,6 @@
-"""What the ways of writing share: what was done, and a thread that writes while the next batches are made."""
+"""What a task says of its work."""
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Generic, Self, TypeVar
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -22,37 +16,3 @@ class Written:
     filled: int = 0
     present: int = 0
     met_others_at: list[int] = field(default_factory=list[int])
-
-
-class Ahead(Generic[T]):
-    """Calls `write` in a thread, in order, one at a time; at most one item waits. At the end of the block all is done.
-
-    `put` raises what an earlier `write` has raised.
-    """
-
-    def __init__(self, write: Callable[[T], None]) -> None:
-        self._write = write
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="odradek-restore")
-        self._last: Future[None] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def put(self, item: T) -> None:
-        """Write the item when the one before is written."""
-        self._settle()
-        self._last = self._pool.submit(self._write, item)
-
-    def _settle(self) -> None:
-        last, self._last = self._last, None
-        if last is not None:
-            last.result()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._settle()
-        finally:
-            self._pool.shutdown()

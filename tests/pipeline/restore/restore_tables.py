@@ -64,15 +64,17 @@ def _row(one: Archived, topic: str) -> dict[str, object]:
     }
 
 
-def records_of(bootstrap: str, topic: str, partitions: int = 1) -> list[Archived]:
-    """All that a consumer of every record sees, by partition and offset."""
+def records_of(
+    bootstrap: str, topic: str, partitions: int = 1, *, isolation: str = "read_uncommitted"
+) -> list[Archived]:
+    """All that a consumer sees, by partition and offset."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "reader",
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "isolation.level": "read_uncommitted",
+        "isolation.level": isolation,
         "message.max.bytes": 50_000_000,
         "log_level": 0,
     }

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.pipeline.restoring import encoding
-from odradek.pipeline.restoring.encoding import Producer, Row, encode, in_batches
+from odradek.pipeline.writing import encoding
+from odradek.pipeline.writing.encoding import Producer, Row, encode, in_batches
 from odradek.wire.records.batch import Codec, check_crc, parse_header
 from odradek.wire.records.reader import read_records
 

@@ -1,0 +1,61 @@
+"""`odradek pipeline restore` of a table that is made beforehand: only the job itself is timed, not Spark's start."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.restoring.job import restore as restore_job
+from odradek.pipeline.session import spark_session
+
+ROWS_A_FILE = 50_000
+
+
+def restore(*, bootstrap: str, topic: str, partitions: int, size_bytes: int, records: int) -> dict[str, float]:
+    """Seconds for `records` of `size_bytes`, dealt out to `partitions`."""
+    spark = spark_session(master="local[2]", conf={"spark.driver.memory": "1g"})
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
+        _write_table(Path(folder), partitions, size_bytes, records)
+        _ = spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # Spark's workers run by then
+        started = time.perf_counter()
+        report = restore_job(spark, folder, connection=Connection(bootstrap), to_topic=topic)
+        seconds = time.perf_counter() - started
+    assert report.complete, report.notes
+    assert report.written == records, report.written
+    spark.stop()
+    return {"records": records, "seconds": seconds}
+
+
+def _write_table(folder: Path, partitions: int, size_bytes: int, records: int) -> None:
+    """Files as `archive` leaves them: each of some offsets of one partition."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    per_partition = records // partitions
+    now_us = time.time_ns() // 1_000
+    for partition in range(partitions):
+        for start in range(0, per_partition, ROWS_A_FILE):
+            count = min(ROWS_A_FILE, per_partition - start)
+            noise = os.urandom(count * size_bytes)  # noqa: TID251 - a load, no broker
+            columns = {
+                "topic": pa.array(["bench"] * count),
+                "partition": pa.array([partition] * count, pa.int32()),
+                "offset": pa.array(range(start, start + count), pa.int64()),
+                "timestamp": pa.array([now_us] * count, pa.timestamp("us", "UTC")),
+                "timestampType": pa.array([0] * count, pa.int32()),
+                "key": pa.nulls(count, pa.binary()),
+                "value": pa.array([noise[at * size_bytes : (at + 1) * size_bytes] for at in range(count)]),
+                "headers": pa.nulls(count, headers),
+            }
+            pq.write_table(pa.table(columns), folder / f"{partition}-{start}.parquet", compression="zstd")
+
+
+if __name__ == "__main__":
+    assert sys.argv[1] == "restore", "there is one load"
+    print(json.dumps(restore(**json.loads(sys.argv[2]))))
