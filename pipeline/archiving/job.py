@@ -29,7 +29,7 @@ from odradek.pipeline.table.manifest import OffsetRange
 from odradek.pipeline.table.reading import raw_schema
 from odradek.pipeline.values.columns import Columns
 from odradek.pipeline.values.parsing import Parsing
-from odradek.pipeline.wire_client import READ_COMMITTED, WireClient
+from odradek.pipeline.wire_client import READ_COMMITTED, TopicGoneError, WireClient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -361,19 +361,18 @@ def check_counts(ranges: Sequence[OffsetRange]) -> None:
 
 def raise_missing(connection: Connection, names: Sequence[str]) -> None:
     """Say that topics do not exist (any longer)."""
-    from odradek.pipeline.wire_client import TopicGoneError
-
     what = ", ".join(repr(name) for name in names)
-    raise TopicGoneError(f"{connection.bootstrap} has no topic {what}. What was archived before is in the table")
+    raise TopicGoneError(
+        names[0], f"{connection.bootstrap} has no topic {what}. What was archived before is in the table"
+    )
 
 
 def raise_created_again(name: str, known: str, found: str, path: str) -> None:
     """Say that a topic is another one than the table has."""
-    from odradek.pipeline.wire_client import TopicGoneError
-
     raise TopicGoneError(
+        name,
         f"topic {name!r} was deleted and created again (its id was {known} and is {found}): its offsets begin anew. "
-        f"{path} keeps the old one; archive the new one to another path"
+        f"{path} keeps the old one; archive the new one to another path",
     )
 
 
