@@ -355,7 +355,7 @@ def _failure(replica: Replica, part: PartitionProduceData, failure: Exception) -
 
 def _find(ctx: RequestContext, asked: TopicProduceData, index: int) -> Replica | ErrorCode:
     if ctx.api_version < TOPIC_IDS_SINCE:
-        return replica_or_error(ctx.services, asked.name, index)
+        return ctx.services.replicas.get(asked.name, index) or replica_or_error(ctx.services, asked.name, index)
     found = replica_or_error(ctx.services, asked.name or None, index, asked.topic_id)
     # the topic was created again meanwhile: as with Kafka, producers look the id up again
     return ErrorCode.UNKNOWN_TOPIC_ID if found is ErrorCode.INCONSISTENT_TOPIC_ID else found

@@ -111,7 +111,7 @@ class CommitQueue:
         self._on_failure = on_failure
         self._pending: deque[_Group] = deque()
         self._busy = False
-        self._idle = trio.lowlevel.ParkingLot()
+        self._idle: trio.Event | None = None  # for those that wait until nothing is to be done
         self._failure: StoreError | None = None
 
     def submit(self, write: LogWrite, end_offset: int) -> Completion[None]:
@@ -162,7 +162,9 @@ class CommitQueue:
     async def drained(self) -> None:
         """Wait until nothing is pending or in flight."""
         while self._busy:
-            await self._idle.park()
+            if self._idle is None:
+                self._idle = trio.Event()
+            await self._idle.wait()
 
     def reset(self, store: PartitionStore) -> None:
         """Accept writes again; the owner has opened the log anew, as `store`."""
@@ -178,7 +180,9 @@ class CommitQueue:
                 self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
                 return
         self._busy = False
-        self._idle.unpark_all()
+        if self._idle is not None:
+            self._idle.set()
+            self._idle = None
 
     def _settled_at_once(self, group: _Group) -> bool:
         """Whether the group is committed, or has failed, here and now; False for one that belongs into a thread."""

@@ -439,7 +439,8 @@ class Segment:
 
     def is_short_of_map(self, batch_bytes: int) -> bool:
         """Whether the map should grow before so much is written."""
-        return (self._used_bytes + _space_for(batch_bytes)) * 4 > self._map_bytes * 3 and self._can_grow
+        space_bytes = batch_bytes * _SPACE_PERCENT // 100 + _ROW_BYTES  # `_space_for`, for each commit
+        return (self._used_bytes + space_bytes) * 4 > self._map_bytes * 3 and self._can_grow
 
     def grow(self, batch_bytes: int) -> bool:
         """Map more of the file, once those who read have done so; the writer's call, without a pin.

@@ -113,7 +113,8 @@ def append_writes(
         if write.epochs or write.aborted:
             _put_history(txn, write)
     appender.flush()
-    _put_producers(txn, producers)
+    if producers:
+        _put_producers(txn, producers)
     meta = SegmentMeta(
         meta.base_offset,
         log_start_offset,
