@@ -24,6 +24,7 @@ from benchmarks import (
     produce,
     restore,
     small_requests,
+    spark_source,
     transactions,
 )
 from benchmarks.brokers import EARLIER, Side, both_sides
@@ -44,7 +45,7 @@ LOADS: tuple[Case, ...] = (
     *groups.CASES,
     *restore.CASES,
 )
-AFTER: tuple[Case, ...] = (footprint.MEMORY,)
+AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES)
 
 FULL = Effort(rounds=5, duration_s=2.0, scale=1.0, budget_s=360)
 QUICK = Effort(rounds=1, duration_s=1.0, scale=0.25, quick=True)
