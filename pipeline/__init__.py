@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from odradek.pipeline.archiving.job import archive
     from odradek.pipeline.compacting import compact
     from odradek.pipeline.connection import Connection
+    from odradek.pipeline.exporting import Export, export
+    from odradek.pipeline.loading import Load, load
     from odradek.pipeline.mirroring import mirror
     from odradek.pipeline.report import Report
     from odradek.pipeline.restoring.bounds import Bound
@@ -24,16 +26,20 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bound": "odradek.pipeline.restoring.bounds",
     "Connection": "odradek.pipeline.connection",
+    "Export": "odradek.pipeline.exporting",
+    "Load": "odradek.pipeline.loading",
     "Parsing": "odradek.pipeline.values.parsing",
     "Report": "odradek.pipeline.report",
     "SegmentSource": "odradek.pipeline.segments.source",
-    "mirror": "odradek.pipeline.mirroring",
-    "restore": "odradek.pipeline.restoring.job",
     "archive": "odradek.pipeline.archiving.job",
     "compact": "odradek.pipeline.compacting",
+    "export": "odradek.pipeline.exporting",
+    "load": "odradek.pipeline.loading",
+    "mirror": "odradek.pipeline.mirroring",
     "open_table": "odradek.pipeline.table",
     "read_dead_letters": "odradek.pipeline.table",
     "read_table": "odradek.pipeline.table",
+    "restore": "odradek.pipeline.restoring.job",
     "spark_session": "odradek.pipeline.session",
 }
 """The public names and the modules that they stand in."""
@@ -41,11 +47,15 @@ _HOMES = {
 __all__ = [
     "Bound",
     "Connection",
+    "Export",
+    "Load",
     "Parsing",
     "Report",
     "SegmentSource",
     "archive",
     "compact",
+    "export",
+    "load",
     "mirror",
     "open_table",
     "read_dead_letters",

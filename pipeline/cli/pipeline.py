@@ -10,6 +10,8 @@ COMMANDS: Final = {
     "archive": "Keep topics as a table, each record once.",
     "compact": "Merge the small files of a table.",
     "restore": "A table becomes a topic: the same records at the same offsets.",
+    "load": "Load a database's table into a topic.",
+    "export": "Export a topic to a database's table.",
 }
 """Each command, which its module in odradek.pipeline.cli is named after, and its summary."""
 

@@ -67,3 +67,20 @@ def test_spark_batch():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
     assert output_of(".venv/bin/python -m examples.spark_batch").startswith("3 the\n2 cares\n")
+
+
+def test_pipeline_load():
+    if (reason := missing_for_spark()) is not None:
+        pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
+    told = output_of(".venv/bin/python -m examples.pipeline_load")
+    assert told.startswith("rows loaded: 3\nrows that came later: 1\n")
+    assert told.endswith('{"id":3,"item":null,"price":null}\n{"id":4,"item":"paper","price":"12.25"}\n')
+
+
+def test_pipeline_export():
+    if (reason := missing_for_spark()) is not None:
+        pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
+    told = output_of(".venv/bin/python -m examples.pipeline_export")
+    assert "records: 5 skipped: {'dead letter': 1}" in told
+    assert "rows: [('ann', 'Prague', 2)]" in told
+    assert 'why: visits: "many" is no int' in told

@@ -1,7 +1,10 @@
 """Every example of every `--help` runs as it stands, and every command that a message names exists."""
 
+import contextlib
+import os
 import re
 import shlex
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,13 +13,17 @@ import pytest
 from click.testing import CliRunner
 
 import odradek
+from compat_tests.spark_session import start_spark
 from odradek.gateway.cli.main import cli
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [path for folder in ("gateway", "storage_backends", "coordinator") for path in (ROOT / folder).rglob("*.py")]
 
-TOPICS = {"hello": 3, "world": 1, "greetings": 1, "users": 1, "logs": 1, "jobs": 1, "a": 1, "b": 1, "payments": 4}
+TOPICS = {
+    "hello": 3, "world": 1, "greetings": 1, "users": 1, "logs": 1, "jobs": 1, "a": 1, "b": 1, "payments": 4, "orders": 1
+}  # fmt: skip
 SIGNS = ("|", "<", ">")
+ON_SPARK = {("pipeline", "load"), ("pipeline", "export")}
 WITHOUT_END = ("serve", "--follow", "--continuous")
 """Examples of which these are words run until they are stopped: they are only parsed."""
 REFUSED = {
@@ -65,6 +72,8 @@ def place(odradek, tmp_path, monkeypatch):
     (tmp_path / "offsets.csv").write_text("hello,0,1\n")
     (tmp_path / "server.properties").write_text("num.partitions=2\n")
     (tmp_path / "odradek-data").mkdir()
+    with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)")
     monkeypatch.chdir(tmp_path)
 
 
@@ -110,7 +119,12 @@ def test_every_page_has_an_example_of_its_own(path):
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path], ids=" ".join)
-def test_examples_run_as_they_stand(odradek, place, path):
+def test_examples_run_as_they_stand(odradek, place, path, monkeypatch):
+    if path in ON_SPARK:
+        if os.environ.get("ODRADEK_NO_JAVA") == "1":
+            pytest.skip("no Java here (ODRADEK_NO_JAVA=1)")
+        monkeypatch.setenv("ODRADEK_JARS", str(ROOT / ".cache" / "jars"))
+        start_spark()  # the session that all tests of this process share
     if path in {("topics",), ("topics", "create")}:  # whose examples create it
         odradek("topics", "delete", "hello")
     for example in examples(path):

@@ -14,6 +14,9 @@ HUGE = str(2**70)
 COMMON = {"--bootstrap", "--timeout", "-X", "--master", "--conf"}
 """Options that stand on many commands and are tested on one."""
 
+LOAD = "pipeline load --url sqlite:///x --table t --to-topic t "
+EXPORT = "pipeline export t --url sqlite:///x --table t "
+
 WRONG: list[tuple[str, str, int, str]] = [
     # the command line with TOPIC for one that exists and EMPTY for a directory, the option or argument, exit code, text
     ("topics list --bootstrap host:port", "--bootstrap", 2, "'host:port' is not HOST:PORT"),
@@ -160,6 +163,39 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("pipeline restore EMPTY --to-topic t -z zip", "pipeline restore --codec", 2, "'gzip', 'snappy', 'lz4', 'zstd'"),
     ("pipeline restore EMPTY --to-topic t --max-fill -1", "pipeline restore --max-fill", 2, "<=x<="),
     ("pipeline restore EMPTY --to-topic t -c x", "pipeline restore --topic-config", 2, "is not NAME=VALUE"),
+    ("pipeline load --url ''", "pipeline load --url", 2, "empty"),
+    ("pipeline load --bulk --table t --to-topic t --url tape://x", "pipeline load --url", 1, "no such database"),
+    ("pipeline load --table ''", "pipeline load --table", 2, "empty"),
+    ("pipeline load --to-topic 'bad topic!'", "pipeline load --to-topic", 2, "is not a topic's name"),
+    ("pipeline load --incrementing ''", "pipeline load --incrementing", 2, "is not a list of different columns"),
+    (LOAD + "--incrementing a,b", "pipeline load --incrementing", 2, "it is one column"),
+    ("pipeline load --timestamp a,,b", "pipeline load --timestamp", 2, "is not a list of different columns"),
+    ("pipeline load --key a,a", "pipeline load --key", 2, "is not a list of different columns"),
+    ("pipeline load --value xml", "pipeline load --value", 2, "'json', 'avro'"),
+    ("pipeline load --schema /", "pipeline load --schema", 2, "is a directory"),
+    (LOAD + "--bulk --schema x.avsc", "pipeline load --schema", 2, "goes with --value avro"),
+    ("pipeline load --job 'my job'", "pipeline load --job", 2, "is not a job's name"),
+    ("pipeline load --batch-rows 0", "pipeline load --batch-rows", 2, "1<=x<=1000000"),
+    ("pipeline load --delay soon", "pipeline load --delay", 2, "is not a time such as"),
+    ("pipeline load --delay -5s", "pipeline load --delay", 2, "is not a time such as"),
+    ("pipeline load --zone Mars/Olympus", "pipeline load --zone", 2, "is not a time zone"),
+    ("pipeline load --every 10", "pipeline load --every", 2, "is not a time such as"),
+    (LOAD + "--bulk --incrementing id", "pipeline load --incrementing", 2, "or --bulk"),
+    ("pipeline export 'bad topic!'", "pipeline export topic", 2, "is not a topic's name"),
+    ("pipeline export t --url ''", "pipeline export --url", 2, "empty"),
+    ("pipeline export t --table t --url jdbc:derby:x", "pipeline export --url", 1, "JDBC sink cannot"),
+    ("pipeline export t --table t --url sqlite://", "pipeline export --url", 1, "in memory"),
+    ("pipeline export t --table ''", "pipeline export --table", 2, "empty"),
+    ("pipeline export t --mode replace", "pipeline export --mode", 2, "'upsert', 'append'"),
+    ("pipeline export t --key ,", "pipeline export --key", 2, "is not a list of different columns"),
+    ("pipeline export t --key-from header", "pipeline export --key-from", 2, "'key', 'value'"),
+    ("pipeline export t --value xml", "pipeline export --value", 2, "'json', 'avro'"),
+    (EXPORT + "--value avro", "pipeline export --value", 2, "needs --schema FILE"),
+    ("pipeline export t --schema /", "pipeline export --schema", 2, "is a directory"),
+    ("pipeline export t --job ''", "pipeline export --job", 2, "is not a job's name"),
+    ("pipeline export t --batch-rows 1000001", "pipeline export --batch-rows", 2, "1<=x<=1000000"),
+    ("pipeline export t --group ''", "pipeline export --group", 2, "empty"),
+    ("pipeline export t --every 1d", "pipeline export --every", 2, "is not a time such as"),
     ("completion csh", "completion shell", 2, "'bash', 'zsh', 'fish'"),
     ("serve --listen 9092", "serve --listen", 2, "is not HOST:PORT"),
     ("serve --listen 127.0.0.1:70000", "serve --listen", 2, "is not HOST:PORT"),

@@ -1,0 +1,144 @@
+"""How a database is opened, and what its errors mean."""
+
+import importlib.util
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.pipeline.errors import MissingError, PipelineError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine
+
+NEEDED: Final = "pip install 'odradek[sql]'"
+JDBC: Final = "jdbc:"
+BUSY_TIMEOUT_S: Final = 60
+_ABOUT_DATA: Final = ("22", "23", "44", "P0")
+"""SQLSTATE classes that say that the row is wrong, not the database: data, constraints, views' checks, triggers."""
+_RAISED: Final = re.compile(r"odradek\.pipeline\.(?:errors|databases\.\w+)\.(\w*Error): (.*)")
+_PASSWORD: Final = re.compile(r"(//[^:/@]*):[^@/]*@|(password=)[^&;]*", re.IGNORECASE)
+
+
+def is_jdbc(url: str) -> bool:
+    """Whether the URL is for Spark's JDBC source instead of SQLAlchemy."""
+    return url.startswith(JDBC)
+
+
+def shown(url: str) -> str:
+    """The URL without its password, for messages."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", url)
+
+
+def open_engine(url: str, *, exists: bool = False) -> "Engine":
+    """An engine that keeps no connection open between uses. Dispose of it when done.
+
+    A transaction on SQLite takes the lock for writing at its beginning, and waits `BUSY_TIMEOUT_S` for it. With
+    `exists` a missing SQLite file is refused instead of created. Raises PipelineError for what is no URL of a database,
+    MissingError where SQLAlchemy or the database's driver is not installed.
+    """
+    if importlib.util.find_spec("sqlalchemy") is None:
+        raise MissingError(f"databases are reached through SQLAlchemy: {NEEDED}")
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import NoSuchModuleError
+    from sqlalchemy.pool import NullPool
+
+    address = _parsed(url)
+    sqlite = address.get_backend_name() == "sqlite"
+    if sqlite:
+        _check_file(address, exists=exists)
+    try:
+        engine = create_engine(address, poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_S} if sqlite else {})
+    except NoSuchModuleError as error:
+        raise PipelineError(f"{shown(url)}: SQLAlchemy knows no such database: {error}") from error
+    except ModuleNotFoundError as error:
+        advice = NEEDED if error.name and error.name.startswith("psycopg") else f"pip install {error.name}"
+        raise MissingError(f"{shown(url)}: its driver is not installed: {advice}") from error
+    if sqlite:
+        _own_transactions(engine)
+    return engine
+
+
+def _parsed(url: str) -> "URL":
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise PipelineError(
+            f"{shown(url)!r} is no database's URL, such as sqlite:///shop.db, postgresql+psycopg://user@host/shop or "
+            "jdbc:…"
+        ) from error
+
+
+def _check_file(address: "URL", *, exists: bool) -> None:
+    name = address.database
+    if not name or name == ":memory:":
+        raise PipelineError("a SQLite database in memory is seen by one process only: name a file, sqlite:///shop.db")
+    if exists and not name.startswith("file:") and not Path(name).is_file():
+        raise PipelineError(f"there is no SQLite database {name}")
+
+
+def _own_transactions(engine: "Engine") -> None:
+    """Let our BEGIN open transactions: sqlite3's own begin late, after the first read, and then may fail to write."""
+    from sqlalchemy import event
+
+    def connected(connection: Any, _record: object) -> None:  # noqa: ANN401 - a sqlite3 connection
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    def begun(connection: "Connection") -> None:
+        connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begun)
+
+
+class TransientError(PipelineError):
+    """A database or a Kafka cannot be reached now: the same may succeed later."""
+
+
+@contextmanager
+def database_errors(url: str) -> Generator[None]:
+    """Raise what the database says inside the block as PipelineError, TransientError where it cannot be reached."""
+    from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise TransientError(f"{shown(url)}: {text_of(error)}") from error
+    except SQLAlchemyError as error:
+        raise PipelineError(f"{shown(url)}: {text_of(error)}") from error
+
+
+def text_of(error: BaseException) -> str:
+    """What the database said, on one line, without the statement and its values."""
+    said = getattr(error, "orig", None) or error
+    return " ".join(str(said).split()) or type(said).__name__
+
+
+def is_about_data(error: Exception) -> bool:
+    """Whether an error says that a row is wrong: a constraint, a type, a range. Else it is the database's own."""
+    from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+
+    if isinstance(error, IntegrityError | DataError | OverflowError):
+        return True
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return isinstance(error, DBAPIError) and isinstance(state, str) and state.startswith(_ABOUT_DATA)
+
+
+@contextmanager
+def spark_errors() -> Generator[None]:
+    """Raise the error of a Spark task as PipelineError: our own message, or the first line of Spark's."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        for name, said in _RAISED.findall(str(error))[-1:]:
+            raise (TransientError if name == TransientError.__name__ else PipelineError)(said) from error
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise TransientError(f"Spark: {lines[0] if lines else type(error).__name__}") from error

@@ -1,0 +1,58 @@
+"""The columns of a table that is made for a topic without a schema: what its JSON values hold."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from odradek.pipeline.databases.columns import Column, Kind
+from odradek.pipeline.databases.rows import Fields, Record
+
+Kinds = dict[str, Kind | None]
+"""Each field with its kind, None while only null was seen."""
+_INT_64: Final = range(-(2**63), 2**63)
+
+
+def kinds_of(fields: Fields, records: Iterable[Record]) -> Kinds:
+    """What the records hold; those that cannot be read are passed over, and become dead letters later."""
+    found: Kinds = {}
+    for record in records:
+        try:
+            row = fields.key_of(record) | (fields.fields_of(record) or {})
+        except ValueError:
+            continue
+        found = merged(found, {name: kind_of(value) for name, value in row.items()})
+    return found
+
+
+def kind_of(value: Any) -> Kind | None:  # noqa: ANN401 - JSON values
+    """The kind of a JSON value; text is text, whatever it looks like."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return Kind.BOOL
+    if isinstance(value, int):
+        return Kind.INT if value in _INT_64 else Kind.DECIMAL
+    if isinstance(value, Decimal):
+        return Kind.FLOAT
+    return Kind.TEXT if isinstance(value, str) else Kind.JSON
+
+
+_WIDER: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
+
+
+def merged(one: Kinds, other: Kinds) -> Kinds:
+    """The fields of both; a number as wide as both need, JSON where they have nothing in common."""
+    return one | {name: _common(one.get(name), kind) for name, kind in other.items()}
+
+
+def _common(one: Kind | None, other: Kind | None) -> Kind | None:
+    if one is None or other is None or one == other:
+        return one or other
+    if one in _WIDER and other in _WIDER:
+        return max(one, other, key=_WIDER.index)
+    return Kind.JSON
+
+
+def columns_of(kinds: Mapping[str, Kind | None]) -> list[Column]:
+    """The columns; a field that was always null is text."""
+    return [Column(name, kind or Kind.TEXT) for name, kind in kinds.items()]

@@ -1,0 +1,50 @@
+"""How far a load has come: the values of the increasing columns in the last row that was loaded, and ranges of them."""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from odradek.pipeline.errors import PipelineError
+
+Position = tuple[Any, ...]
+"""A driver's values, one a column, none of them NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The rows behind `after` (None: from the first on) up to and with `until` (None: to the last)."""
+
+    after: Position | None
+    until: Position | None
+
+
+_TEXTS: Final[Mapping[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    bool: ("bool", bool, bool),
+    int: ("int", int, int),
+    float: ("float", float.hex, float.fromhex),
+    str: ("str", str, str),
+    Decimal: ("decimal", str, Decimal),
+    datetime: ("datetime", datetime.isoformat, datetime.fromisoformat),
+    date: ("date", date.isoformat, date.fromisoformat),
+    time: ("time", time.isoformat, time.fromisoformat),
+    UUID: ("uuid", str, UUID),
+    bytes: ("bytes", lambda value: base64.b64encode(value).decode(), base64.b64decode),
+}
+_BY_NAME: Final = {name: read for name, _, read in _TEXTS.values()}
+
+
+def to_json(position: Position) -> list[list[Any]]:
+    """The position as JSON has it, each value with its type. Raises PipelineError for a type without an order."""
+    for value in position:
+        if type(value) not in _TEXTS:
+            raise PipelineError(f"a load cannot go by a column whose values are {type(value).__name__}")
+    return [[_TEXTS[type(value)][0], _TEXTS[type(value)][1](value)] for value in position]
+
+
+def from_json(stored: Sequence[Sequence[Any]]) -> Position:
+    """What `to_json` made the document from."""
+    return tuple(_BY_NAME[name](value) for name, value in stored)
