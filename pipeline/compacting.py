@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from odradek.gateway.cli.output import Meter
+from odradek.pipeline.archiving import failures
 from odradek.pipeline.archiving.batch import ORDER
 from odradek.pipeline.archiving.parquet import FILE_OPTIONS, read_spans
 from odradek.pipeline.cluster import TopicPartition
@@ -110,9 +111,11 @@ def _merge(spark: "SparkSession", path: str, log: Log, writer: Writer, merge: Me
         _check(path, merge, files)
         removed = tuple(file.path for file in merge.files)
         writer.commit(Entry(0, "compact", "compact", "", 0, staging, files=tuple(files), removed=removed))
-    except BaseException:
+    except Exception as error:
         writer.discard(staging)
-        raise
+        if isinstance(error, PipelineError):
+            raise
+        raise failures.told(error, path) or PipelineError(f"{path}: {failures.reason(error)}") from error
 
 
 def _check(path: str, merge: Merge, files: Sequence[DataFile]) -> None:

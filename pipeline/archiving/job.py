@@ -5,6 +5,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
+OpenMeter = Callable[[int], AbstractContextManager[Meter]]
+NO_LIMIT = 2**63
 DEAD_LETTER = "dead letter"
 WRITE_FAILED = "the batch was not written"
 
@@ -72,14 +75,15 @@ def archive(
     target_size_bytes: int = TARGET_SIZE_BYTES,
     allow_loss: bool = False,
     pace: Pace | None = None,
-    meter: Meter | None = None,
+    meter: OpenMeter | None = None,
 ) -> Report:
     """Add what is new in the topics to the table `to`: each (topic, partition, offset) once, whatever was killed when.
 
     `to` is a path, or the name of a table for Iceberg. A new table begins at `start` (the first offset); a later run
     goes on where the table ends. All that is committed when the job begins is archived, with a `pace` until it says no,
     in batches of about `max_offsets` offsets, each of which counts at once or not at all, in files of about
-    `target_size_bytes`. `group` gets the table's offsets as its committed ones. `value` and `key` add the columns
+    `target_size_bytes`. `group` gets the table's offsets as its committed ones. `meter`
+    opens a progress line, given the number of offsets to archive. `value` and `key` add the columns
     `parsed` and `parsed_key`; `drop_raw` leaves out what was parsed. `partition_by` makes directories by the record's
     timestamp in UTC.
 
@@ -94,7 +98,9 @@ def archive(
         target_size_bytes, allow_loss,
     )  # fmt: skip
     with WireClient(connection) as client:
-        return Job(spark, connection, client, options, pace or Once(), meter or _Silent()).run()
+        return Job(
+            spark, connection, client, options, pace or Once(), meter or (lambda _: nullcontext(_Silent()))
+        ).run()
 
 
 class Once:
@@ -149,10 +155,11 @@ class Job:
         client: WireClient,
         options: Archiving,
         pace: Pace,
-        meter: Meter,
+        meter: OpenMeter,
     ) -> None:
         self._spark, self._connection, self._client = spark, connection, client
-        self._options, self._pace, self._meter = options, pace, meter
+        self._options, self._pace, self._open_meter = options, pace, meter
+        self._meter: Meter = _Silent()
         self._sink = open_sink(spark, options)
         self._columns = Columns(spark, options.value, options.key, drop_raw=options.drop_raw)
         self._goal: Offsets = {}
@@ -167,6 +174,12 @@ class Job:
         self._attempt_once(lambda: self._sink.open(self._columns.first_schema(schema)))
         self._check_topics()
         self._publish()
+        todo = planning.total(self._attempt(lambda: self._plan(NO_LIMIT)))
+        with self._open_meter(todo) as self._meter:
+            self._run_batches()
+        return self._report()
+
+    def _run_batches(self) -> None:
         while self._pace.goes_on():
             planned = self._attempt(self._plan)
             if planned:
@@ -175,7 +188,6 @@ class Job:
                 self._attempt(self._look)
             else:
                 break
-        return self._report()
 
     def _attempt(self, action: Callable[[], T]) -> T:
         """Do it, again after a pause where it fails for a reason that may pass."""
@@ -217,12 +229,14 @@ class Job:
             if self._topic_ids.get(name, known) != known:
                 raise_created_again(name, known, self._topic_ids[name], self._options.to)
 
-    def _plan(self) -> list[Planned]:
+    def _plan(self, max_offsets: int | None = None) -> list[Planned]:
         places = list(self._goal)
         done = {place: offset for place, offset in self._sink.done.items() if place in self._goal}
         earliest = self._client.list_offsets(places, EARLIEST)
         begin = self._begin([place for place in places if place not in done], earliest)
-        return planning.plan(done, begin, planning.Bounds(earliest, self._goal), self._options.max_offsets)
+        return planning.plan(
+            done, begin, planning.Bounds(earliest, self._goal), max_offsets or self._options.max_offsets
+        )
 
     def _begin(self, places: Sequence[TopicPartition], earliest: Offsets) -> Offsets:
         """Where new partitions begin: at 0, unless the user says otherwise of a topic that is new as a whole."""
@@ -249,7 +263,7 @@ class Job:
         self._sink.refresh()
         self._check_topics()
         planned = self._plan()
-        offsets = sum(one.end - one.first for one in planned)
+        offsets = planning.total(planned)
         if offsets:
             with advancing(self._spark, self._meter, offsets):
                 self._archive_records(planned)

@@ -79,10 +79,15 @@ def plan(done: Offsets, begin: Offsets, bounds: Bounds, max_offsets: int) -> lis
     left out; one that is new is in it even if it is empty, so that it is known where it begins.
     """
     todo = [_whole(place, done, begin, bounds) for place in sorted(bounds.stable)]
-    total = sum(one.end - one.first for one in todo)
-    share = min(1.0, max_offsets / total) if total else 1.0
+    offsets = total(todo)
+    share = min(1.0, max_offsets / offsets) if offsets else 1.0
     shared = [_shortened(one, share) for one in todo]
     return [one for one in shared if one.end > one.start or one.place not in done]
+
+
+def total(planned: Sequence[Planned]) -> int:
+    """How many offsets there are to read."""
+    return sum(one.end - one.first for one in planned)
 
 
 def _whole(place: TopicPartition, done: Offsets, begin: Offsets, bounds: Bounds) -> Planned:

@@ -1,6 +1,7 @@
 """`odradek pipeline archive`."""
 
 import contextlib
+import functools
 import select
 import threading
 from collections.abc import Mapping
@@ -132,10 +133,18 @@ def archive(
     from odradek.pipeline.jars import ICEBERG
 
     chosen = _parsings(options)
+    bar = functools.partial(meter, "archiving", shown=not job.as_json)
     spark = job.spark(packages=ICEBERG if chosen["table_format"] == "iceberg" else ())
-    with stop_noticed() as stop, meter("archiving", None, shown=not job.as_json) as bar:
+    with stop_noticed() as stop:
         pace = _Pace(stop, every if continuous else None)
-        report = run(spark, topics, connection=job.connection, pace=pace, meter=bar, **chosen)
+        report = run(
+            spark,
+            topics,
+            connection=job.connection,
+            pace=pace,
+            meter=lambda total: bar(None if continuous else total),
+            **chosen,
+        )
     if stop.number and not continuous:
         report.incomplete("stopped before all was archived; the next run goes on")
     if stop.number:

@@ -1,0 +1,58 @@
+"""The same records archived from a real Kafka and from Odradek give equal tables."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from uuid import uuid1
+
+import pytest
+
+from compat_tests.brokers import Broker
+from compat_tests.comparison import Comparison
+from odradek.pipeline.archiving.job import archive
+from odradek.pipeline.cluster import LATEST, TopicPartition
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.report import Report
+from odradek.pipeline.table import read_dead_letters, read_table
+from odradek.pipeline.values.parsing import Parsing
+from odradek.pipeline.wire_client import READ_COMMITTED, WireClient
+from tests.pipeline.archive import topics
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def archived(comparison: Comparison, broker: Broker, topic: str, path: Path) -> Report:
+    """Two runs over a topic with plain, null, poisoned and transactional records, one of the latter aborted."""
+    connection = Connection(broker.bootstrap)
+    topics.create(connection, topic, 2)
+    for part in ([b'{"n":%d}' % n if n % 9 else b"poison" for n in range(300)], [None, b'{"n":1.5}']):
+        for partition in range(2):
+            topics.produce(connection, topic, part, partition)
+        topics.produce_transactions(connection, topic, [True, False])
+        await_markers(connection, topic)
+        spark = comparison.resources.spark()
+        report = archive(spark, topic, str(path), connection=connection, value=Parsing("json"), max_offsets=350)
+        assert report.complete, report.notes
+    return report
+
+
+def await_markers(connection: Connection, topic: str) -> None:
+    """Kafka answers the end of a transaction before it has written the markers."""
+    places = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    with WireClient(connection) as client:
+        while client.list_offsets(places, LATEST) != client.list_offsets(places, LATEST, READ_COMMITTED):
+            time.sleep(0.05)
+
+
+def test_tables_are_equal(comparison: Comparison, real_kafka: Broker, tmp_path: Path):
+    spark, topic = comparison.resources.spark(), f"archived-{uuid1().hex}"
+    sides = {"kafka": real_kafka, "odradek": comparison.odradek}
+    reports = {name: archived(comparison, broker, topic, tmp_path / name) for name, broker in sides.items()}
+    assert reports["kafka"].as_json()["partitions"] == reports["odradek"].as_json()["partitions"]
+    tables = [topics.rows(read_table(spark, tmp_path / name), *topics.COLUMNS, "parsed") for name in sides]
+    assert len(tables[0]) == 2 * (300 - 34) + 4
+    assert tables[0] == tables[1]
+    dead = [topics.rows(read_dead_letters(spark, tmp_path / name), "value", "headers", "error") for name in sides]
+    assert len(dead[0]) == 2 * 34 + 10
+    assert dead[0] == dead[1]

@@ -1,0 +1,94 @@
+"""The command as a process that is killed at random moments, with its JVM; what the next runs make of it."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from odradek.pipeline import open_table, read_table
+from odradek.pipeline.connection import Connection
+from tests.long_form import rounds
+from tests.pipeline.archive import topics
+from tests.pipeline.archive.topics import create, places, produce, produce_transactions, rows, topic_rows
+
+SETTINGS = ("spark.driver.memory=1g", "spark.ui.enabled=false")
+RECORDS = 3_000
+BATCH = 200
+
+
+def command(connection: Connection, path: Path, *more: str, master: str = "local[2]") -> list[str]:
+    conf = [word for setting in SETTINGS for word in ("--conf", setting)]
+    words = ["-m", "odradek", "pipeline", "archive", "t", "--to", str(path), "--bootstrap", connection.bootstrap]
+    return [sys.executable, *words, "--master", master, *conf, "--max-offsets", str(BATCH), "--json", *more]
+
+
+def start(arguments: list[str], errors: Path) -> "subprocess.Popen[str]":
+    with errors.open("w") as out:
+        return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=out, text=True, start_new_session=True)
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    """The driver, its JVM and its workers at once."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def wait_for_offset(path: Path, process: "subprocess.Popen[str]", records: int) -> None:
+    """Until a run has committed so much."""
+    log = path / "_odradek" / "log"
+    while process.poll() is None:
+        if log.is_dir() and any(log.iterdir()) and open_table(path).records >= records:
+            return
+        time.sleep(0.05)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+def test_kills_at_random_moments_cost_and_double_nothing(spark, connection, tmp_path):
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    create(connection, "t", 3)
+    produce(connection, "t", [b'{"n":%d}' % number if number % 10 else b"poison" for number in range(RECORDS)])
+    produce_transactions(connection, "t", [True, False, True])
+    path, errors = tmp_path / "table", tmp_path / "errors"
+    kills = rounds(2, 10)
+    for number in range(kills):
+        process = start(command(connection, path, "--value", "json"), errors)
+        wait_for_offset(path, process, RECORDS * 8 // 10 * number // kills)
+        time.sleep(chance.random() * 2)  # anywhere in the batches that follow
+        kill(process)
+    done = subprocess.run(command(connection, path, "--value", "json"), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    expected = topic_rows(spark, connection, "t")
+    poisoned = {row[:3] for row in expected if row[6] == b"poison"}
+    good = [row for row in expected if row[:3] not in poisoned]
+    assert rows(read_table(spark, path), *topics.COLUMNS) == good
+    assert rows(spark.read.parquet(str(path)), *topics.COLUMNS) == good
+    dead = places(spark.read.parquet(f"{path}.dead-letters"))
+    assert dead == dict.fromkeys(poisoned, 1)
+    assert list((path / "_odradek" / "staging").iterdir()) == []
+
+
+@pytest.mark.timeout(300)
+def test_a_continuous_job_ends_with_the_batch_under_way(spark, connection, tmp_path):
+    """It picks up what comes while it runs; SIGTERM lets it finish, with the CLI's exit code and its report."""
+    create(connection, "t")
+    produce(connection, "t", [b"x"] * 100)
+    path, errors = tmp_path / "table", tmp_path / "errors"
+    process = start(command(connection, path, "--continuous", "--every", "100ms", "--group", "lag"), errors)
+    wait_for_offset(path, process, 100)
+    produce(connection, "t", [b"y"] * 100)
+    wait_for_offset(path, process, 200)
+    process.terminate()
+    output, _ = process.communicate()
+    assert process.returncode == 143, errors.read_text()
+    report = json.loads(output)
+    assert (report["complete"], report["written"]) == (True, 200)
+    assert set(places(read_table(spark, path)).values()) == {1}
