@@ -20,6 +20,7 @@ from benchmarks import (
     groups,
     latency,
     many_partitions,
+    mirror,
     offsets,
     produce,
     restore,
@@ -45,7 +46,7 @@ LOADS: tuple[Case, ...] = (
     *groups.CASES,
     *restore.CASES,
 )
-AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES)
+AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES, *mirror.CASES)
 
 FULL = Effort(rounds=5, duration_s=2.0, scale=1.0, budget_s=360)
 QUICK = Effort(rounds=1, duration_s=1.0, scale=0.25, quick=True)

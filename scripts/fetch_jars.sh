@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Resolves the jars that tests, demo and benchmarks need, by Maven coordinates, into $ODRADEK_JARS (default
 # .cache/jars): kafka/ (a whole Kafka), kafka-clients-4.4.0.jar (the message definitions), spark/ (the connector),
-# connect-file-VERSION.jar (the file connectors of Kafka's own version).
+# connect-*-VERSION.jar (the file connectors and MirrorMaker 2, of Kafka's own version).
 # Does nothing when they are there; a changed POM fetches again. Exits 1, and says why, when there is no Maven
 # or something does not resolve.
 #   scripts/fetch_jars.sh [kafka] [clients] [spark] [connect]     (default: all)
@@ -64,7 +64,11 @@ fetch_one() { # fetch_one ARTIFACT VERSION: a single jar of org.apache.kafka
 
 fetch_clients() { fetch_one kafka-clients "$CLIENTS_VERSION"; }
 
-fetch_connect() { fetch_one connect-file "$(sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' "$ROOT/docker/kafka/pom.xml")"; }
+fetch_connect() {
+  local version artifact
+  version="$(sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' "$ROOT/docker/kafka/pom.xml")"
+  for artifact in connect-file connect-mirror connect-mirror-client; do fetch_one "$artifact" "$version" || return 1; done
+}
 
 fetch_spark() {
   local pom="$ROOT/scripts/spark-jars.xml" stamp="$JARS/spark.stamp" want version

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
+from uuid import UUID
 
 from odradek.gateway.cli.output import Meter, meter, note
 from odradek.pipeline.cluster import Cluster, Offsets, TopicPartition
@@ -84,6 +85,7 @@ class _Mirror:
         self._told_lag_s = time.monotonic()
         self._stopped = False
         self._published: Offsets = {}
+        self._ids: dict[str, UUID] = {}
         self.group_copies: Groups | None = None
 
     def run(self, pattern: str, *, continuous: bool) -> None:
@@ -115,25 +117,30 @@ class _Mirror:
         self._commit()
 
     def _plan(self, pattern: str) -> None:
-        wanted = topics_of.selected(self._source.topics(), pattern)
+        wanted = self._still_there(topics_of.selected(self._source.topics(), pattern))
         for line in topics_of.prepare(self._source, self._target, wanted):
             self._note(line)
         own = self._own.committed(progress_group(self._cluster_id))
         self._maps = read_maps(self._target, self._cluster_id) | self._maps
         self._planner.add(wanted, self._maps, own)
-        for topic in {place.topic for place in self._places()} - wanted.keys():
-            self._forget(topic, f"topic {topic!r} was deleted at the source")
         self._planner.find_ends()
         self._publish({place: part.report.to_offset for place, part in self._planner.verbatim.items()}, own)
+
+    def _still_there(self, topics: dict[str, int]) -> dict[str, int]:
+        """Those of the topics that are the ones that they were, or new; the others are copied no longer."""
+        ids = self._reader.topics(topics)
+        for topic in self._ids.keys() - ids.keys() - self._gone.keys():
+            self._forget(topic, "it was deleted at the source")
+        for topic, info in ids.items():
+            if self._ids.setdefault(topic, info.topic_id) != info.topic_id and topic not in self._gone:
+                self._forget(topic, "it was deleted and created again at the source")
+        return {name: count for name, count in topics.items() if name in ids and name not in self._gone}
 
     def _publish(self, ends: Offsets, known: Offsets) -> None:
         """Say how far the verbatim copies are, as a group's committed offsets."""
         news = {place: end for place, end in ends.items() if known.get(place) != end}
         self._own.commit(progress_group(self._cluster_id), news)
         self._published = known | news
-
-    def _places(self) -> list[TopicPartition]:
-        return [*self._planner.verbatim, *self._planner.renumbered]
 
     def _parts(self) -> list[Part]:
         return [*self._planner.verbatim.values(), *self._planner.renumbered.values()]

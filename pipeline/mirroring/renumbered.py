@@ -37,7 +37,7 @@ from odradek.pipeline.mirroring.verbatim import Part, Round
 GAPS: Final = f"marker, aborted or {COMPACTED}"
 TRANSACTION_RECORDS: Final = 50_000
 TRANSACTION_BYTES: Final = 32 * 1024 * 1024
-TRANSACTION_S: Final = 5.0
+TRANSACTION_S: Final = 2.0
 CONSUMED_AT_ONCE: Final = 5_000
 CONSUME_S: Final = 0.1
 MAX_MESSAGE_BYTES: Final = 100_000_000
@@ -122,6 +122,7 @@ class _Copy:
         self._consumer = Consumer(_consumer_settings(source), logger=LOG)
         self._positions: dict[int, int] = {}
         self._entries: dict[int, Entry] = {}
+        self._deleted: dict[int, int] = {}
         self._refused: KafkaError | None = None
 
     def __enter__(self) -> "_Copy":
@@ -137,9 +138,12 @@ class _Copy:
         for place, part in self._parts.items():
             begun = self.maps[place].next_offset
             self._positions[place.partition] = part.report.to_offset = part.next_offset if begun is None else begun
-        self._consumer.assign([Place(self._topic, index, offset) for index, offset in self._positions.items()])
+        self._assign(self._positions)
         while not self._round.stopping() and self._unfinished():
             self._transaction()
+
+    def _assign(self, positions: dict[int, int]) -> None:
+        self._consumer.assign([Place(self._topic, index, offset) for index, offset in positions.items()])
 
     def _unfinished(self) -> bool:
         return any(self._positions[place.partition] < part.end_offset for place, part in self._parts.items())
@@ -147,6 +151,7 @@ class _Copy:
     def _transaction(self) -> None:
         messages, ends = self._gather()
         if not messages and not ends:
+            self._check_topic()
             return
         self._entries = {
             index: Entry(offset, ends[index]) for index, offset in self._positions.items() if index in ends
@@ -154,7 +159,7 @@ class _Copy:
         self._producer.begin_transaction()
         for message in messages:
             self._produce(message)
-        if self._producer.flush(self._timeout_s) or self._refused is not None:
+        if self._flush() or self._refused is not None:
             refused = self._refused or KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
             self._producer.abort_transaction(self._timeout_s)
             raise KafkaException(refused)
@@ -162,6 +167,20 @@ class _Copy:
             self._note(TopicPartition(self._topic, index), entry)
         self._producer.commit_transaction(self._timeout_s)
         self._account(messages)
+
+    def _flush(self) -> int:
+        try:
+            return self._producer.flush(self._timeout_s)
+        except SystemError:
+            # confluent-kafka raises a fatal error between delivery callbacks, where it gets lost; the next call says it
+            self._producer.abort_transaction(self._timeout_s)
+            raise
+
+    def _check_topic(self) -> None:
+        """librdkafka takes half a minute to say that a topic is gone."""
+        found = self._consumer.list_topics(self._topic, self._timeout_s).topics[self._topic]
+        if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise _GoneError(found.error.str())
 
     def _gather(self) -> tuple[list[Any], dict[int, int]]:
         """Messages of one transaction, and for each partition that has come on the offset that is next."""
@@ -194,19 +213,19 @@ class _Copy:
         elif error.code() in _NOT_THERE or error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise _GoneError(error.str())
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-            self._skip_deleted(message.partition())
+            self._skip_deleted(message.partition(), ends)
         else:
             raise KafkaException(error)
 
-    def _skip_deleted(self, index: int) -> None:
+    def _skip_deleted(self, index: int, ends: dict[int, int]) -> None:
         """The source has deleted what was to be copied next: go on where its log starts."""
         start, end = self._consumer.get_watermark_offsets(Place(self._topic, index), self._timeout_s)
-        position = self._positions[index]
+        position = ends.get(index, self._positions[index])
         if start <= position:
             raise PipelineError(f"{self._topic}-{index} ends at the source at {end}, before offset {position}")
-        self._parts[TopicPartition(self._topic, index)].report.skipped[RETENTION] += start - position
-        self._positions[index] = start
-        self._consumer.seek(Place(self._topic, index, start))
+        self._deleted[index] = self._deleted.get(index, 0) + start - position
+        ends[index] = start
+        self._assign({**self._positions, **ends})
 
     def _produce(self, message: Any) -> None:  # noqa: ANN401 - confluent-kafka has no types
         kind, timestamp_ms = message.timestamp()
@@ -232,7 +251,8 @@ class _Copy:
 
     def _delivered(self, index: int, source_offset: int, error: KafkaError | None, message: Any) -> None:  # noqa: ANN401
         if error is not None:
-            self._refused = self._refused or error
+            if self._refused is None:
+                self._refused = error
         else:
             self._entries[index].add(source_offset, message.offset())
 
@@ -254,8 +274,9 @@ class _Copy:
         for index, entry in self._entries.items():
             report = self._parts[TopicPartition(self._topic, index)].report
             copied = sum(run.length for run in entry.runs)
-            if gaps := entry.source_next - entry.source_from - copied:
-                report.skipped[GAPS] += gaps
+            deleted = self._deleted.pop(index, 0)
+            counts = {RETENTION: deleted, GAPS: entry.source_next - entry.source_from - copied - deleted}
+            report.skipped.update({reason: count for reason, count in counts.items() if count})
             report.to_offset = self._positions[index] = entry.source_next
         self._round.meter.advance(len(messages), sum(len(one.value() or b"") for one in messages))
 

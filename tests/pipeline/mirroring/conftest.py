@@ -16,7 +16,11 @@ from odradek.pipeline.connection import Connection
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
     """Two durable brokers."""
-    with odradek.broker(tmp_path / "source") as source, odradek.broker(tmp_path / "target") as target:
+    keep = {"log.retention.ms": -1}  # the records of these tests have old timestamps
+    with (
+        odradek.broker(tmp_path / "source", config=keep) as source,
+        odradek.broker(tmp_path / "target", config=keep) as target,
+    ):
         yield Pair(source, target, Connection(source.bootstrap), Connection(target.bootstrap))
 
 

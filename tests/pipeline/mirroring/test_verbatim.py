@@ -279,7 +279,8 @@ def test_a_continuous_mirror_follows_new_records_and_topics_through_restarts(pai
     assert_same(pair, "new")
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_told(pair: Pair) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_a_topic_that_is_deleted_meanwhile_is_told(pair: Pair, again: bool) -> None:
     for name in ("t", "kept"):
         pair.source.create_topic(name)
         fill(pair.origin, name, 50)
@@ -288,8 +289,13 @@ def test_a_topic_that_is_deleted_meanwhile_is_told(pair: Pair) -> None:
     until(has_end(pair, 50, "kept"))
     admin = AdminClient(pair.origin.for_librdkafka())
     admin.delete_topics(["t"])["t"].result()
+    if again:
+        pair.source.create_topic("t")
+        fill(pair.origin, "t", 60)
     fill(pair.origin, "kept", 50)
     until(has_end(pair, 100, "kept"))
+    fill(pair.origin, "kept", 50)
+    until(has_end(pair, 150, "kept"))
     report = following.stop()
     assert not report.complete
     assert [line for line in report.notes if "'t' was not copied to its end" in line]

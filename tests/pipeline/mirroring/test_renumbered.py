@@ -1,0 +1,124 @@
+"""Copying with an offset map: behind records of others in an Odradek, where it is the same as towards a Kafka."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from mirrored import Pair, fill, records, transact
+
+from odradek.gateway.cli.output import Meter
+from odradek.pipeline import mirror
+from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.mirroring import offset_map, renumbered
+from odradek.pipeline.mirroring.batches import chunk_of
+from odradek.pipeline.mirroring.renumbered import copy_topic
+from odradek.pipeline.mirroring.verbatim import Part, Round
+from odradek.pipeline.report import PartitionReport, Report
+from odradek.pipeline.wire_client import WireClient
+
+PART = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def pair(pair: Pair) -> Pair:
+    """The target's topic has a record of another."""
+    pair.source.create_topic("t")
+    pair.target.create_topic("t")
+    fill(pair.copy, "t", 1, first=999)
+    return pair
+
+
+def copy(pair: Pair, **options) -> Report:
+    return mirror(pair.origin, pair.copy, append=True, shown=False, **options)
+
+
+def assert_same(pair: Pair) -> None:
+    assert records(pair.copy, "t")[0][1:] == records(pair.origin, "t")[0]
+
+
+def test_each_committed_record_comes_once(pair: Pair) -> None:
+    for run in range(3):
+        fill(pair.origin, "t", 100, first=100 * run)
+        transact(pair.origin, "t", [b"no"], commit=False)
+        transact(pair.origin, "t", [b"yes"], commit=True)
+        report = copy(pair)
+        assert (report.complete, report.written) == (True, 101)
+        assert dict(report.skipped) == {"marker, aborted or compacted at the source": 3}
+        assert copy(pair).written == 0
+    assert_same(pair)
+
+
+def test_what_the_source_deletes_before_it_is_copied_is_told(pair: Pair) -> None:
+    fill(pair.origin, "t", 10, batch_num_messages=1)
+    copy(pair)
+    fill(pair.origin, "t", 10, first=10, batch_num_messages=1)
+    with WireClient(pair.origin) as client:
+        client.delete_records({PART: 15})
+    report = copy(pair)
+    assert (report.complete, report.written) == (True, 5)
+    assert dict(report.skipped) == {"deleted at the source": 5}
+    assert [one.headers for one in records(pair.copy, "t")[0][11:]] == [
+        one.headers for one in records(pair.origin, "t")[0]
+    ]
+
+
+def test_old_entries_of_the_map_are_forgotten_and_not_guessed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renumbered, "MAX_ENTRIES", 2)
+    for run in range(4):
+        fill(pair.origin, "t", 10, first=10 * run)
+        copy(pair)
+    with WireClient(pair.origin) as client, Cluster(pair.copy) as there:
+        client.topics(())
+        known = offset_map.read_maps(there, client.cluster_id)[PART]
+    assert [entry.source_from for entry in known.entries] == [20, 30]
+    assert known.translate(19) is None
+    assert known.next_offset == 40
+
+
+class Silent(Meter):
+    def advance(self, records: int, size_bytes: int) -> None:
+        pass
+
+
+def round_of(end: int, *, gone: dict[str, str] | None = None) -> Round:
+    part = Part(PartitionReport("t", 0, 0, 0), 0, end)
+    copied = Round({PART: part}, lambda: False, Silent(), lambda _: None, 20.0)
+    if gone is not None:
+        copied.gone = gone
+    return copied
+
+
+def test_a_second_mirror_ends_the_first(pair: Pair) -> None:
+    fill(pair.origin, "t", 10)
+    with Cluster(pair.copy) as there:
+        offset_map.create_map_topic(there)
+        parts = round_of(10)
+        first = renumbered._Copy(pair.origin, there, "c", "t", parts.parts, parts)  # noqa: SLF001 - held half way
+        copy_topic(pair.origin, there, "c", "t", round_of(10))
+        with first, pytest.raises(KafkaException) as raised:
+            first.run()
+    with pytest.raises(PipelineError, match="another mirror copies topic 't'"):
+        renumbered._judge(raised.value.args[0], "t")  # noqa: SLF001
+    assert_same(pair)
+
+
+def test_a_topic_that_is_gone_is_told(pair: Pair) -> None:
+    fill(pair.origin, "t", 10)
+    admin = AdminClient(pair.origin.for_librdkafka())
+    admin.delete_topics(["t"])["t"].result()
+    gone: dict[str, str] = {}
+    with Cluster(pair.copy) as there:
+        assert copy_topic(pair.origin, there, "c", "t", round_of(10, gone=gone)) == {}
+    assert gone.keys() == {"t"}
+
+
+def test_what_the_target_will_never_take_ends_it() -> None:
+    error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    with pytest.raises(PipelineError, match="refuses a record of topic 't'"):
+        renumbered._judge(error, "t")  # noqa: SLF001
+    assert renumbered._judge(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS), "t")  # noqa: SLF001
+
+
+def test_bytes_that_are_no_batches_are_not_copied() -> None:
+    with pytest.raises(PipelineError, match="cannot be copied: message format v1"):
+        chunk_of(memoryview(bytes(16) + b"\1" + bytes(60)), 0)
