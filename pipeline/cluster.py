@@ -1,6 +1,7 @@
 """Facts about a Kafka's topics, and a group's committed offsets: what jobs plan with. Records are moved elsewhere.
 
-The one door to confluent-kafka's administrative side; everything here works against any Kafka.
+The one door to confluent-kafka's administrative side; everything here works against any Kafka. Groups' offsets go over
+our own messages: `wire_groups.py` says why.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -105,35 +106,19 @@ class Cluster:
 
     def committed(self, group: str) -> Offsets:
         """The group's committed offsets; empty for a group that does not exist."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+        from odradek.pipeline.wire_client import WireClient
+        from odradek.pipeline.wire_groups import WireGroups
 
-        answer = self._admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=self._timeout_s
-        )[group]
-        try:
-            places = answer.result().topic_partitions or []
-        except KafkaException as error:
-            raise self._failure(f"the offsets of group {group!r}", error) from error
-        return {TopicPartition(one.topic, one.partition): one.offset for one in places if one.offset >= 0}
+        with WireClient(self.connection) as client:
+            return WireGroups(client).committed(group)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Publish progress as the committed offsets of a group without members."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-        from confluent_kafka import TopicPartition as Place
+        from odradek.pipeline.wire_client import WireClient
+        from odradek.pipeline.wire_groups import WireGroups
 
-        if not offsets:
-            return
-        places = [Place(place.topic, place.partition, offset) for place, offset in offsets.items()]
-        answer = self._admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, places)], request_timeout=self._timeout_s
-        )[group]
-        try:
-            answered = answer.result().topic_partitions or []
-        except KafkaException as error:
-            raise self._failure(f"the commit of group {group!r}", error) from error
-        for one in answered:
-            if one.error is not None:
-                raise PipelineError(f"the commit of group {group!r} for {one.topic}-{one.partition}: {one.error.str()}")
+        with WireClient(self.connection) as client:
+            WireGroups(client).commit(group, offsets)
 
     def create_topic(self, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
         """Create a topic with the cluster's default replication factor; PipelineError where it exists already."""

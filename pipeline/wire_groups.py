@@ -1,6 +1,6 @@
 """Groups' committed offsets over our own wire messages.
 
-librdkafka 2.14's administrative client crashes where a coordinator is loading its groups or has moved
+librdkafka 2.16.1's administrative client crashes where a coordinator is loading its groups or has moved
 (rd_kafka_cgrp_op in a handle without a group), and a broker that has just started does just that.
 """
 
