@@ -97,13 +97,20 @@ class SqlPartition:
                     f"offset {start_offset} is not within {state.log_start_offset} to {state.log_end_offset}"
                 )
             end_offset = min(end_offset, state.log_end_offset)
-        if start_offset >= end_offset:
-            return SqlLease(())
+            borders = state.borders_after(start_offset)
+        # As in Kafka no read goes beyond its segment, unless that has nothing left to read.
+        for border in borders if start_offset < end_offset else ():
+            chunks = self._read(start_offset, min(border, end_offset), max_bytes)
+            if chunks or border >= end_offset:
+                return SqlLease(chunks)
+        return SqlLease(())
+
+    def _read(self, start_offset: int, end_offset: int, max_bytes: int) -> Sequence[memoryview]:
         chunks = self._tail.read(start_offset, end_offset, max_bytes)
         if chunks is None:
             with self._store.database.reading(f"reading {self._key}") as connection:
                 chunks = queries.read(connection, self.log, start_offset, end_offset, max_bytes)
-        return SqlLease(chunks)
+        return chunks
 
     def is_hot(self, start_offset: int) -> bool:
         """See `PartitionStore.is_hot`: whether the batches are in memory."""

@@ -4,6 +4,7 @@ A change is worked out from a plan, written by the caller, and applied only then
 state as it was.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
@@ -183,6 +184,11 @@ class LogState:
             aborted=visible_aborted(self.aborted, self.log_start_offset),
             clean_offset=self.clean_offset,
         )
+
+    def borders_after(self, offset: int) -> list[int]:
+        """Where the segment that holds `offset` ends, and each later one."""
+        bases = [each.base_offset for each in self.segments]
+        return [*bases[bisect_right(bases, offset) :], self.log_end_offset]
 
     def infos(self) -> tuple[SegmentInfo, ...]:
         """See `PartitionStore.segments`."""
