@@ -32,7 +32,6 @@ _OWN: Final = (
     "includeActive",
     "isolation",
     "minPartitions",
-    "maxOffsetsPerTrigger",
 )
 _OF_THE_WIRE: Final = (
     "fetchOffset.numRetries",
@@ -42,6 +41,9 @@ _OF_THE_WIRE: Final = (
     "useDeprecatedOffsetFetching",
 )
 """Options of `format("kafka")` that concern its connections: without a meaning here, and allowed, as `kafka.*` is."""
+
+_LIMITS: Final = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
+"""Options of `format("kafka")` that a source in Python could not keep to under every trigger."""
 
 
 class OptionError(PipelineError):
@@ -86,7 +88,6 @@ class Options:
     fails_on_loss: bool
     late_start_is_latest: bool
     min_partitions: int | None
-    max_offsets_per_trigger: int | None
 
 
 def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
@@ -114,13 +115,15 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
         fails_on_loss=_flag(found, "failOnDataLoss", default=True),
         late_start_is_latest=strategy == "latest",
         min_partitions=_number(found, "minPartitions"),
-        max_offsets_per_trigger=_number(found, "maxOffsetsPerTrigger"),
     )
 
 
 def _known(given: Mapping[str, str]) -> dict[str, str]:
     """Return the options by their own names; Spark makes no difference of case."""
     names = {name.lower(): name for name in (*_OWN, *_OF_THE_WIRE)}
+    limits = [name for name in given if name.lower() in _LIMITS]
+    if limits:
+        raise OptionError(f"{limits[0]}: Spark 4.1 gives sources in Python no read limits; a batch reads what there is")
     unknown = [name for name in given if name.lower() not in names and not name.lower().startswith("kafka.")]
     if unknown:
         raise OptionError(f'format("odradek") has no option {", ".join(sorted(unknown))}; it has {", ".join(_OWN)}')

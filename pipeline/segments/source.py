@@ -107,25 +107,18 @@ class SegmentStreamReader(DataSourceStreamReader):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._planner = Planner(options)
-        self._position: Offsets | None = None
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name, here and below
         """Where a new query begins."""
         extents = self._planner.extents()
-        self._position = _written(self._planner.resolve(self._options.starting, extents, starting=True))
-        return self._position
+        return _written(self._planner.resolve(self._options.starting, extents, starting=True))
 
     def latestOffset(self) -> Offsets:  # noqa: N802
-        """The ends of the partitions now, or as far towards them as `maxOffsetsPerTrigger` allows."""
-        ends = {partition: extent.end for partition, extent in self._planner.extents().items()}
-        limit = self._options.max_offsets_per_trigger
-        if limit is None or self._position is None:
-            return _written(ends)
-        return _written(_limited(_read(self._position), ends, limit))
+        """The ends of the partitions now."""
+        return _written({partition: extent.end for partition, extent in self._planner.extents().items()})
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[RangePartition]:
         """Plan a micro-batch. Raises DataLossError for partitions that are gone or went back."""
-        self._position = end
         if start == end:
             return []
         starts, ends, extents = _read(start), _read(end), self._planner.extents()
@@ -156,18 +149,6 @@ class SegmentStreamReader(DataSourceStreamReader):
         """Read what a task was given."""
         assert isinstance(partition, RangePartition)
         yield from read_range(partition.range, _reading(self._options))
-
-
-def _limited(position: Mapping[Partition, int], ends: Mapping[Partition, int], limit: int) -> dict[Partition, int]:
-    """Return offsets that are at most `limit` further in all, in proportion to what each partition has to go."""
-    left = {partition: max(end - position.get(partition, 0), 0) for partition, end in ends.items()}
-    total = sum(left.values())
-    if total <= limit:
-        return dict(ends)
-    return {
-        partition: min(position.get(partition, 0) + -(-left[partition] * limit // total), end)
-        for partition, end in ends.items()
-    }
 
 
 def _written(offsets: Mapping[Partition, int]) -> Offsets:

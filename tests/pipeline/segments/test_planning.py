@@ -1,6 +1,7 @@
 """What of a running broker's data directory a read is for: topics, partitions, offsets, transactions."""
 
 import json
+import pickle
 import time
 
 import pytest
@@ -13,7 +14,8 @@ from odradek.pipeline.segments import options
 from odradek.pipeline.segments.filters import Conditions, condition_of
 from odradek.pipeline.segments.offsets import Planner
 from odradek.pipeline.segments.options import OptionError
-from odradek.pipeline.segments.reading import Reading, read_range
+from odradek.pipeline.segments.reading import DataLossError, Reading, read_range
+from odradek.pipeline.segments.source import SegmentStreamReader
 
 pyspark_filters = pytest.importorskip("pyspark.sql.datasource")
 
@@ -173,6 +175,50 @@ class TestTransactions:
         assert seen == [b"v0", b"v1", b"v2", b"open", b"v0", b"v1", b"committed"]
 
 
+class TestAStream:
+    def reader(self, data, **given):
+        return SegmentStreamReader(options.parse({"path": str(data), "subscribe": "a", **given}, streaming=True))
+
+    def ranges(self, reader, start, end):
+        return [(each.range.partition, each.range.start, each.range.end) for each in reader.partitions(start, end)]
+
+    def test_goes_from_offset_to_offset(self, client, data):
+        client.create("a", 2)
+        client.write("a", 5)
+        reader = self.reader(data)
+        assert reader.initialOffset() == {"a": {"0": 5, "1": 0}}, "from the end, as the Kafka source does"
+        start = self.reader(data, startingOffsets="earliest").initialOffset()
+        assert start == {"a": {"0": 0, "1": 0}}
+        assert reader.partitions(start, start) == []
+        client.write("a", 3, partition=1)
+        end = reader.latestOffset()
+        assert end == {"a": {"0": 5, "1": 3}}
+        assert self.ranges(reader, start, end) == [(0, 0, 5), (1, 0, 3)]
+        assert self.ranges(reader, {"a": {"0": 4, "1": 3}}, end) == [(0, 4, 5)]
+        (partition,) = reader.partitions({"a": {"0": 4, "1": 3}}, end)
+        (batch,) = pickle.loads(pickle.dumps(reader)).read(pickle.loads(pickle.dumps(partition)))
+        assert batch.column("value").to_pylist() == [b"v4"]
+
+    def test_reads_new_partitions_from_their_start(self, client, data):
+        client.create("a", 1)
+        reader = self.reader(data)
+        start = reader.initialOffset()
+        client.admin.create_partitions([NewPartitions("a", 2)])["a"].result()
+        client.write("a", 4, partition=1)
+        assert self.ranges(reader, start, reader.latestOffset()) == [(1, 0, 4)]
+
+    def test_tells_of_partitions_that_are_gone_or_made_anew(self, client, data):
+        client.create("a", 1)
+        client.write("a", 4)
+        lenient = self.reader(data, failOnDataLoss="false")
+        with pytest.raises(DataLossError, match="a-0 went back from offset 9 to 4"):
+            self.reader(data).partitions({"a": {"0": 9}}, {"a": {"0": 4}})
+        assert self.ranges(lenient, {"a": {"0": 9}}, {"a": {"0": 4}}) == []
+        with pytest.raises(DataLossError, match="a-1 is gone"):
+            self.reader(data).partitions({"a": {"0": 0, "1": 3}}, {"a": {"0": 4, "1": 5}})
+        assert self.ranges(lenient, {"a": {"0": 0, "1": 3}}, {"a": {"0": 4, "1": 5}}) == [(0, 0, 4)]
+
+
 class TestConditions:
     def conditions(self, *filters):
         return Conditions(tuple(map(condition_of, filters)))
@@ -222,6 +268,7 @@ class TestConditions:
         ({"subscribe": "a", "includeHeaders": "yes"}, "includeHeaders is true or false"),
         ({"subscribe": "a", "minPartitions": "0"}, "above 0"),
         ({"subscribe": "a", "path": "s3://bucket/data"}, "a directory of this machine"),
+        ({"subscribe": "a", "maxOffsetsPerTrigger": "9"}, "no read limits"),
         ({"subscribe": "a", "path": ""}, "the option path is missing"),
     ],
 )
