@@ -101,10 +101,10 @@ class Broker:
         """Serve clients until `stop`, then answer what is under way. Cancellation ends it at once, as a crash would."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._server.run)
-            nursery.start_soon(self.services.groups.run)
+            nursery.start_soon(self.services.groups.run, self._server.catch_up)
             nursery.start_soon(self.services.janitor.run)
             nursery.start_soon(self.services.cleaner.run)
-            nursery.start_soon(self.services.transactions.run)
+            nursery.start_soon(self.services.transactions.run, self._server.catch_up)
             nursery.start_soon(self._expire_producers_forever)
             nursery.start_soon(self._close_idle_logs_forever)
             nursery.start_soon(self._tell_repeats_forever)

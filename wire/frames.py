@@ -51,7 +51,7 @@ class FrameReader:
         self._big: memoryview | None = None  # a large frame's own buffer
         self._big_bytes = 0  # how long that frame will be
         self._big_end = 0  # how much of it is there
-        self._fault: ProtocolError | None = None
+        self.fault: ProtocolError | None = None
 
     @property
     def pending_bytes(self) -> int:
@@ -68,10 +68,10 @@ class FrameReader:
     def get_buffer(self) -> memoryview:
         """Where to receive into; never empty.
 
-        Raises the error that the last :meth:`received` found behind frames that were still good.
+        Raises `fault`, the error that the last :meth:`received` found behind frames that were still good.
         """
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         if self._big is not None:
             if self._big_end == len(self._big):
                 self._big = _grown(self._big, self._big_bytes)
@@ -99,7 +99,7 @@ class FrameReader:
             while self._end - self._start >= LENGTH_BYTES and (frame := self._next_frame()) is not None:
                 frames.append(frame)
         except ProtocolError as fault:
-            self._fault = fault
+            self.fault = fault
             if not frames:
                 raise
         return frames

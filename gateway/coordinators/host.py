@@ -6,7 +6,7 @@ COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes alive with its first 
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, Generic, TypeVar
 
@@ -36,7 +36,7 @@ RELOAD_RETRY_MS: Final = 1000
 """How soon a shard that had to be discarded is loaded again when no request needs it."""
 
 DRAIN_TURNS: Final = 8
-"""How many turns of the scheduler connections get to read received requests before sessions expire.
+"""How many turns of the scheduler there are to find out which connections have received requests.
 
 One is enough for a request on an open connection, some more for a connection that was only just accepted.
 """
@@ -159,10 +159,11 @@ class Coordinator(Generic[S]):
         if deadline_ms is not None and deadline_ms < self._wake_at_ms:
             self._earlier.wake()
 
-    async def run(self) -> None:
+    async def run(self, catch_up: Callable[[], Awaitable[None]]) -> None:
         """Load the shards that have a log, and call shards when something in them is due; until cancelled.
 
-        A shard that loads slowly holds up no other.
+        A shard that loads slowly holds up no other. `catch_up` waits until the requests that connections are known to
+        have received are being handled.
         """
         async with trio.open_nursery() as nursery:
             for partition in await self._stored():
@@ -170,7 +171,7 @@ class Coordinator(Generic[S]):
             self._all_known = True
             while True:
                 await self._sleep_until_due()
-                await self._drain_received_requests()
+                await self._drain_received_requests(catch_up)
                 for runtime in list(self._shards.values()):
                     if runtime.discarded and not runtime.replica.write_wait_ms:
                         nursery.start_soon(self._load, runtime)
@@ -206,7 +207,7 @@ class Coordinator(Generic[S]):
         await self._earlier.wait(max(self._wake_at_ms - now_ms, 0))
         self._wake_at_ms = 0
 
-    async def _drain_received_requests(self) -> None:
+    async def _drain_received_requests(self, catch_up: Callable[[], Awaitable[None]]) -> None:
         """Wait until the requests that connections have received are handled.
 
         After this process was suspended (a busy machine, a paused container), sessions have passed their deadlines
@@ -215,6 +216,7 @@ class Coordinator(Generic[S]):
         """
         for _ in range(DRAIN_TURNS):
             await trio.lowlevel.checkpoint()
+        await catch_up()
 
     def stop(self) -> None:
         """Tell everyone who waits that this is no longer their coordinator."""

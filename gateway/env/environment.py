@@ -12,13 +12,14 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import outcome
 import trio
 
 from odradek.gateway.env.loop_watch import LoopClocks, LoopRecord, LoopWatch
 from odradek.gateway.env.worker_pool import BlockingPool
+from odradek.gateway.net.poller import EpollPoller, Poller
 from odradek.gateway.net.transport import Listener, Transport, dial_tcp, listen_tcp
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.opener import open_store
@@ -73,6 +74,10 @@ class Environment(Protocol):
 
     async def dial(self, host: str, port: int) -> Transport:
         """Connect. Raises OSError."""
+        ...
+
+    def poller(self) -> Poller[Any]:
+        """A poller for transports that this environment's listeners accept. The caller closes it."""
         ...
 
     def open_store(self, url: str) -> Store:
@@ -133,6 +138,10 @@ class ProductionEnvironment:
     async def dial(self, host: str, port: int) -> Transport:
         """Connect over TCP."""
         return await dial_tcp(host, port)
+
+    def poller(self) -> Poller[Any]:
+        """An epoll object."""
+        return EpollPoller()
 
     def open_store(self, url: str) -> Store:
         """Open by URL scheme."""

@@ -44,10 +44,23 @@ class Transport(Protocol):
         """How much the network has taken so far; it grows while a long send makes progress."""
         ...
 
+    @property
+    def may_have_more(self) -> bool:
+        """Whether `receive_now` may get something; False means that a poller reports when it does."""
+        ...
+
     async def receive_into(self, buffer: memoryview) -> int:
         """Wait for bytes and write them to `buffer`; 0 means that the peer has finished.
 
-        Raises OSError when the connection broke. A cancelled call has received nothing.
+        Raises OSError when the connection broke. A cancelled call has received nothing. Not for a transport that is
+        registered with a poller.
+        """
+        ...
+
+    def receive_now(self, buffer: memoryview) -> int | None:
+        """Write what has come to `buffer`; None when that is nothing, 0 when the peer has finished.
+
+        For a transport that is registered with a poller. Raises OSError when the connection broke.
         """
         ...
 
@@ -93,14 +106,52 @@ class TcpTransport:
     It uses the system's socket itself: Trio's costs as much again as the system calls.
     """
 
+    __slots__ = (
+        "_has_ended",
+        "_is_more_likely",
+        "_is_new",
+        "_sock",
+        "may_have_more",
+        "number",
+        "peer",
+        "peer_host",
+        "sent_bytes",
+    )
+
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
+        self.number = sock.fileno()
         self._is_new = True
         self._is_more_likely = False
+        self.may_have_more = False
+        self._has_ended = False
         self.sent_bytes = 0
         self.peer_host, self.peer = _peer_names(sock)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed on our side; `number` may be another connection's then."""
+        return self._sock.fileno() < 0
+
+    def note_arrival(self, *, is_end: bool) -> None:
+        """Called by the poller: bytes have come, or the end of them."""
+        self.may_have_more = True
+        self._has_ended = self._has_ended or is_end
+
+    def receive_now(self, buffer: memoryview) -> int | None:
+        """Receive what is there. A receive that does not fill its buffer has emptied the socket, but for the end."""
+        if not self.may_have_more:
+            return None
+        try:
+            received = self._open().recv_into(buffer)
+        except BlockingIOError:
+            self.may_have_more = False
+            return None
+        if received < len(buffer) and not self._has_ended:
+            self.may_have_more = False
+        return received
 
     async def receive_into(self, buffer: memoryview) -> int:
         """Receive what is there, up to the buffer's length.

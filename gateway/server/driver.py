@@ -3,29 +3,32 @@
     receive ──► pipeline ──► decode ──► handle ─────────────────────────► pipeline ──► send
                                      └► begin ──► completion settled ──►
 
-All decisions about order, limits and the end of the connection are the pipeline's. One task receives and handles. A
-reply that comes later (Produce, JoinGroup, SyncGroup) is sent by the call that settles its completion, without a turn
-of a task; only what the network does not take at once is left to a task of its own.
+All decisions about order, limits and the end of the connection are the pipeline's. A worker (`server/workers.py`) calls
+`serve` when something has come, which receives and handles it. A reply that comes later (Produce, JoinGroup, SyncGroup)
+is sent by the call that settles its completion, without a turn of a task; only what the network does not take at once
+is left to a task of its own.
+
+A connection ends when its pipeline is closed and no task is at work for it any more: nothing refers to what its replies
+have borrowed then, and it is given back.
 """
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, cast
-
-import trio
+from typing import Any, Final
 
 from odradek.gateway.assembly import Services
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.signals import Signal
-from odradek.gateway.errors import PeerError, first_error
+from odradek.gateway.errors import PeerError
 from odradek.gateway.net.transport import Buffer, Transport
 from odradek.gateway.server.activity import Activity
 from odradek.gateway.server.context import RequestContext
 from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Call, Dispatcher
 from odradek.gateway.server.pipeline import CLOSED, HELD_BACK, RECEIVING, Exchange, Limits, Pipeline
 from odradek.gateway.server.session import Session
+from odradek.gateway.server.workers import Worker, Workers
 from odradek.wire.errors import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -39,7 +42,15 @@ OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 class ConnectionDriver:
     """Serves one transport until the peer leaves, misbehaves, or the server closes or drains it."""
 
-    def __init__(self, transport: Transport, listener: str, services: Services, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        listener: str,
+        services: Services,
+        dispatcher: Dispatcher,
+        workers: Workers,
+        on_end: Callable[["ConnectionDriver"], None],
+    ) -> None:
         config = services.config
         self.transport = transport
         self._env = services.env
@@ -58,25 +69,22 @@ class ConnectionDriver:
         self._memory = services.request_memory.account()
         self._activity = Activity(transport, services.env.monotonic_ms())
         self._replied = Signal()
-        self._nursery: trio.Nursery | None = None
+        self._workers = workers
+        self._on_end = on_end
+        self._worker: Worker | None = None  # the task that serves it now
+        self._is_sending = False  # whether a task sends the rest of a reply
+        self._has_ended = False
+        self._is_failure_logged = False
 
     # For the server
 
-    async def run(self) -> None:
-        """Serve until the connection ends. Never raises for what the peer did; logs it and closes."""
-        try:
-            await self._run()
-            if self._pipeline.failure is not None:
-                self._log_end(self._pipeline.failure)
-        except* Exception as group:  # noqa: BLE001 - whatever it is, other connections are served on
-            self._log_end(group)
-        finally:
-            self.transport.close()
+    def start(self) -> None:
+        """Serve from now on. Raises OSError when the system has no room for one more connection."""
+        self._workers.watch(self, self.transport)
 
     def close(self) -> None:
         """Close at once; what is under way is given up."""
         self._pipeline.close()
-        self.transport.close()
         self._close_if_done()
 
     def drain(self) -> None:
@@ -101,35 +109,42 @@ class ConnectionDriver:
 
     # Requests
 
-    async def _run(self) -> None:
-        pipeline = self._pipeline
-        async with trio.open_nursery() as self._nursery:
-            try:
-                while await self._receive():
-                    await self._handle_received()
-                while pipeline.state is not CLOSED:
-                    await self._replied.wait()
-            finally:
-                pipeline.close()
-                for given_up in pipeline.give_up():
-                    _finish(given_up)
-                self._account()
+    async def serve(self, worker: Worker) -> bool:
+        """Receive once and handle the requests that came; True when there may be more to receive.
 
-    async def _receive(self) -> bool:
-        """Receive once; False when nothing more is to be received.
+        Never raises for what the peer did, or for an error of our own: the connection is closed, and the log says why.
+        """
+        if self._worker is not None:
+            return False  # that task goes on with what has come now
+        self._worker = worker
+        try:
+            if self._request_memory.is_full:
+                await self._wait_for_memory()
+            if self._receive():
+                await self._handle_received()
+        except Exception as error:  # noqa: BLE001 - whatever it is, other connections are served on
+            self._pipeline.close(error)
+        finally:
+            self._worker = None
+            if self._pipeline.state is CLOSED:
+                self._close_if_done()
+        return self._pipeline.state is RECEIVING and self.transport.may_have_more
+
+    def _receive(self) -> bool:
+        """Receive once; False when there is nothing, or nothing more is to be received.
 
         A call of its own, so that nothing refers to the last buffer while memory for the next is waited for.
         """
         pipeline = self._pipeline
-        if self._request_memory.is_full:
-            await self._wait_for_memory()
         buffer = pipeline.buffer()
         if buffer is None:
-            self._send_due()  # the input may have ended with an error, which is due now
             return False
         if pipeline.unfinished_bytes:
             self._account()
-        pipeline.received(await self.transport.receive_into(buffer))
+        received = self.transport.receive_now(buffer)
+        if received is None:
+            return False
+        pipeline.received(received)
         self._activity.last_ms = self._env.monotonic_ms()
         return True
 
@@ -149,9 +164,9 @@ class ConnectionDriver:
             self._memory.set(pipeline.memory_bytes, pipeline.unfinished_bytes)
             try:
                 await self._handle(*taken)
-            except Exception as error:  # noqa: BLE001 - logged by `run`, when the replies before are out
+            except Exception as error:  # noqa: BLE001 - logged at the end, when the replies before are out
                 pipeline.fail(taken[0], error)
-                self._send_due()
+                self._send_on()
 
     async def _handle(self, exchange: Exchange[RequestContext], frame: memoryview) -> None:
         pipeline, dispatcher = self._pipeline, self._dispatcher
@@ -189,12 +204,26 @@ class ConnectionDriver:
         try:
             response = completion.result()
             self._pipeline.answer(exchange, () if response is None else call.encode(response))
-        except Exception as error:  # noqa: BLE001 - logged by `run`, when the replies before are out
+        except Exception as error:  # noqa: BLE001 - logged at the end, when the replies before are out
             self._pipeline.fail(exchange, error)
+        self._send_on()
+
+    def _send_on(self) -> None:
+        """Send the replies that are due, what the network does not take at once in a task of its own."""
         unsent = self._send_due()
         if unsent:
-            assert self._nursery is not None
-            self._nursery.start_soon(self._send_rest, unsent)
+            self._is_sending = True
+            self._workers.start_soon(self._send_in_task, unsent)
+
+    async def _send_in_task(self, unsent: Sequence[Buffer]) -> None:
+        try:
+            await self._send_rest(unsent)
+        except Exception as error:  # noqa: BLE001 - whatever it is, other connections are served on
+            self._pipeline.close(error)
+        finally:
+            self._is_sending = False
+            if self._pipeline.state is CLOSED:
+                self._close_if_done()
 
     def _send_due(self) -> Sequence[Buffer]:
         """Send the replies that are due; returns what is left of one that the network does not take at once.
@@ -236,13 +265,33 @@ class ConnectionDriver:
         self._memory.set(self._pipeline.memory_bytes, self._pipeline.unfinished_bytes)
 
     def _close_if_done(self) -> None:
-        """End the tasks of a closed connection; `run` logs why it is closed, and then closes the transport."""
-        if self._pipeline.state is CLOSED and self._nursery is not None:
-            self._nursery.cancel_scope.cancel()
+        """Close the transport of a closed connection and end its tasks; the last of them ends the connection."""
+        if self._pipeline.state is not CLOSED or self._has_ended:
+            return
+        self._log_failure()
+        self._workers.unwatch(self.transport)
+        self.transport.close()
+        if self._worker is not None:
+            self._worker.interrupt()
+        elif not self._is_sending:
+            self._has_ended = True
+            self._end()
 
-    def _log_end(self, error: BaseException) -> None:
-        if isinstance(error, BaseExceptionGroup):
-            error = first_error(cast("BaseExceptionGroup[BaseException]", error))
+    def _end(self) -> None:
+        for given_up in self._pipeline.give_up():
+            _finish(given_up)
+        self._account()
+        self._pipeline.failure = None  # its traceback refers to this connection: no cycle is left to the collector
+        self._on_end(self)
+
+    def _log_failure(self) -> None:
+        """Log why the connection is closed, once, and before the peer notices."""
+        failure = self._pipeline.failure
+        if failure is not None and not self._is_failure_logged:
+            self._is_failure_logged = True
+            self._log_end(failure)
+
+    def _log_end(self, error: Exception) -> None:
         if isinstance(error, PeerError | ProtocolError):
             self._log_closing(PeerError(str(error)))
         elif isinstance(error, MemoryError):

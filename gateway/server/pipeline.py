@@ -192,10 +192,12 @@ class Pipeline(Generic[T]):
         """Take the next complete request, once the one before has begun; None when more has to be received."""
         assert self._taken is None, "the request before has not begun"
         if not self._received:
-            if self.state is HANDLING:
-                self._on(BEGUN)
-            else:
+            if self.state is not HANDLING:
                 self._settle()
+                return None
+            self._on(BEGUN)
+            if self._reader.fault is not None:
+                self._refuse_input(self._reader.fault)
             return None
         frame = self._received.popleft()
         size_bytes = len(frame)

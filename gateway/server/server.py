@@ -17,6 +17,7 @@ from odradek.gateway.net.transport import DescriptorReserveError, Listener, Tran
 from odradek.gateway.server.connection_rate import ConnectionRate
 from odradek.gateway.server.dispatch import Dispatcher
 from odradek.gateway.server.driver import ConnectionDriver
+from odradek.gateway.server.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Server:
         self._services = services
         self._listeners = listeners
         self._dispatcher = Dispatcher(services)
+        self._workers = Workers(services.env.poller())
         self._connections: dict[ConnectionDriver, None] = {}
         self._per_host: Counter[str] = Counter()
         self._rate = ConnectionRate(services.env.monotonic_ms())
@@ -47,11 +49,20 @@ class Server:
 
     async def run(self) -> None:
         """Serve until cancelled. To stop gracefully, `drain` first and cancel then."""
-        async with trio.open_nursery() as nursery:
-            for name, bound in self._listeners.items():
-                for listener in bound:
-                    nursery.start_soon(self._accept_forever, name, listener, nursery)
-            nursery.start_soon(self._close_stale_forever)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._workers.run)
+                for name, bound in self._listeners.items():
+                    for listener in bound:
+                        nursery.start_soon(self._accept_forever, name, listener)
+                nursery.start_soon(self._close_stale_forever)
+        finally:
+            for connection in list(self._connections):
+                connection.close()
+
+    async def catch_up(self) -> None:
+        """Wait until the requests that connections have received are being handled."""
+        await self._workers.catch_up()
 
     async def drain(self) -> None:
         """Stop accepting, answer the requests under way, and close; what remains after the time-out is closed.
@@ -71,7 +82,7 @@ class Server:
             log.warning("drain timed out peer=%s", connection.transport.peer)
             connection.close()
 
-    async def _accept_forever(self, name: str, listener: Listener, nursery: trio.Nursery) -> None:
+    async def _accept_forever(self, name: str, listener: Listener) -> None:
         while not self._stopping:
             try:
                 transport = await listener.accept()
@@ -94,7 +105,7 @@ class Server:
                 return
             refusal = self._refusal(transport)
             if refusal is None:
-                nursery.start_soon(self._serve, name, transport)
+                self._serve(name, transport)
             else:
                 self._services.repeats.note(
                     ("too many", transport.peer_host),
@@ -164,20 +175,26 @@ class Server:
             return f"{self._per_host[transport.peer_host]} connections from there (max.connections.per.ip)"
         return None
 
-    async def _serve(self, name: str, transport: Transport) -> None:
+    def _serve(self, name: str, transport: Transport) -> None:
         if self._stopping:  # it was accepted just before the drain
             transport.close()
             return
-        connection = ConnectionDriver(transport, name, self._services, self._dispatcher)
+        connection = ConnectionDriver(
+            transport, name, self._services, self._dispatcher, self._workers, self._connection_ended
+        )
         self._connections[connection] = None
         self._per_host[transport.peer_host] += 1
         try:
-            await connection.run()
-        finally:
-            del self._connections[connection]
-            self._forget_host(transport.peer_host)
-            self._fewer.set()
-            self._fewer = trio.Event()
+            connection.start()
+        except OSError as error:
+            self._log_accept_error(name, error)
+            connection.close()
+
+    def _connection_ended(self, connection: ConnectionDriver) -> None:
+        del self._connections[connection]
+        self._forget_host(connection.transport.peer_host)
+        self._fewer.set()
+        self._fewer = trio.Event()
 
     def _forget_host(self, host: str) -> None:
         self._per_host[host] -= 1

@@ -2,19 +2,24 @@
 
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import trio
 import trio.testing
 
+from odradek.gateway.net.poller import EpollPoller, Poller
 from odradek.gateway.net.transport import Listener, Transport, dial_tcp, listen_tcp
 from odradek.gateway.testing.simulation import MemoryNetwork, NetworkFaults
+from odradek.gateway.testing.simulation.poller import MemoryPoller
 
 HOST = "127.0.0.1"
 
 
 class Tcp:
+    def poller(self) -> Poller[str]:
+        return EpollPoller()
+
     async def listen(self, host: str, port: int) -> Sequence[Listener]:
         return await listen_tcp(host, port)
 
@@ -25,6 +30,9 @@ class Tcp:
 class Memory:
     def __init__(self, faults: NetworkFaults) -> None:
         self.network = MemoryNetwork(random.Random(0), faults)
+
+    def poller(self) -> Poller[str]:
+        return MemoryPoller()
 
     async def listen(self, host: str, port: int) -> Sequence[Listener]:
         return self.network.listen(host, port)
@@ -351,3 +359,159 @@ async def test_a_cancelled_accept_loses_no_client(network):
         server = await listener.accept()
     for each in (client, server, listener):
         each.close()
+
+
+# Pollers
+
+
+@asynccontextmanager
+async def polled(
+    network: Network, count: int = 1
+) -> AsyncIterator[tuple[Poller[str], list[Transport], list[Transport]]]:
+    """Connections whose accepted ends are registered as "0", "1" and so on: the poller, those that dialled, these."""
+    poller = network.poller()
+    async with AsyncExitStack() as stack:
+        pairs = [await stack.enter_async_context(connected(network)) for _ in range(count)]
+        for number, (_, there) in enumerate(pairs):
+            poller.register(there, str(number))
+        try:
+            yield poller, [here for here, _ in pairs], [there for _, there in pairs]
+        finally:
+            poller.close()
+
+
+async def news(poller: Poller[str]) -> list[str]:
+    """What the poller reports next."""
+    with trio.fail_after(5):
+        while not (keys := await poller.wait()):
+            pass
+    return list(keys)
+
+
+async def no_news(poller: Poller[str]) -> bool:
+    with trio.move_on_after(0.02):
+        while not await poller.wait():
+            pass
+        return False
+    return True
+
+
+def receive_all(transport: Transport) -> bytes:
+    """What has come, as it is got without waiting."""
+    seen = bytearray()
+    buffer = bytearray(100)
+    while transport.may_have_more and (got := transport.receive_now(memoryview(buffer))):
+        seen += buffer[:got]
+    return bytes(seen)
+
+
+async def received_by_news(poller: Poller[str], transport: Transport, size: int) -> bytes:
+    seen = b""
+    while len(seen) < size:
+        await news(poller)
+        seen += receive_all(transport)
+    return seen
+
+
+async def test_a_poller_reports_who_has_received_something(network):
+    async with polled(network, 3) as (poller, here, there):
+        await here[2].send_parts([b"two"])
+        assert await news(poller) == ["2"]
+        assert receive_all(there[0]) == b""
+        assert await received_by_news(poller, there[2], 0) + receive_all(there[2]) == b"two"
+        await here[0].send_parts([b"zero"])
+        assert await news(poller) == ["0"]
+
+
+async def test_news_that_is_not_received_is_reported_once(network):
+    async with polled(network) as (poller, [here], [there]):
+        await here.send_parts([b"first"])
+        assert await news(poller) == ["0"]
+        assert await no_news(poller)
+        await here.send_parts([b" and more"])
+        assert await news(poller) == ["0"]
+        assert there.may_have_more
+        seen = receive_all(there)
+        assert seen == b"first and more"
+        assert there.receive_now(memoryview(bytearray(1))) is None
+
+
+async def test_what_came_before_is_reported_too(network):
+    poller = network.poller()
+    async with connected(network) as (here, there):
+        await here.send_parts([b"early"])
+        with trio.move_on_after(0.02):
+            await trio.sleep_forever()
+        poller.register(there, "late")
+        assert await news(poller) == ["late"]
+        assert receive_all(there) == b"early"
+        poller.close()
+
+
+async def test_a_receive_now_that_fills_its_buffer_leaves_the_rest_for_the_next(network):
+    data = random.Random(3).randbytes(100_000)
+    async with polled(network) as (poller, [here], [there]), trio.open_nursery() as nursery:
+        nursery.start_soon(here.send_parts, [data])
+        assert await received_by_news(poller, there, len(data)) == data
+
+
+async def test_the_end_is_news_and_comes_after_the_bytes(network):
+    async with polled(network) as (poller, [here], [there]):
+        await here.send_parts([b"last words"])
+        here.close()
+        assert await received_by_news(poller, there, 10) == b"last words"
+        if not there.may_have_more:
+            assert await news(poller) == ["0"]
+        for _ in range(2):
+            assert there.receive_now(memoryview(bytearray(10))) == 0
+
+
+async def test_a_reset_is_news_and_raises(network):
+    async with polled(network) as (poller, [here], [there]):
+        await there.send_parts([b"unread"])
+        await here.receive_into(memoryview(bytearray(1)))
+        here.close()
+        assert await news(poller) == ["0"]
+        with pytest.raises(OSError):  # noqa: PT011
+            there.receive_now(memoryview(bytearray(1)))
+
+
+async def test_who_is_unregistered_is_reported_no_more(network):
+    async with polled(network, 2) as (poller, here, there):
+        poller.unregister(there[0])
+        there[1].close()
+        poller.unregister(there[1])
+        poller.unregister(there[1])
+        await here[0].send_parts([b"x"])
+        assert await no_news(poller)
+
+
+async def test_a_connection_that_takes_the_place_of_a_closed_one_is_reported_as_itself(network):
+    """TCP gives it the same descriptor; the closed one is unregistered late."""
+    async with polled(network) as (poller, _, [there]):
+        there.close()
+        async with connected(network) as (here, newer):
+            poller.register(newer, "newer")
+            poller.unregister(there)
+            await here.send_parts([b"x"])
+            assert await news(poller) == ["newer"]
+
+
+async def test_a_cancelled_wait_loses_no_news(network):
+    async with polled(network) as (poller, [here], [there]):
+        await here.send_parts([b"x"])
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await poller.wait()
+        assert scope.cancelled_caught
+        assert await news(poller) == ["0"]
+        assert receive_all(there) == b"x"
+
+
+async def test_receiving_now_is_refused_after_close(network):
+    async with polled(network) as (_, [here], [there]):
+        await here.send_parts([b"x"])
+        there.close()
+        if there.may_have_more:
+            with pytest.raises(OSError):  # noqa: PT011
+                there.receive_now(memoryview(bytearray(1)))

@@ -249,7 +249,23 @@ class Oracle:
 
 
 class EpochOracle(Oracle):
-    """For groups whose members are each in an epoch of their own (KIP-848)."""
+    """For groups whose members are each in an epoch of their own (KIP-848).
+
+    The epochs begin anew when the group has turned into a classic one and all of its members are gone: the consumer
+    group that takes its place is another. A new member in an epoch below those of others tells that it is so.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: set[str] = set()
+
+    def was_assigned(self, member: str, generation: int, partitions: Sequence[int]) -> None:
+        """A member learnt what it owns."""
+        if member not in self._known and generation < self._generation:
+            self._owners.clear()
+            self._generation = generation
+        self._known.add(member)
+        super().was_assigned(member, generation, partitions)
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:
         """Whether a commit sent now comes too late: the partition has been given to another member."""

@@ -8,15 +8,17 @@ import random
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import outcome
 import trio
 
 from odradek.gateway.env.loop_watch import LoopRecord
+from odradek.gateway.net.poller import Poller
 from odradek.gateway.net.transport import Listener, Transport
 from odradek.gateway.testing.simulation.disk import Disk, Medium, VolatileMedium
 from odradek.gateway.testing.simulation.network import MemoryNetwork
+from odradek.gateway.testing.simulation.poller import MemoryPoller
 from odradek.gateway.testing.simulation.trace import Trace
 from odradek.storage_backends.interface import Store, StoreError
 
@@ -143,6 +145,10 @@ class SimEnvironment:
         if self.dead:
             raise ConnectionAbortedError(f"{self.host} has crashed")
         return await self._world.network.dial(self.host, host, port)
+
+    def poller(self) -> Poller[Any]:
+        """See `Environment.poller`."""
+        return MemoryPoller()
 
     def open_store(self, url: str) -> Store:
         """See `Environment.open_store`: whatever the URL, it is the host's disk."""

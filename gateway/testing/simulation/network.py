@@ -52,20 +52,38 @@ class MemoryTransport:
         self._outgoing = outgoing
         self._error: Callable[[], OSError] | None = None
 
+    @property
+    def may_have_more(self) -> bool:
+        """See `Transport.may_have_more`."""
+        return self._error is not None or self._incoming.arrived() is not None
+
     async def receive_into(self, buffer: memoryview) -> int:
         """See `Transport.receive_into`."""
         await trio.lowlevel.checkpoint()
-        while True:
-            self._check()
-            arrived = self._incoming.arrived()
-            if isinstance(arrived, memoryview):
-                return self._take(buffer, len(arrived))
-            if arrived is End.FINISHED:
-                return 0
-            if arrived is End.RESET:
-                self.fail(_reset_by_peer)
-                continue
+        while (received := self.receive_now(buffer)) is None:
             await self._incoming.arrival()
+        return received
+
+    def receive_now(self, buffer: memoryview) -> int | None:
+        """See `Transport.receive_now`."""
+        self._check()
+        arrived = self._incoming.arrived()
+        if isinstance(arrived, memoryview):
+            return self._take(buffer, len(arrived))
+        if arrived is End.RESET:
+            self.fail(_reset_by_peer)
+            self._check()
+        return None if arrived is None else 0
+
+    @property
+    def incoming(self) -> Pipe:
+        """What comes from the other side, for the poller."""
+        return self._incoming
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether receiving raises."""
+        return self._error is not None
 
     def _take(self, buffer: memoryview, available: int) -> int:
         size = self._network.receive_size(min(len(buffer), available))

@@ -6,6 +6,7 @@ window until it was read, so a reader that is slow or absent holds up its writer
     write ──► [arrives 3.2 s: 700 bytes][arrives 3.4 s: 90 bytes][arrives 3.4 s: end] ──► take
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
@@ -47,6 +48,23 @@ class Pipe:
         self._chunks: deque[tuple[float, memoryview | End]] = deque()
         self._last_arrival = 0.0
         self._changed = trio.Event()
+        self._put_count = 0
+        self.on_change: Callable[[], None] = _ignore
+
+    @property
+    def arrivals(self) -> int:
+        """How many sends, and ends, have arrived so far."""
+        if self._blocked():
+            return 0
+        now = trio.current_time()
+        return self._put_count - sum(arrival > now for arrival, _ in self._chunks)
+
+    @property
+    def next_arrival(self) -> float:
+        """When the next of them arrives that has not arrived yet, if nothing changes until then."""
+        now = trio.current_time()
+        on_their_way = () if self._blocked() else (arrival for arrival, _ in self._chunks if arrival > now)
+        return min(on_their_way, default=math.inf)
 
     @property
     def room_bytes(self) -> int:
@@ -65,6 +83,7 @@ class Pipe:
     def _put(self, what: memoryview | End, delay_s: float) -> None:
         self._last_arrival = max(self._last_arrival, trio.current_time() + delay_s)
         self._chunks.append((self._last_arrival, what))
+        self._put_count += 1
         self.notify()
 
     def arrived(self) -> memoryview | End | None:
@@ -86,6 +105,7 @@ class Pipe:
 
     def notify(self) -> None:
         """Wake the tasks that wait here."""
+        self.on_change()
         self._changed.set()
         self._changed = trio.Event()
 
@@ -98,3 +118,7 @@ class Pipe:
         until = self._chunks[0][0] if self._chunks and not self._blocked() else float("inf")
         with trio.move_on_at(until):
             await self._changed.wait()
+
+
+def _ignore() -> None:
+    """Nothing watches."""

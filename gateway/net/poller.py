@@ -1,0 +1,96 @@
+"""Which of many connections have bytes to receive, found out by one task for all of them.
+
+A task that waits for one socket costs Trio a system call and the objects of a wait for each small request, and as much
+memory as all else of a connection that has nothing to do. A poller is told of each connection once. The simulation's
+network in memory has a poller of its own, which passes the same tests (`tests/gateway/test_network.py`).
+"""
+
+import select
+from collections.abc import Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+import trio
+
+from odradek.gateway.net.transport import TcpTransport, Transport
+
+T = TypeVar("T")
+
+NEWS: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
+"""Bytes, and the end, each reported once: what is left unread on purpose is not reported again and again."""
+ENDS: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
+EVENTS_AT_ONCE: Final = 1024
+
+
+class Poller(Protocol[T]):
+    """Tells when something has come for any of its transports. One task at a time waits."""
+
+    def register(self, transport: Transport, key: T) -> None:
+        """Report `key` whenever something has come for `transport`, also if it came before. Raises OSError."""
+        ...
+
+    def unregister(self, transport: Transport) -> None:
+        """Report it no more. Idempotent; also after the transport was closed."""
+        ...
+
+    async def wait(self) -> Sequence[T]:
+        """Wait for news, and return the keys of those that have any, as `ready` does; always a checkpoint.
+
+        The result may be empty. A cancelled call has lost no news.
+        """
+        ...
+
+    def ready(self) -> Sequence[T]:
+        """The keys of transports for which something has come since they were last reported: bytes, or the end.
+
+        `receive_now` gets it. Each arrival is reported once, whether it is received then or not.
+        """
+        ...
+
+    def close(self) -> None:
+        """Forget all of them. Idempotent."""
+        ...
+
+
+class EpollPoller(Generic[T]):
+    """A poller of TCP connections: one epoll object, which Trio waits for as for any descriptor."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._number = self._epoll.fileno()
+        self._registered: dict[int, tuple[TcpTransport, T]] = {}
+
+    def register(self, transport: Transport, key: T) -> None:
+        """See `Poller.register`."""
+        assert isinstance(transport, TcpTransport)
+        self._epoll.register(transport.number, NEWS)
+        self._registered[transport.number] = transport, key
+
+    def unregister(self, transport: Transport) -> None:
+        """See `Poller.unregister`. The system forgets a closed socket by itself, and may have given its number away."""
+        assert isinstance(transport, TcpTransport)
+        registered = self._registered.get(transport.number)
+        if registered is not None and registered[0] is transport:
+            del self._registered[transport.number]
+            if not transport.is_closed:
+                self._epoll.unregister(transport.number)
+
+    async def wait(self) -> Sequence[T]:
+        """See `Poller.wait`."""
+        await trio.lowlevel.wait_readable(self._number)
+        return self.ready()
+
+    def ready(self) -> Sequence[T]:
+        """See `Poller.ready`."""
+        keys: list[T] = []
+        for number, flags in self._epoll.poll(0, EVENTS_AT_ONCE):
+            transport, key = self._registered[number]
+            transport.note_arrival(is_end=bool(flags & ENDS))
+            keys.append(key)
+        return keys
+
+    def close(self) -> None:
+        """See `Poller.close`."""
+        if not self._epoll.closed:
+            trio.lowlevel.notify_closing(self._number)
+            self._epoll.close()
+            self._registered.clear()

@@ -1,0 +1,150 @@
+"""The tasks that serve connections: few, however many connections there are.
+
+Theory of operation
+-------------------
+A connection has no task while it has nothing to do. One task *leads*: it waits for news of all connections and serves
+those that have any, one after the other, each for one receive. Most requests are answered without waiting, so a task
+answers them for many connections in one turn of the scheduler, and a quiet connection costs only its memory.
+
+If serving a connection has to wait (for a disk, for another client, for a peer that takes its reply slowly), the task
+stays with that connection until it has caught up with it, and another task leads from that moment on: a spare one, or a
+new one. So there are as many tasks as connections that wait for something, and one more. This is the pattern of leader
+and followers (Schmidt, POSA 2).
+
+Connections are served in the order in which their news came. One that may have more to receive goes to the end of the
+queue. Every `SERVED_IN_A_ROW` connections other tasks get a turn.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+import trio
+
+from odradek.gateway.env.signals import Signal
+from odradek.gateway.net.poller import Poller
+from odradek.gateway.net.transport import Transport
+from odradek.gateway.server.first_wait import noticing_wait
+
+SERVED_IN_A_ROW: Final = 64
+"""How many connections the leader serves before other tasks get a turn; some milliseconds of small requests."""
+SPARE_WORKERS: Final = 64
+"""How many tasks are kept that have nothing to do; making one costs more than most requests."""
+
+
+class Worker:
+    """One task that serves connections. `scope` is cancelled to end what it waits for."""
+
+    __slots__ = ("is_leader", "promoted", "scope")
+
+    def __init__(self) -> None:
+        self.is_leader = True
+        self.promoted = Signal()
+        self.scope = trio.CancelScope()
+
+    def interrupt(self) -> None:
+        """Cancel what the connection's worker waits for. The leader waits for nothing of a connection's."""
+        if not self.is_leader:
+            self.scope.cancel()
+
+
+class Connection(Protocol):
+    """What is served."""
+
+    async def serve(self, worker: Worker) -> bool:
+        """Receive once and handle what came; True when there may be more.
+
+        Never raises but when it is cancelled; `worker` is the task that it runs in.
+        """
+        ...
+
+
+class Workers:
+    """Serves the connections that are watched. `run` has to be running."""
+
+    def __init__(self, poller: Poller[Connection]) -> None:
+        self._poller = poller
+        self._ready: deque[Connection] = deque()
+        self._queued = 0  # how many have ever been added to `_ready`, and
+        self._taken = 0  # how many were taken
+        self._spare: list[Worker] = []
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        """Serve until cancelled. Connections are left as they are then."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._work, Worker())
+        finally:
+            self._poller.close()
+
+    def watch(self, connection: Connection, transport: Transport) -> None:
+        """Serve `connection` whenever something comes for its transport. Raises OSError."""
+        self._poller.register(transport, connection)
+
+    def unwatch(self, transport: Transport) -> None:
+        """Serve its connection no more. Idempotent; before or after the transport is closed."""
+        self._poller.unregister(transport)
+
+    def start_soon(self, call: Callable[..., Awaitable[Any]], *arguments: object) -> None:
+        """Run something of a connection's in a task of its own; it must not raise."""
+        assert self._nursery is not None
+        self._nursery.start_soon(call, *arguments)
+
+    async def catch_up(self) -> None:
+        """Wait until all connections have been served once whose news is known now."""
+        queued = self._queued
+        while self._taken < queued:
+            await trio.lowlevel.checkpoint()
+
+    async def _work(self, worker: Worker) -> None:
+        while worker.is_leader or await self._is_promoted(worker):
+            with trio.CancelScope() as worker.scope:
+                while worker.is_leader:
+                    await self._lead(worker)
+
+    async def _lead(self, worker: Worker) -> None:
+        """Find out which connections have news, and serve some."""
+        if self._ready:
+            await trio.lowlevel.checkpoint()
+            self._add(*self._poller.ready())
+        else:
+            self._add(*await self._poller.wait())
+        resign = partial(self._resign, worker)
+        for _ in range(min(len(self._ready), SERVED_IN_A_ROW)):
+            connection = self._ready.popleft()
+            self._taken += 1
+            await noticing_wait(self._serve(worker, connection), resign)
+            if not worker.is_leader:
+                return
+
+    def _add(self, *connections: Connection) -> None:
+        self._ready.extend(connections)
+        self._queued += len(connections)
+
+    async def _serve(self, worker: Worker, connection: Connection) -> None:
+        has_more = await connection.serve(worker)
+        while has_more and not worker.is_leader:
+            await trio.lowlevel.checkpoint()
+            has_more = await connection.serve(worker)
+        if has_more:
+            self._add(connection)
+
+    def _resign(self, worker: Worker) -> None:
+        """Let another task lead, since this one has to wait."""
+        worker.is_leader = False
+        if self._spare:
+            follower = self._spare.pop()
+            follower.is_leader = True
+            follower.promoted.wake()
+        else:
+            self.start_soon(self._work, Worker())
+
+    async def _is_promoted(self, worker: Worker) -> bool:
+        """Wait to lead; False when there are enough who do."""
+        if len(self._spare) >= SPARE_WORKERS:
+            return False
+        self._spare.append(worker)
+        await worker.promoted.wait()
+        return True

@@ -1,0 +1,246 @@
+"""Which tasks serve connections, tested with connections that are scripts, without a network."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+import trio
+import trio.testing
+
+from odradek.gateway.env.signals import Signal
+from odradek.gateway.server.first_wait import noticing_wait
+from odradek.gateway.server.workers import SERVED_IN_A_ROW, SPARE_WORKERS, Connection, Worker, Workers
+
+
+class ScriptPoller:
+    """Reports what the test says."""
+
+    def __init__(self) -> None:
+        self._news: list[Connection] = []
+        self._changed = Signal()
+        self.closed = False
+
+    def report(self, *connections: Connection) -> None:
+        self._news += connections
+        self._changed.wake()
+
+    def register(self, transport, key) -> None:
+        raise NotImplementedError
+
+    def unregister(self, transport) -> None:
+        raise NotImplementedError
+
+    async def wait(self) -> Sequence[Connection]:
+        await self._changed.wait()
+        return self.ready()
+
+    def ready(self) -> Sequence[Connection]:
+        news, self._news = self._news, []
+        return news
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class ScriptConnection:
+    """Notes when it is served, and by which task; waits for `go_on` where it is to wait; has more `rounds` times."""
+
+    def __init__(self, name: str, served: list[str], *, waits: bool = False, rounds: int = 1) -> None:
+        self.name = name
+        self.go_on = trio.Event()
+        self.workers: list[Worker] = []
+        self._served = served
+        self._waits = waits
+        self._rounds = rounds
+
+    async def serve(self, worker: Worker) -> bool:
+        self.workers.append(worker)
+        self._served.append(f"{self.name} begins")
+        if self._waits:
+            await self.go_on.wait()
+        self._served.append(f"{self.name} ends")
+        self._rounds -= 1
+        return self._rounds > 0
+
+
+def begun(served: list[str]) -> list[str]:
+    return [each.split()[0] for each in served if each.endswith("begins")]
+
+
+class Serving:
+    """Workers that run, and what they have done."""
+
+    def __init__(self) -> None:
+        self.poller = ScriptPoller()
+        self.workers = Workers(self.poller)
+        self.served: list[str] = []
+
+    def connection(self, name: str, *, waits: bool = False, rounds: int = 1) -> ScriptConnection:
+        return ScriptConnection(name, self.served, waits=waits, rounds=rounds)
+
+    async def report(self, *connections: ScriptConnection) -> None:
+        self.poller.report(*connections)
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_connections_that_do_not_wait_are_served_by_one_task_in_one_turn(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    all_of_them = [serving.connection(str(number)) for number in range(5)]
+    await serving.report(*all_of_them)
+    assert begun(serving.served) == ["0", "1", "2", "3", "4"]
+    assert len({id(each.workers[0]) for each in all_of_them}) == 1
+
+
+async def test_while_one_waits_the_others_are_served_by_another_task(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    slow, quick, later = (
+        serving.connection("slow", waits=True),
+        serving.connection("quick"),
+        serving.connection("later"),
+    )
+    await serving.report(slow, quick)
+    await serving.report(later)
+    assert serving.served == ["slow begins", "quick begins", "quick ends", "later begins", "later ends"]
+    assert quick.workers == later.workers != slow.workers
+    slow.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert serving.served[-1] == "slow ends"
+
+
+async def test_a_task_that_has_waited_serves_its_connection_until_it_has_caught_up(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    slow = serving.connection("slow", waits=True, rounds=3)
+    await serving.report(slow)
+    slow.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert begun(serving.served) == ["slow"] * 3
+    assert slow.workers[1:] == slow.workers[:1] * 2
+
+
+async def test_a_connection_with_more_to_receive_lets_others_go_first(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    await serving.report(serving.connection("much", rounds=3), serving.connection("a"), serving.connection("b"))
+    assert begun(serving.served) == ["much", "a", "b", "much", "much"]
+
+
+async def test_other_tasks_get_turns_while_very_many_are_served(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    seen: list[int] = []
+
+    async def look() -> None:
+        while len(serving.served) < 20 * SERVED_IN_A_ROW:
+            seen.append(len(serving.served) // 2)
+            await trio.lowlevel.checkpoint()
+
+    nursery.start_soon(look)
+    await serving.report(*(serving.connection(str(number)) for number in range(10 * SERVED_IN_A_ROW)))
+    assert max(after - before for before, after in itertools.pairwise(seen)) <= 2 * SERVED_IN_A_ROW
+
+
+async def test_catching_up_ends_when_those_are_served_that_were_known(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    endless = serving.connection("endless", rounds=10**9)
+    many = [serving.connection(str(number), waits=number % 2 == 0) for number in range(100)]
+    serving.poller.report(endless, *many)
+    while not serving.served:
+        await trio.lowlevel.checkpoint()
+    with trio.fail_after(5):
+        await serving.workers.catch_up()
+    assert set(begun(serving.served)) >= {str(number) for number in range(100)}
+    nursery.cancel_scope.cancel()
+
+
+async def test_interrupting_ends_the_wait_of_one_connection_alone(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    one, other = serving.connection("one", waits=True), serving.connection("other", waits=True)
+    await serving.report(one, other)
+    one.workers[0].interrupt()
+    await trio.testing.wait_all_tasks_blocked()
+    other.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert serving.served == ["one begins", "other begins", "other ends"]
+    again = [serving.connection(str(number), waits=True) for number in range(5)]
+    await serving.report(*again)
+    for each in again:
+        each.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert len([each for each in serving.served if each.endswith("ends")]) == 6
+
+
+async def test_interrupting_the_task_that_leads_changes_nothing(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    first = serving.connection("first")
+    await serving.report(first)
+    first.workers[0].interrupt()
+    await serving.report(serving.connection("second"))
+    assert serving.served[-1] == "second ends"
+
+
+async def test_few_tasks_are_left_when_many_waited(nursery):
+    serving = Serving()
+    nursery.start_soon(serving.workers.run)
+    await trio.testing.wait_all_tasks_blocked()
+    before = trio.lowlevel.current_statistics().tasks_living
+    many = [serving.connection(str(number), waits=True) for number in range(3 * SPARE_WORKERS)]
+    await serving.report(*many)
+    assert len({id(each.workers[0]) for each in many}) == len(many)
+    for each in many:
+        each.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert trio.lowlevel.current_statistics().tasks_living <= before + SPARE_WORKERS
+
+
+async def test_the_end_ends_all_waits_and_closes_the_poller():
+    serving = Serving()
+    slow = serving.connection("slow", waits=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serving.workers.run)
+        await serving.report(slow)
+        nursery.cancel_scope.cancel()
+    assert serving.poller.closed
+    assert serving.served == ["slow begins"]
+
+
+async def add(one: int, *, waits: int) -> int:
+    for _ in range(waits):
+        await trio.lowlevel.checkpoint()
+    return one + waits
+
+
+async def test_the_first_wait_alone_is_noticed():
+    noticed: list[str] = []
+    assert await noticing_wait(add(1, waits=0), lambda: noticed.append("none")) == 1
+    assert await noticing_wait(add(1, waits=3), lambda: noticed.append("three")) == 4
+    assert noticed == ["three"]
+
+
+async def test_an_error_comes_out_before_and_after_a_wait():
+    async def fails(*, waits: int) -> None:
+        await add(0, waits=waits)
+        raise KeyError(waits)
+
+    for waits in (0, 1):
+        with pytest.raises(KeyError):
+            await noticing_wait(fails(waits=waits), lambda: None)
+
+
+async def test_cancellation_gets_to_what_is_awaited():
+    ends: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ends.append("cleaned up")
+
+    with trio.move_on_after(0):
+        await noticing_wait(waits(), lambda: None)
+    assert ends == ["cleaned up"]
