@@ -170,6 +170,8 @@ class ShardRuntime(Generic[S]):
         Raises CoordinatorUnavailable. A caller that is cancelled has not undone its operation. `reads`: see `begin`.
         """
         token, reply = await self.begin(operation, reads=reads)
+        if reply.settled:
+            return reply.result()
         try:
             return await reply.wait()
         finally:
@@ -183,7 +185,8 @@ class ShardRuntime(Generic[S]):
         Raises CoordinatorUnavailable, also while the log takes no writes after one has failed, unless the operation
         only `reads`. The shard's state is then as before the operation.
         """
-        await self._ensure_active()
+        if self.state is not ShardState.ACTIVE:
+            await self._ensure_active()
         if not reads and not self.replica.takes_writes():
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         token = Token(next(self._tokens))
@@ -315,11 +318,13 @@ class ShardRuntime(Generic[S]):
         self.replica.committed(result.last_offset + 1).on_settled(partial(self._written, self.shard))
 
     def _reply_when_committed(self, replies: Sequence[Reply]) -> None:
+        committed = self.replica.all_committed()
+        if committed.settled:  # most of all: a heartbeat waits for nothing
+            self._release(replies)
+            return
         self._when_committed(partial(self._release, replies))
         if self._write_timeout_ms is not None:
-            committed = self.replica.all_committed()
-            if not committed.settled:
-                self.replica.deadlines.watch(committed, self._write_timeout_ms, partial(self._time_out, replies))
+            self.replica.deadlines.watch(committed, self._write_timeout_ms, partial(self._time_out, replies))
 
     def _time_out(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
@@ -333,7 +338,7 @@ class ShardRuntime(Generic[S]):
                 action()
 
         committed = self.replica.all_committed()
-        if committed.settled:  # most of all: a heartbeat waits for nothing
+        if committed.settled:
             action()
         else:
             committed.on_settled(settled)

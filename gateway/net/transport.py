@@ -145,7 +145,7 @@ class TcpTransport:
         if not self.may_have_more:
             return None
         try:
-            received = self._open().recv_into(buffer)
+            received = self._sock.recv_into(buffer)
         except BlockingIOError:
             self.may_have_more = False
             return None
@@ -204,16 +204,15 @@ class TcpTransport:
                 parts = _after(parts, sent)
 
     def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Send with one sendmsg."""
-        some = parts[:MAX_IOVEC]
+        """Send with one system call."""
         try:
-            sent = self._open().sendmsg(some)
+            sent = self._sock.send(parts[0]) if len(parts) == 1 else self._sock.sendmsg(parts[:MAX_IOVEC])
         except BlockingIOError:
             return parts
         self.sent_bytes += sent
         if sent == (len(parts[0]) if len(parts) == 1 else sum(map(len, parts))):
             return ()  # as nearly always
-        return [*_after(some, sent), *parts[MAX_IOVEC:]]
+        return _after(parts, sent)
 
     def _open(self) -> socket.socket:
         if self._sock.fileno() < 0:

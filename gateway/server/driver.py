@@ -126,9 +126,14 @@ class ConnectionDriver:
             self._pipeline.close(error)
         finally:
             self._worker = None
+            self._account()
             if self._pipeline.state is CLOSED:
                 self._close_if_done()
         return self._pipeline.state is RECEIVING and self.transport.may_have_more
+
+    def begins_to_wait(self) -> None:
+        """See `workers.Connection`."""
+        self._account()
 
     def _receive(self) -> bool:
         """Receive once; False when there is nothing, or nothing more is to be received.
@@ -161,7 +166,7 @@ class ConnectionDriver:
         """
         pipeline = self._pipeline
         while (taken := pipeline.next_request()) is not None:
-            self._memory.set(pipeline.memory_bytes, pipeline.unfinished_bytes)
+            self._account()
             try:
                 await self._handle(*taken)
             except Exception as error:  # noqa: BLE001 - logged at the end, when the replies before are out
@@ -254,15 +259,19 @@ class ConnectionDriver:
             unsent = self._send_due()
 
     def _note_replied(self) -> None:
-        pipeline = self._pipeline
-        _finish(pipeline.replied())
-        self._memory.set(pipeline.memory_bytes, pipeline.unfinished_bytes)
+        _finish(self._pipeline.replied())
+        self._account()
         self._replied.wake()
 
     # Memory and the end
 
     def _account(self) -> None:
-        self._memory.set(self._pipeline.memory_bytes, self._pipeline.unfinished_bytes)
+        """Account for the memory of this connection's requests.
+
+        Nothing else runs while the leader serves: it is enough to account when it begins to wait, or is done.
+        """
+        if self._worker is None or not self._worker.is_leader:
+            self._memory.set(self._pipeline.memory_bytes, self._pipeline.unfinished_bytes)
 
     def _close_if_done(self) -> None:
         """Close the transport of a closed connection and end its tasks; the last of them ends the connection."""

@@ -59,6 +59,10 @@ class Connection(Protocol):
         """
         ...
 
+    def begins_to_wait(self) -> None:
+        """Called when `serve` waits for the first time, before anything else runs. Must not raise."""
+        ...
+
 
 class Workers:
     """Serves the connections that are watched. `run` has to be running."""
@@ -111,29 +115,31 @@ class Workers:
             self._add(*self._poller.ready())
         else:
             self._add(*await self._poller.wait())
-        resign = partial(self._resign, worker)
         for _ in range(min(len(self._ready), SERVED_IN_A_ROW)):
             connection = self._ready.popleft()
             self._taken += 1
-            await noticing_wait(self._serve(worker, connection), resign)
+            has_more = await noticing_wait(connection.serve(worker), partial(self._resign, worker, connection))
             if not worker.is_leader:
+                await self._catch_up_with(worker, connection, has_more=has_more)
                 return
+            if has_more:
+                self._add(connection)
 
     def _add(self, *connections: Connection) -> None:
         self._ready.extend(connections)
         self._queued += len(connections)
 
-    async def _serve(self, worker: Worker, connection: Connection) -> None:
-        has_more = await connection.serve(worker)
-        while has_more and not worker.is_leader:
+    @staticmethod
+    async def _catch_up_with(worker: Worker, connection: Connection, *, has_more: bool) -> None:
+        """Serve one connection until it has received nothing more."""
+        while has_more:
             await trio.lowlevel.checkpoint()
             has_more = await connection.serve(worker)
-        if has_more:
-            self._add(connection)
 
-    def _resign(self, worker: Worker) -> None:
-        """Let another task lead, since this one has to wait."""
+    def _resign(self, worker: Worker, connection: Connection) -> None:
+        """Let another task lead, since this one has to wait for something of the connection's."""
         worker.is_leader = False
+        connection.begins_to_wait()
         if self._spare:
             follower = self._spare.pop()
             follower.is_leader = True

@@ -62,6 +62,9 @@ class ScriptConnection:
         self._rounds -= 1
         return self._rounds > 0
 
+    def begins_to_wait(self) -> None:
+        self._served.append(f"{self.name} waits")
+
 
 def begun(served: list[str]) -> list[str]:
     return [each.split()[0] for each in served if each.endswith("begins")]
@@ -102,7 +105,11 @@ async def test_while_one_waits_the_others_are_served_by_another_task(nursery):
     )
     await serving.report(slow, quick)
     await serving.report(later)
-    assert serving.served == ["slow begins", "quick begins", "quick ends", "later begins", "later ends"]
+    assert serving.served == [
+        "slow begins",
+        "slow waits",
+        *(f"{each} {step}" for each in ("quick", "later") for step in ("begins", "ends")),
+    ]
     assert quick.workers == later.workers != slow.workers
     slow.go_on.set()
     await trio.testing.wait_all_tasks_blocked()
@@ -165,7 +172,7 @@ async def test_interrupting_ends_the_wait_of_one_connection_alone(nursery):
     await trio.testing.wait_all_tasks_blocked()
     other.go_on.set()
     await trio.testing.wait_all_tasks_blocked()
-    assert serving.served == ["one begins", "other begins", "other ends"]
+    assert serving.served == ["one begins", "one waits", "other begins", "other waits", "other ends"]
     again = [serving.connection(str(number), waits=True) for number in range(5)]
     await serving.report(*again)
     for each in again:
@@ -206,7 +213,7 @@ async def test_the_end_ends_all_waits_and_closes_the_poller():
         await serving.report(slow)
         nursery.cancel_scope.cancel()
     assert serving.poller.closed
-    assert serving.served == ["slow begins"]
+    assert serving.served == ["slow begins", "slow waits"]
 
 
 async def add(one: int, *, waits: int) -> int:
