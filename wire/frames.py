@@ -42,6 +42,18 @@ class FrameReader:
     be read: the stream has lost its frame boundaries.
     """
 
+    __slots__ = (
+        "_big",
+        "_big_bytes",
+        "_big_end",
+        "_chunk",
+        "_chunk_bytes",
+        "_end",
+        "_max_frame_bytes",
+        "_start",
+        "fault",
+    )
+
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._chunk_bytes = MIN_CHUNK_BYTES

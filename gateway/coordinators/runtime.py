@@ -169,7 +169,9 @@ class ShardRuntime(Generic[S]):
 
         Raises CoordinatorUnavailable. A caller that is cancelled has not undone its operation. `reads`: see `begin`.
         """
-        token, reply = await self.begin(operation, reads=reads)
+        if self.state is not ShardState.ACTIVE:
+            await self._ensure_active()
+        token, reply = self._begin(operation, reads=reads)
         if reply.settled:
             return reply.result()
         try:
@@ -187,14 +189,16 @@ class ShardRuntime(Generic[S]):
         """
         if self.state is not ShardState.ACTIVE:
             await self._ensure_active()
+        return self._begin(operation, reads=reads)
+
+    def _begin(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool) -> tuple[Token, Completion[object]]:
         if not reads and not self.replica.takes_writes():
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         token = Token(next(self._tokens))
         reply: Completion[object] = Completion()
         self.replies[token] = reply
-        shard = self.shard
         try:
-            self._apply(lambda now_ms: operation(shard, token, now_ms))
+            self._apply(partial(operation, self.shard, token))
         except BaseException:
             self.abandon(token)
             raise

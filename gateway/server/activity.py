@@ -1,6 +1,6 @@
 """When bytes last moved on a connection: what its time-outs are measured by.
 
-Times are of the environment's monotonic clock. What is sent is noticed when a time-out is asked for, so that sending
+Times are of the environment's monotonic clock. What moved is noticed when a time-out is asked for, so that moving it
 costs nothing: a time-out may be found late by the interval of these calls.
 """
 
@@ -19,14 +19,15 @@ class Sending(Protocol):
 class Activity:
     """One connection's last movement, and the reply that the peer has to take now, if there is one.
 
-    `last_ms` is set by the caller when bytes have come.
+    `received_count` is raised by the caller when bytes have come, and `last_ms` set when it does not let them come.
     """
 
-    __slots__ = ("_seen_bytes", "_sending", "_stalled_at_bytes", "_stalled_since_ms", "last_ms")
+    __slots__ = ("_seen", "_sending", "_stalled_at_bytes", "_stalled_since_ms", "last_ms", "received_count")
 
     def __init__(self, sending: Sending, now_ms: int) -> None:
         self._sending = sending
-        self._seen_bytes = sending.sent_bytes
+        self.received_count = 0
+        self._seen = 0, sending.sent_bytes
         self.last_ms = now_ms
         self._stalled_since_ms: int | None = None
         self._stalled_at_bytes = 0
@@ -42,9 +43,9 @@ class Activity:
 
     def idle_ms(self, now_ms: int) -> int:
         """How long nothing has come or gone."""
-        sent_bytes = self._sending.sent_bytes
-        if sent_bytes != self._seen_bytes:
-            self._seen_bytes = sent_bytes
+        moved = self.received_count, self._sending.sent_bytes
+        if moved != self._seen:
+            self._seen = moved
             self.last_ms = now_ms
         return now_ms - self.last_ms
 

@@ -42,6 +42,26 @@ OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 class ConnectionDriver:
     """Serves one transport until the peer leaves, misbehaves, or the server closes or drains it."""
 
+    __slots__ = (
+        "_activity",
+        "_dispatcher",
+        "_env",
+        "_has_ended",
+        "_is_failure_logged",
+        "_is_sending",
+        "_memory",
+        "_on_end",
+        "_pipeline",
+        "_repeats",
+        "_replied",
+        "_request_memory",
+        "_session",
+        "_settings",
+        "_worker",
+        "_workers",
+        "transport",
+    )
+
     def __init__(
         self,
         transport: Transport,
@@ -150,7 +170,7 @@ class ConnectionDriver:
         if received is None:
             return False
         pipeline.received(received)
-        self._activity.last_ms = self._env.monotonic_ms()
+        self._activity.received_count += 1
         return True
 
     async def _wait_for_memory(self) -> None:

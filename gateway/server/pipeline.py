@@ -123,6 +123,19 @@ class Exchange(Generic[T]):
 class Pipeline(Generic[T]):
     """One connection's requests and replies. `failure` is why it was closed; None where nothing went wrong."""
 
+    __slots__ = (
+        "_exchanges",
+        "_limits",
+        "_reader",
+        "_received",
+        "_sending",
+        "_taken",
+        "failure",
+        "memory_bytes",
+        "state",
+        "unfinished_bytes",
+    )
+
     def __init__(self, limits: Limits) -> None:
         self.state = RECEIVING
         self.failure: Exception | None = None

@@ -21,8 +21,11 @@ def activity(sent):
 
 def test_it_is_idle_since_the_last_bytes_came(activity):
     assert activity.idle_ms(1300) == 300
-    activity.last_ms = 1400
+    activity.received_count += 1
+    assert activity.idle_ms(1400) == 0
     assert activity.idle_ms(1500) == 100
+    activity.last_ms = 1600
+    assert activity.idle_ms(1700) == 100
 
 
 def test_bytes_that_the_peer_has_taken_are_noticed_when_it_is_asked(activity, sent):
