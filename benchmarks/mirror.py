@@ -24,7 +24,7 @@ from odradek.pipeline.wire_client import WireClient
 
 RECORD_BYTES = 1024
 PARTITIONS = 4
-FILL_S = 4.0
+FILL_S = 1.5
 WITHIN_S = 240
 LOOK_S = 0.02
 _MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
@@ -144,6 +144,5 @@ CASES = (
         (Figure("rate", "MB/s"),),
         mirror,
         modes=(Mode.PAGE_CACHE,),
-        rounds=2,
     ),
 )

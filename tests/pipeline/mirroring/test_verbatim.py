@@ -2,20 +2,24 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 from mirrored import Pair, batch, extent, fill, producer, raw, records, seen, transact
 
+from odradek.gateway.cli.output import Meter
 from odradek.pipeline import mirror
 from odradek.pipeline.cluster import Cluster, TopicPartition
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.report import Report
-from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.mirroring.verbatim import Part, Round, copy_round
+from odradek.pipeline.report import PartitionReport, Report
+from odradek.pipeline.wire_client import Imported, WireClient
 from odradek.pipeline.wire_groups import WireGroups
+from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.builder import end_transaction_marker
+from odradek.wire.schema.types import Buffer
 
 PART = TopicPartition("t", 0)
 
@@ -204,6 +208,53 @@ def test_a_group_with_members_at_the_target_is_left_alone(pair: Pair) -> None:
     report = copy(pair, groups="g")
     member.close()
     assert report.notes == ["group 'g' is not copied: it has members at the target"]
+
+
+# A target that takes nothing
+
+
+class Full(WireClient):
+    """A target whose disk is full for a few requests."""
+
+    refusals = 3
+
+    def import_batches(
+        self, records: Mapping[TopicPartition, Buffer], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Imported]:
+        if not self.refusals:
+            return super().import_batches(records, timeout_ms)
+        self.refusals -= 1
+        return {place: Imported(ErrorCode.KAFKA_STORAGE_ERROR, None, -1) for place in records}
+
+
+class Silent(Meter):
+    def advance(self, records: int, size_bytes: int) -> None:
+        pass
+
+
+def copy_to_full(pair: Pair, refusals: int, patience_s: float) -> list[str]:
+    """Copy ten records; what was noted."""
+    notes: list[str] = []
+    pair.source.create_topic("t")
+    pair.target.create_topic("t")
+    fill(pair.origin, "t", 10)
+    part = Part(PartitionReport("t", 0, 0, 0), 0, 10, is_empty=True)
+    with Full(pair.copy) as target:
+        target.refusals = refusals
+        copy_round(pair.origin, target, Round({PART: part}, lambda: False, Silent(), notes.append, patience_s))
+    return notes
+
+
+def test_a_full_target_is_tried_again_and_said_once(pair: Pair) -> None:
+    told = "the target takes nothing at the moment, trying again: t-0: KAFKA_STORAGE_ERROR"
+    assert copy_to_full(pair, refusals=3, patience_s=60) == [told]
+    assert_same(pair)
+
+
+def test_a_target_that_stays_full_ends_the_run(pair: Pair) -> None:
+    with pytest.raises(PipelineError, match="the target takes nothing: t-0: KAFKA_STORAGE_ERROR"):
+        copy_to_full(pair, refusals=10**6, patience_s=0.2)
+    assert extent(pair.copy, PART) == (0, 0)
 
 
 # Going on while things happen
