@@ -1,7 +1,7 @@
 """Records become changes of a table: which row, which values, or that it goes; or the reason why they become none."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from odradek.pipeline.databases.avro import Schema, decoder
@@ -88,13 +88,14 @@ def _check_agreement(columns: Mapping[str, Column], fields: Mapping[str, Any], k
             raise ValueError(f"the key says {name} {key[name]!r}, the value {fields[name]!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fields:
     """Reads keys and values: the key is a JSON object, or where it is one column that column's value alone."""
 
     key: tuple[str, ...]
     key_from_value: bool
     schema: Schema | None
+    _decode: Callable[[bytes], dict[str, Any]] | None = field(init=False, default=None)
 
     def key_of(self, record: Record) -> dict[str, Any]:
         """The fields of the key, empty where it is taken from the value. Raises ValueError."""
@@ -120,7 +121,8 @@ class Fields:
         if record.value is None:
             return None
         if self.schema is not None:
-            return decoder(self.schema)(record.value)
+            self._decode = self._decode or decoder(self.schema)
+            return self._decode(record.value)
         try:
             found = parse_json(record.value)
         except (ValueError, RecursionError) as error:

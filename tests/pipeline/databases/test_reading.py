@@ -8,6 +8,7 @@ from sqlalchemy import NullPool, create_engine, text
 
 from odradek.pipeline.databases import positions
 from odradek.pipeline.databases.encode import RowFormat
+from odradek.pipeline.databases.engine import TransientError
 from odradek.pipeline.databases.reading import Order, TableReader
 from odradek.pipeline.databases.tables import described
 from odradek.pipeline.errors import PipelineError
@@ -117,6 +118,18 @@ def test_keys_of_several_columns_and_kinds(postgres):
         "INSERT INTO t SELECT i, lpad(i::text, 32, '0')::uuid, 'x' || (i % 2), i / 3.0 FROM generate_series(1, 9) i",
     )
     assert read_all(reader(postgres, ("u",), ("s",), ("d",)), 4) == [[1, 2, 3, 4], [5, 6, 7, 8], [9]]
+
+
+def test_a_database_that_is_away_can_be_read_later(postgres, postgres_server):
+    run(postgres, "CREATE TABLE t (id BIGINT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+    by_id = reader(postgres, ("id",))
+    postgres_server.kill()
+    try:
+        with pytest.raises(TransientError, match="refused"):
+            by_id.plan(None, 10, 10)
+    finally:
+        postgres_server.start()
+    assert read_all(by_id, 10) == [[1, 2]]
 
 
 def test_a_value_that_has_no_kind_of_its_column_is_refused_by_name(sqlite):

@@ -1,9 +1,14 @@
 """Records and positions are committed together, by one load of a job at a time."""
 
+import threading
+
 import pytest
 from confluent_kafka import Consumer
 
+from compat_tests.processes import wait_for
 from odradek.pipeline.databases.sending import FencedError, TransactionalSender, topic_ends
+
+TRANSACTIONS = 60
 
 
 def committed(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
@@ -64,3 +69,28 @@ def test_a_load_that_fails_in_a_transaction_leaves_nothing_of_it(broker, connect
     sender.send([(b"b", b"2")], at(1))
     assert committed(broker.bootstrap, "t") == [(b"b", b"2")]
     assert TransactionalSender(connection, "job", "t").open() == {"position": 1, "count": 1}
+
+
+def test_a_broker_that_is_restarted_meanwhile_has_each_record_once(broker, connection):
+    def send() -> None:
+        try:
+            for number in range(TRANSACTIONS):
+                sender.send([(None, b"%d" % number)], at(number))
+        except BaseException as error:  # noqa: BLE001 - told by the main thread
+            failures.append(error)
+
+    topic_ends(connection, "t")
+    sender = TransactionalSender(connection, "job", "t")
+    sender.open()
+    failures: list[BaseException] = []
+    sending = threading.Thread(target=send)
+    sending.start()
+    for share in (0.3, 0.6):
+        wait_for(lambda least=share: failures or sender.sent.total() > TRANSACTIONS * least, "transactions")
+        broker.stop()
+        broker.start()
+    sending.join()
+    assert failures == []
+    found = [int(value) for _, value in committed(broker.bootstrap, "t") if value is not None]
+    assert found == list(range(TRANSACTIONS))
+    assert TransactionalSender(connection, "job", "t").open() == {"position": TRANSACTIONS - 1, "count": 1}
