@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    archive,
     cold,
     consume,
     footprint,
@@ -46,7 +47,7 @@ LOADS: tuple[Case, ...] = (
     *groups.CASES,
     *restore.CASES,
 )
-AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES, *mirror.CASES)
+AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES, *mirror.CASES, *archive.CASES)
 
 FULL = Effort(rounds=5, duration_s=2.0, scale=1.0, budget_s=360)
 QUICK = Effort(rounds=1, duration_s=1.0, scale=0.25, quick=True)
