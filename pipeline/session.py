@@ -79,7 +79,16 @@ def spark_session(
     settings: dict[str, Any] = {**_SETTINGS, **(_LOCAL_SETTINGS if (chosen or "").startswith(LOCAL) else {})}
     settings |= _own_settings(bootstrap, data, connection) | given
     settings["spark.jars"] = ",".join([*files, *filter(None, [given.get("spark.jars")])])
-    return builder.config(map=settings).getOrCreate()
+    session = builder.config(map=settings).getOrCreate()
+    _register_segments(session, data)
+    return session
+
+
+def _register_segments(session: "SparkSession", data: str | Path | None) -> None:
+    """Let the session know `format("odradek")`."""
+    from odradek.pipeline.segments.source import SegmentSource
+
+    session.dataSource.register(SegmentSource if data is None else SegmentSource.of(data))
 
 
 def read_options(connection: Connection) -> dict[str, str]:

@@ -20,7 +20,8 @@ class Seen:
         self.records += records
 
 connection = Connection(sys.argv[1])
-spark = spark_session(connection=connection, master="local[2]", conf={"spark.driver.memory": "1g"})
+memory = {"spark.driver.memory": "1g"}
+spark = spark_session(connection=connection, data=sys.argv[2], master="local[2]", conf=memory)
 assert spark.conf.get("spark.odradek.bootstrap") == sys.argv[1]
 rows = spark.range(1000).selectExpr("CAST(id AS STRING) AS value")
 rows.write.format("kafka").options(**connection.for_spark()).option("topic", "t").save()
@@ -32,12 +33,13 @@ def python(batches):
         yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable] * batch.num_rows})
 
 worker = spark.range(1).mapInArrow(python, "python string").first().python
-print(count, seen.records, worker == sys.executable)
+stored = spark.read.format("odradek").option("subscribe", "t").load().count()
+print(count, seen.records, worker == sys.executable, stored)
 """
 
 
-def test_it_reads_and_writes_topics(connection: Connection, spark):
+def test_it_reads_and_writes_topics(connection: Connection, spark, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-    command = [sys.executable, "-c", PROGRAM, connection.bootstrap]
+    command = [sys.executable, "-c", PROGRAM, connection.bootstrap, str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, env=environment)
-    assert done.stdout.split() == ["1000", "1000", "True"], done.stderr
+    assert done.stdout.split() == ["1000", "1000", "True", "1000"], done.stderr
