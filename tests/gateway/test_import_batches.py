@@ -10,6 +10,7 @@ from odradek.partitions.imports import MAX_BATCHES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.import_batches import ImportBatchesRequest, ImportPartition, ImportTopic
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from odradek.wire.records.batch import Codec, iter_headers
 from odradek.wire.records.builder import end_transaction_marker
 
@@ -100,6 +101,19 @@ def test_readers_of_committed_records_see_the_other_cluster_s_transactions(clien
     _, marker = transaction(5, 900, b"undecided", committed=True, epoch=1)
     assert outcome(send(client, topic, marker)) == (ErrorCode.NONE, 7)
     assert client.fetch(topic, isolation_level=COMMITTED).last_stable_offset == 7
+
+
+def test_a_transaction_whose_marker_never_comes_can_be_aborted(client, topic):
+    open_batch, _ = transaction(0, 900, b"open", committed=True, epoch=3)
+    send(client, topic, open_batch, batch_of(b"plain", base_offset=1))
+    where = (WritableTxnMarkerTopic(name=topic, partition_indexes=(0,)),)
+    marker = WritableTxnMarker(
+        producer_id=900, producer_epoch=3, transaction_result=False, topics=where, coordinator_epoch=0
+    )
+    client.call(WriteTxnMarkersRequest(markers=(marker,)), 1)
+    part = client.fetch(topic, isolation_level=COMMITTED)
+    assert (part.last_stable_offset, part.high_watermark) == (3, 3)
+    assert [(one.producer_id, one.first_offset) for one in part.aborted_transactions] == [(900, 0)]
 
 
 def test_gaps_and_transactions_outlive_a_kill(tmp_path):
