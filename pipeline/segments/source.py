@@ -1,5 +1,6 @@
 """What Spark calls: `spark.dataSource.register(SegmentSource)`, then `spark.read.format("odradek")`."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +18,9 @@ Offsets: TypeAlias = dict[str, dict[str, int]]
 """A stream's position, as `format("kafka")` writes it: {"topic": {"0": next offset}}."""
 
 _SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+_PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The module of Spark's that runs where conditions are pushed down. Elsewhere Spark 4.1 refuses a reader that has them
+while `spark.sql.python.filterPushdown.enabled` is false, its default."""
 _HEADERS = "headers array<struct<key: string, value: binary>>"
 
 
@@ -51,7 +55,8 @@ class SegmentSource(DataSource):
 
     def reader(self, schema: StructType) -> "SegmentReader":
         """A batch read."""
-        return SegmentReader(self._parsed(streaming=False))
+        kind = PushingReader if _PUSHDOWN in sys.modules else SegmentReader
+        return kind(self._parsed(streaming=False))
 
     def streamReader(self, schema: StructType) -> "SegmentStreamReader":  # noqa: N802 - Spark's name
         """A stream."""
@@ -75,20 +80,11 @@ def _reading(options: Options, conditions: Sequence[Condition] = ()) -> Reading:
 
 
 class SegmentReader(DataSourceReader):
-    """A batch read. Conditions on topic, partition, offset and timestamp are seen to here."""
+    """A batch read."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._conditions: list[Condition] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take what can be seen to here, and give back the rest."""
-        for each in filters:
-            condition = condition_of(each)
-            if condition is None:
-                yield each
-            else:
-                self._conditions.append(condition)
 
     def partitions(self) -> Sequence[RangePartition]:
         """Plan one task a partition, or more by `minPartitions`; none where nothing can be found."""
@@ -99,6 +95,19 @@ class SegmentReader(DataSourceReader):
         """Read what a task was given; None where there is nothing to read."""
         if isinstance(partition, RangePartition):
             yield from read_range(partition.range, _reading(self._options, self._conditions))
+
+
+class PushingReader(SegmentReader):
+    """A batch read that sees to conditions on topic, partition, offset and timestamp itself."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take what can be seen to here, and give back the rest."""
+        for each in filters:
+            condition = condition_of(each)
+            if condition is None:
+                yield each
+            else:
+                self._conditions.append(condition)
 
 
 class SegmentStreamReader(DataSourceStreamReader):

@@ -110,6 +110,11 @@ class TestABatchRead:
         session.dataSource.register(SegmentSource.of(data))
         assert session.read.format("odradek").option("subscribe", "stamped").load().count() == 30
 
+    def test_needs_no_setting_of_spark(self, session, bootstrap, data):
+        session.conf.set(PUSHDOWN, "false")
+        ours = from_segments(session, data, subscribe="mixed").where("offset = 3")
+        assert rows(ours) == rows(over_the_wire(session, bootstrap, subscribe="mixed").where("offset = 3"))
+
     def test_of_a_missing_topic_says_so(self, session, bootstrap, data):
         with pytest.raises(Exception, match=r"there is no topic 'missing' in .*data"):
             from_segments(session, data, subscribe="missing").count()

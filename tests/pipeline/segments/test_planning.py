@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 import time
 
 import pytest
@@ -15,7 +16,7 @@ from odradek.pipeline.segments.filters import Conditions, condition_of
 from odradek.pipeline.segments.offsets import Planner
 from odradek.pipeline.segments.options import OptionError
 from odradek.pipeline.segments.reading import DataLossError, Reading, read_range
-from odradek.pipeline.segments.source import SegmentStreamReader
+from odradek.pipeline.segments.source import SegmentSource, SegmentStreamReader
 
 pyspark_filters = pytest.importorskip("pyspark.sql.datasource")
 
@@ -245,6 +246,16 @@ class TestConditions:
         client.write("a", 30)
         contradiction = self.conditions(f.EqualTo(("offset",), 3), f.EqualTo(("offset",), 4))
         assert planner(data, subscribe="a").ranges(contradiction) == []
+
+    def test_are_taken_only_where_spark_pushes_them(self, data, monkeypatch):
+        worker = "pyspark.sql.worker.data_source_pushdown_filters"
+        source = SegmentSource({"path": str(data), "subscribe": "a"})
+        monkeypatch.delitem(sys.modules, worker, raising=False)
+        # what Spark looks at before it refuses a reader
+        assert type(source.reader(None)).pushFilters is pyspark_filters.DataSourceReader.pushFilters
+        monkeypatch.setitem(sys.modules, worker, sys)
+        on_key = pyspark_filters.EqualTo(("key",), b"a")
+        assert list(source.reader(None).pushFilters([pyspark_filters.EqualTo(("offset",), 3), on_key])) == [on_key]
 
     def test_on_other_columns_are_left_to_spark(self):
         f = pyspark_filters
