@@ -74,7 +74,7 @@ def test_a_table_is_made_for_what_json_holds(spark, connection, broker, database
     produce(broker.bootstrap, "t", *((json.dumps({"id": v["id"]}).encode(), json.dumps(v).encode()) for v in values))
     report = export(spark, connection, Export("t", database, "made", key=("id",), group="progress"))
     assert (report.written, report.complete) == (2, True)
-    rows = run(database, "SELECT id, n, x, words, ok, nothing FROM made ORDER BY id")
+    rows = run(database, 'SELECT id, n, x, words, ok, "nothing" FROM made ORDER BY id')
     assert rows == [(1, 1, 1.0, "a", True, None), (2, 2, 1.5, "b", None, None)]
     stored = [one for (one,) in run(database, "SELECT CAST(mixed AS VARCHAR) FROM made ORDER BY id")]
     assert stored == ["1", '"m"']
