@@ -112,8 +112,8 @@ def load(
         raise click.UsageError("--bulk loads a table once: it does not go with --continuous")
     if no_key and key:
         raise click.UsageError("--key does not go with --no-key")
-    if schema is not None and value != "avro":
-        raise click.UsageError("--schema goes with --value avro")
+    if (schema is not None) != (value == "avro"):
+        raise click.UsageError("--schema goes with --value avro, and --value avro with --schema")
     from odradek.pipeline.loading import Load, Loader
 
     what = Load(

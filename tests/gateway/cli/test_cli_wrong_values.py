@@ -172,6 +172,7 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("pipeline load --timestamp a,,b", "pipeline load --timestamp", 2, "is not a list of different columns"),
     ("pipeline load --key a,a", "pipeline load --key", 2, "is not a list of different columns"),
     ("pipeline load --value xml", "pipeline load --value", 2, "'json', 'avro'"),
+    (LOAD + "--bulk --value avro", "pipeline load --value", 2, "--value avro with --schema"),
     ("pipeline load --schema /", "pipeline load --schema", 2, "is a directory"),
     (LOAD + "--bulk --schema x.avsc", "pipeline load --schema", 2, "goes with --value avro"),
     ("pipeline load --job 'my job'", "pipeline load --job", 2, "is not a job's name"),

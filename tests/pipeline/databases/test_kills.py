@@ -18,7 +18,7 @@ from tests.long_form import rounds
 PROGRAM = Path(__file__).parent / "load_and_export.py"
 ROWS = 4_000
 BATCH_ROWS = 20
-LONGEST_S = 5.0
+LONGEST_S = 3.0
 KILLS = rounds(2, 12)
 
 
