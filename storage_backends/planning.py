@@ -60,12 +60,6 @@ class SegmentFill:
             return False
         return max_timestamp_ms - self.first_timestamp_ms > policy.segment_ms
 
-    def add(self, size_bytes: int, first_timestamp_ms: int) -> None:
-        """Count a write."""
-        if not self.size_bytes:
-            self.first_timestamp_ms = first_timestamp_ms
-        self.size_bytes += size_bytes
-
 
 def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill, policy: LogPolicy) -> list[Run]:
     """Divide writes into runs, checking first that their batches continue the log (ValueError).
@@ -80,7 +74,9 @@ def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill
             if fill.must_roll(size_bytes, max_timestamp_ms, policy):
                 run, fill = Run(RunStart.ROLL, log_end_offset), SegmentFill()
                 runs.append(run)
-            fill.add(size_bytes, write.batches[0].max_timestamp_ms)
+            if not fill.size_bytes:
+                fill.first_timestamp_ms = write.batches[0].max_timestamp_ms
+            fill.size_bytes += size_bytes
             run.size_bytes += size_bytes
             log_end_offset = end_offset
         start_offset = write.log_start_offset

@@ -11,7 +11,6 @@ further writes until its owner has opened the log again and calls `reset`. An ex
 the log in the same way, and not the process.
 """
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -109,7 +108,7 @@ class CommitQueue:
         self.synced = synced
         self._on_durable = on_durable
         self._on_failure = on_failure
-        self._pending: deque[_Group] = deque()
+        self._pending: list[_Group] = []  # few, each of many writes; a deque has half a kilobyte
         self._busy = False
         self._idle: trio.Event | None = None  # for those that wait until nothing is to be done
         self._failure: StoreError | None = None
@@ -174,7 +173,7 @@ class CommitQueue:
     def _begin(self) -> None:
         """Commit what is cheaper done at once; a thread gets the rest, and then all that arrived meanwhile."""
         while self._pending:
-            group = self._pending.popleft()
+            group = self._pending.pop(0)
             if not self._settled_at_once(group):
                 call = group.exclusive_call or partial(self._store.commit, group.writes, sync=self.synced)
                 self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))

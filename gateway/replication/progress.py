@@ -1,7 +1,5 @@
 """Waiting for an offset of a log to be reached: to be durable here, or to be committed."""
 
-from collections import deque
-
 from odradek.gateway.env.completion import Completion
 
 
@@ -14,7 +12,8 @@ class OffsetWaits:
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[int, Completion[None]]] = deque()
+        # A list, not a deque: there are few, and a deque has half a kilobyte, in each of thousands of logs.
+        self.waiting: list[tuple[int, Completion[None]]] = []
 
     def until(self, offset: int) -> Completion[None]:
         """The completion of `offset`, which is not reached; below one that is waited for already, that one's."""
@@ -29,10 +28,10 @@ class OffsetWaits:
         """Settle what waits for `offset` or an earlier one, in the order of the offsets."""
         waiting = self.waiting
         while waiting and waiting[0][0] <= offset:
-            waiting.popleft()[1].settle(None)
+            waiting.pop(0)[1].settle(None)
 
     def fail(self, error: Exception) -> None:
         """Fail everything that waits."""
-        waiting, self.waiting = self.waiting, deque()
+        waiting, self.waiting = self.waiting, []
         for _, reached in waiting:
             reached.fail(error)
