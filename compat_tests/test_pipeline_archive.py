@@ -45,9 +45,11 @@ def await_markers(connection: Connection, topic: str) -> None:
             time.sleep(0.05)
 
 
-def test_tables_are_equal(comparison: Comparison, real_kafka: Broker, tmp_path: Path):
+def test_tables_are_equal(comparison: Comparison, tmp_path: Path):
+    if comparison.kafka is None:
+        pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
     spark, topic = comparison.resources.spark(), f"archived-{uuid1().hex}"
-    sides = {"kafka": real_kafka, "odradek": comparison.odradek}
+    sides = {"kafka": comparison.kafka, "odradek": comparison.odradek}
     reports = {name: archived(comparison, broker, topic, tmp_path / name) for name, broker in sides.items()}
     assert reports["kafka"].as_json()["partitions"] == reports["odradek"].as_json()["partitions"]
     tables = [topics.rows(read_table(spark, tmp_path / name), *topics.COLUMNS, "parsed") for name in sides]
