@@ -26,6 +26,7 @@ READ_OPTIONS: Final[Mapping[str, str]] = {
 """Options of `format("kafka")` with which long topics are read two to three times as fast: Spark asks a broker for a
 log's bounds with every poll, and these make the polls fewer."""
 
+_LOGGING: Final = Path(__file__).parent / "spark-log4j2.properties"
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -33,12 +34,11 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
 }
 _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING}",
     "spark.sql.shuffle.partitions": "4",
 }
 
