@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.pipeline.segments.source import SegmentSource
     from odradek.pipeline.session import spark_session
     from odradek.pipeline.table import open_table, read_dead_letters, read_table
+    from odradek.pipeline.transforming.job import transform
     from odradek.pipeline.values.parsing import Parsing
 
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
     "read_table": "odradek.pipeline.table",
     "restore": "odradek.pipeline.restoring.job",
     "spark_session": "odradek.pipeline.session",
+    "transform": "odradek.pipeline.transforming.job",
 }
 """The public names and the modules that they stand in."""
 
@@ -62,6 +64,7 @@ __all__ = [
     "read_table",
     "restore",
     "spark_session",
+    "transform",
 ]
 
 

@@ -12,6 +12,7 @@ COMMANDS: Final = {
     "restore": "A table becomes a topic: the same records at the same offsets.",
     "load": "Load a database's table into a topic.",
     "export": "Export a topic to a database's table.",
+    "transform": "A topic becomes another by SQL or a Python function.",
 }
 """Each command, which its module in odradek.pipeline.cli is named after, and its summary."""
 

@@ -1,0 +1,99 @@
+"""`odradek pipeline transform`."""
+
+import time
+from contextlib import nullcontext
+
+import click
+
+from odradek.gateway.cli.options import INT64_MAX, Text, TopicName
+from odradek.gateway.cli.signals import Stop, stop_noticed
+from odradek.pipeline.cli.options import JobContext, job_options
+
+POLL_S = 0.2
+LONGEST_PAUSE_S = 86_400
+
+
+@click.command()
+@click.option("--from-topic", metavar="TOPIC", type=TopicName(), required=True, help="Read this one.")
+@click.option("--to-topic", metavar="TOPIC", type=TopicName(), required=True, help="Created where it is missing.")
+@click.option("--sql", type=Text(), help="A query over the view `records`, which has the columns of format('kafka').")
+@click.option(
+    "--function", metavar="MODULE:NAME", type=Text(), help="Or a function of that DataFrame that gives another."
+)
+@click.option("--group", type=Text(), help="Whose offsets tell how far it is.  [default: named after both topics]")
+@click.option(
+    "--batch",
+    type=click.IntRange(1, INT64_MAX),
+    default=1_000_000,
+    show_default=True,
+    help="Offsets in one transaction.",
+)
+@click.option(
+    "-z",
+    "--codec",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Compression.",
+)
+@click.option("--continuous", is_flag=True, help="Go on with new records until stopped.")
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(0.1, LONGEST_PAUSE_S),
+    default=10.0,
+    show_default=True,
+    help="With --continuous: the pause before looking for new records.",
+)
+@job_options
+def transform(
+    job: JobContext,
+    *,
+    from_topic: str,
+    to_topic: str,
+    sql: str | None,
+    function: str | None,
+    group: str | None,
+    batch: int,
+    codec: str,
+    continuous: bool,
+    every: float,
+) -> None:
+    """Write what SQL or a Python function makes of a topic to another topic of the same Kafka.
+
+    The result has a column `value`, and as wanted `key`, `headers`, `timestamp`, `partition`. Records and progress are
+    committed in one transaction: a reader with read_committed sees each result once, whatever was killed.
+
+    \b
+    Example:
+      odradek pipeline transform --from-topic flights --to-topic late \\
+        --sql "SELECT key, value FROM records WHERE get_json_object(CAST(value AS STRING), '$.dep_delay') > 60"
+    """
+    from odradek.pipeline.transforming.job import transform as run
+    from odradek.pipeline.transforming.query import from_function, from_sql
+
+    if (sql is None) == (function is None):
+        raise click.UsageError("one of --sql and --function is needed")
+    change = from_sql(sql) if sql is not None else from_function(function or "")
+    with stop_noticed() if continuous else nullcontext(Stop()) as stop:
+
+        def stopped(seconds: float) -> bool:
+            until = time.monotonic() + seconds
+            while not stop.number and time.monotonic() < until:
+                time.sleep(POLL_S)
+            return bool(stop.number)
+
+        report = run(
+            job.spark(),
+            change,
+            connection=job.connection,
+            from_topic=from_topic,
+            to_topic=to_topic,
+            group=group,
+            batch=batch,
+            codec=codec,
+            every_s=every if continuous else None,
+            stopped=stopped,
+            shown=not job.as_json,
+        )
+    job.finish(report)

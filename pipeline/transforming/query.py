@@ -1,0 +1,72 @@
+"""What is done to the records: SQL over the view `records`, or a function of a DataFrame."""
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+from odradek.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+VIEW: Final = "records"
+Transformation = Callable[["DataFrame"], "DataFrame"]
+
+
+def from_sql(sql: str) -> Transformation:
+    """A query over `records`. Raises PipelineError, when it is applied, for one that Spark does not understand."""
+
+    def transform(records: "DataFrame") -> "DataFrame":
+        from pyspark.errors import AnalysisException
+
+        records.createOrReplaceTempView(VIEW)
+        try:
+            return records.sparkSession.sql(sql)  # pyright: ignore[reportUnknownMemberType]
+        except AnalysisException as error:  # ParseException is one
+            raise PipelineError(f"--sql: {str(error).strip().splitlines()[0]}") from error
+
+    return transform
+
+
+def from_function(name: str) -> Transformation:
+    """The function `module:name`. Raises PipelineError where there is none."""
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PipelineError(f"--function {name}: {error}") from error
+    if not callable(found):
+        raise PipelineError(f"--function {name} is no function")
+    return cast("Transformation", found)
+
+
+def as_records(result: "DataFrame") -> "DataFrame":
+    """The columns key, value, timestamp_ms, headers and partition of what a transformation gave.
+
+    `value` is needed, as text or bytes. Without `timestamp` records get the time of the write, without `partition` that
+    of their key. Raises PipelineError where a column is missing or of another type.
+    """
+    from pyspark.sql import functions as f
+
+    types = dict(result.dtypes)
+    if "value" not in types:
+        raise PipelineError(f"the transformation gives no column `value`, but {', '.join(types)}")
+    for name, wanted in _TYPES.items():
+        if types.get(name, wanted[0]) not in wanted:
+            raise PipelineError(f"column `{name}` is {types[name]}, not {' or '.join(wanted)}")
+    empty = {"key": "binary", "headers": _TYPES["headers"][0], "partition": "int"}
+    columns = [
+        f.col(name).cast(kind).alias(name) if name in types else f.lit(None).cast(kind).alias(name)
+        for name, kind in {**empty, "value": "binary"}.items()
+    ]
+    time = f.unix_millis("timestamp") if "timestamp" in types else f.unix_millis(f.current_timestamp())
+    return result.select(*columns, time.alias("timestamp_ms"))
+
+
+_TYPES: Final = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "partition": ("int", "bigint"),
+    "timestamp": ("timestamp",),
+}
