@@ -10,6 +10,7 @@ import pytest
 from examples.flights.processes import missing_for_spark
 
 ROOT = Path(__file__).resolve().parents[2]
+JARS = str(ROOT / ".cache" / "jars")
 
 
 PRINTED = re.findall(r"^\| `([^`]+)` \|", (ROOT / "examples" / "README.md").read_text(), re.MULTILINE)
@@ -23,7 +24,7 @@ def output_of(printed: str, timeout_s: int = 100) -> str:
         ["/bin/sh", "-c", printed],
         cwd=ROOT,
         # the options of this run are not the example's
-        env=os.environ | {"PYTEST_ADDOPTS": "", "PATH": path_without_uv()},
+        env={"ODRADEK_JARS": JARS} | os.environ | {"PYTEST_ADDOPTS": "", "PATH": path_without_uv()},
         capture_output=True,
         text=True,
         timeout=timeout_s,
@@ -84,3 +85,15 @@ def test_pipeline_export():
     assert "records: 5 skipped: {'dead letter': 1}" in told
     assert "rows: [('ann', 'Prague', 2)]" in told
     assert 'why: visits: "many" is no int' in told
+def test_pipeline_restore():
+    if (reason := missing_for_spark()) is not None:
+        pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
+    told = output_of(".venv/bin/python -m examples.pipeline_restore")
+    assert "10 records written, 0 already there\n0 records written, 10 already there\n" in told
+
+
+def test_pipeline_transform():
+    if (reason := missing_for_spark()) is not None:
+        pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
+    told = output_of(".venv/bin/python -m examples.pipeline_transform")
+    assert told.splitlines()[-5:] == ["0 written", "1 written", "1 written", "UA2 is late", "DL3 is late"]
