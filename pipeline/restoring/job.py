@@ -145,6 +145,8 @@ class _Job:
 
     def _write(self, shares: Mapping[int, Share]) -> dict[int, Any]:
         """What each task did, by partition; partitions with nothing to do have none."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
         from pyspark.sql import functions as f
 
         todo = {partition: share for partition, share in shares.items() if share.remaining}
@@ -155,10 +157,12 @@ class _Job:
         places = plan.by_partition({partition: number for number, partition in enumerate(todo)})
         rows = self.source.rows.where(plan.in_selection(ranges)).where(f.col("offset") >= min(first.values()))
         ordered = rows.select(*columns_of()).repartitionById(len(todo), places.cast("int"))
-        task = self._task(todo)
+        results = ordered.sortWithinPartitions("offset").mapInArrow(self._task(todo).run, RESULT)
         with _settings(self.spark, _ARROW):
-            done = ordered.sortWithinPartitions("offset").mapInArrow(task.run, RESULT).collect()
-        return {row["partition"]: row for row in done}
+            try:
+                return {row["partition"]: row for row in results.collect()}
+            except (PySparkException, Py4JJavaError) as error:  # a file that has gone, a worker that died
+                raise PipelineError(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
 
     def _task(self, todo: Mapping[int, Share]) -> Task:
         return Task(

@@ -81,7 +81,9 @@ def transform(
     with Cluster(connection) as cluster, WireClient(connection) as client:
         counts = cluster.partition_counts([from_topic])
         if to_topic not in cluster.topics():
-            cluster.create_topic(to_topic, counts[from_topic])
+            settings = cluster.topic_config(from_topic)  # above all the retention that its records need
+            given = {name: value for name, value in settings.items() if value is not None}
+            cluster.create_topic(to_topic, counts[from_topic], given)
         transactions = Transactions(client, name, TRANSACTION_TIMEOUT_MS)
         before = cluster.offsets(dict.fromkeys(cluster.partitions([to_topic]), LATEST))
         _run_to_the_end(job, cluster, transactions)
@@ -166,6 +168,7 @@ def _as_json(topic: str, offsets: Mapping[TopicPartition, int]) -> str:
 
 def _write(job: _Job, transactions: Transactions, records: "DataFrame", partitions: int) -> dict[int, int]:
     """The records written to each partition, in the order in which Spark has them. Raises PipelineError."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
@@ -183,12 +186,20 @@ def _write(job: _Job, transactions: Transactions, records: "DataFrame", partitio
     placed = made.mapInArrow(Placing(partitions).run, PLACED).repartitionById(partitions, f.col("target"))
     try:
         done = placed.sortWithinPartitions("position").mapInArrow(task.run, RESULT).collect()
-    except PySparkException as error:
-        raise PipelineError(f"the transformation failed: {str(error).strip().splitlines()[-1]}") from error
+    except (PySparkException, Py4JJavaError) as error:
+        raise PipelineError(f"the transformation failed: {_reason(error)}") from error
     errors = [row["error"] for row in done if row["error"] is not None]
     if errors:
         raise PipelineError(errors[0])
     return {row["partition"]: row["records"] for row in done}
+
+
+def _reason(error: Exception) -> str:
+    """The error's own line: the last of Python's traceback, else the first that is not about Py4J."""
+    lines = [
+        line for line in str(error).strip().splitlines() if line.strip() and not line.startswith(("\t", "An error occ"))
+    ]
+    return lines[-1] if "Traceback" in str(error) and lines else (lines or [""])[0]
 
 
 def _count(job: _Job, starts: Offsets, stops: Offsets) -> None:

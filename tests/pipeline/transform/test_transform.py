@@ -24,7 +24,7 @@ SAME = from_sql("SELECT key, value, headers, timestamp FROM records")
 @pytest.fixture
 def produce(broker, connection: Connection) -> Callable[[range], None]:
     """Fill a topic of three partitions; every eleventh record has no key."""
-    broker.create_topic("from", 3)
+    broker.create_topic("from", 3, {"retention.ms": "-1"})
     settings = {**connection.for_librdkafka(), "partitioner": "murmur2_random"}
 
     def produce_them(numbers: range) -> None:
