@@ -85,6 +85,8 @@ def test_pipeline_export():
     assert "records: 5 skipped: {'dead letter': 1}" in told
     assert "rows: [('ann', 'Prague', 2)]" in told
     assert 'why: visits: "many" is no int' in told
+
+
 def test_pipeline_restore():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")

@@ -53,7 +53,7 @@ def kill_and_finish(command: list[str], chance: random.Random, end: Callable[[],
             os.killpg(process.pid, signal.SIGKILL)
         output = process.communicate()[0].decode()
         assert process.returncode in {-signal.SIGKILL, 0}, output
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -82,7 +82,7 @@ def test_a_killed_writer_of_new_offsets_is_continued(broker, tmp_path: Path, cha
 
 
 @pytest.mark.torture
-@pytest.mark.timeout(600 if LONG else 240)
+@pytest.mark.timeout(1800 if LONG else 400)
 @pytest.mark.skipif(os.environ.get("ODRADEK_NO_JAVA") == "1", reason="no Java here (ODRADEK_NO_JAVA=1)")
 def test_a_killed_driver_is_continued(broker, tmp_path: Path, chance: random.Random):
     rows = [Archived(0, offset, b"%06d" % offset * 300) for offset in range(20_000) if offset % 97]
