@@ -48,6 +48,7 @@ class _Job:
     shown: bool
     report: Report
     sequences: dict[int, int] = field(default_factory=dict[int, int])
+    positions: Offsets = field(default_factory=dict[TopicPartition, int])
 
 
 def transform(
@@ -114,7 +115,9 @@ def _run_to_the_end(job: _Job, cluster: Cluster, transactions: Transactions) -> 
 
 def _starts(job: _Job, cluster: Cluster, places: list[TopicPartition]) -> Offsets:
     """Where to go on: the group's offsets, or the first of the topic. Raises PipelineError for a loss by retention."""
-    committed, first = cluster.committed(job.group), cluster.offsets(dict.fromkeys(places, EARLIEST))
+    # What this run has just committed may not be answered yet, while its markers are being written.
+    committed = {**cluster.committed(job.group), **job.positions}
+    first = cluster.offsets(dict.fromkeys(places, EARLIEST))
     for place in places:
         if committed.get(place, first[place]) < first[place]:
             raise PipelineError(
@@ -146,6 +149,7 @@ def _run_batch(job: _Job, cluster: Cluster, transactions: Transactions, starts: 
     transactions.end(committed=True)
     for index, count in written.items():
         job.sequences[index] = job.sequences.get(index, 0) + count
+    job.positions = stops
     _count(job, starts, stops)
 
 

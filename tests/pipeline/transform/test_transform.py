@@ -78,6 +78,20 @@ def test_each_result_comes_once(run, produce, connection: Connection):
         ]
 
 
+def test_it_goes_on_until_it_is_stopped(run, produce, connection: Connection):
+    produce(range(10))
+    more = iter([range(10, 20), range(20, 25)])
+
+    def stopped(_seconds: float) -> bool:
+        numbers = next(more, None)
+        if numbers is not None:
+            produce(numbers)
+        return numbers is None
+
+    assert run(SAME, every_s=1.0, stopped=stopped).written == 25
+    assert values(committed(connection)) == list(range(25))
+
+
 def explode(records):
     """A transformation that fails for some record, while others are written."""
     from pyspark.sql import functions as f
