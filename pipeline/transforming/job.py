@@ -21,6 +21,7 @@ from odradek.pipeline.transforming.tasks import PLACED, RESULT, Placing, Task
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.writing.encoding import CODECS
 from odradek.pipeline.writing.transactions import Transactions
+from odradek.wire.records.batch import increment_sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +48,7 @@ class _Job:
     codec: str
     shown: bool
     report: Report
-    sequences: dict[int, int] = field(default_factory=dict[int, int])
+    written: dict[int, int] = field(default_factory=dict[int, int])
     positions: Offsets = field(default_factory=dict[TopicPartition, int])
 
 
@@ -148,7 +149,7 @@ def _run_batch(job: _Job, cluster: Cluster, transactions: Transactions, starts: 
         raise
     transactions.end(committed=True)
     for index, count in written.items():
-        job.sequences[index] = job.sequences.get(index, 0) + count
+        job.written[index] = job.written.get(index, 0) + count
     job.positions = stops
     _count(job, starts, stops)
 
@@ -176,7 +177,7 @@ def _write(job: _Job, transactions: Transactions, records: "DataFrame", partitio
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
-    sequences = {index: job.sequences.get(index, 0) for index in range(partitions)}
+    sequences = {index: increment_sequence(0, job.written.get(index, 0)) for index in range(partitions)}
     task = Task(
         job.connection,
         job.target,
@@ -223,7 +224,7 @@ def _add_target(job: _Job, cluster: Cluster, before: Offsets) -> None:
     after = cluster.offsets(dict.fromkeys(before, LATEST))
     job.report.partitions += [
         PartitionReport(
-            place.topic, place.partition, before[place], after[place], written=job.sequences.get(place.partition, 0)
+            place.topic, place.partition, before[place], after[place], written=job.written.get(place.partition, 0)
         )
         for place in before
     ]
