@@ -41,7 +41,8 @@ def test_acks_one_waits_for_the_disk_of_the_leader_however_long(broker, client):
         timed_out = only(other.call(produce_request("t", batch_of(b"all"), acks=-1, timeout_ms=1)))
     assert timed_out.error_code == ErrorCode.REQUEST_TIMED_OUT
     broker.env.release()
-    assert (only(client.receive(waiting)).error_code, client.values("t")) == (0, [b"first", b"one", b"all"])
+    assert only(client.receive(waiting)).error_code == 0
+    assert sorted(client.values("t")) == [b"all", b"first", b"one"]  # two connections: either may be read first
 
 
 def test_partitions_that_are_committed_in_time_are_answered_so(broker, client):
