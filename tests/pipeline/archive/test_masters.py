@@ -16,6 +16,7 @@ import pytest
 from odradek.pipeline import open_table
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.java import find_java
+from tests.long_form import LONG
 from tests.pipeline.archive.topics import create, produce
 
 ROOT = Path(__file__).parents[3]
@@ -86,6 +87,7 @@ def test_the_example_on_this_machine_and_on_a_standalone_cluster(connection, tmp
 
 
 @pytest.mark.torture
+@pytest.mark.skipif(not LONG, reason="runs in the long form alone: make torture")
 def test_an_executor_that_is_killed_costs_and_doubles_nothing(spark, connection, tmp_path):
     """On local-cluster an executor is a process of its own: the first one that appears is killed."""
     from odradek.pipeline import read_table
