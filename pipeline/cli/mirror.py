@@ -1,5 +1,6 @@
 """`odradek mirror`."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +17,40 @@ SIGNALLED = 128
 """A command that a signal ended has this and the signal's number as its exit code."""
 
 
+class Regex(click.ParamType[str]):
+    """A regular expression of Python."""
+
+    name = "regex"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself; fails as wrong usage where it is no regular expression."""
+        try:
+            re.compile(str(value))
+        except re.error as error:
+            self.fail(f"{value!r} is not a regular expression: {error}", param, ctx)
+        return str(value)
+
+
+class Addresses(click.ParamType[str]):
+    """Addresses of brokers."""
+
+    name = "addresses"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself; fails as wrong usage where one is not HOST:PORT."""
+        for address in str(value).split(","):
+            try:
+                split_address(address)
+            except click.BadParameter as error:
+                self.fail(error.message, param, ctx)
+        return str(value)
+
+
 def _address(name: str, what: str) -> Callable[[Any], Any]:
     help_text = f"Brokers of the cluster {what}; any Kafka will do."
-    return click.option(f"--{name}", f"{name}_", metavar="HOST:PORT[,...]", required=True, help=help_text)
+    return click.option(
+        f"--{name}", f"{name}_", metavar="HOST:PORT[,...]", type=Addresses(), required=True, help=help_text
+    )
 
 
 def _settings(flag: str, name: str, help_text: str) -> Callable[[Any], Any]:
@@ -28,8 +60,12 @@ def _settings(flag: str, name: str, help_text: str) -> Callable[[Any], Any]:
 @click.command()
 @_address("from", "to copy from")
 @_address("to", "to copy to")
-@click.option("--topics", metavar="REGEX", default=".*", help="Topics, by their whole names.  [default: all]")
-@click.option("--groups", metavar="REGEX", help="Groups whose committed offsets are copied, too.  [default: none]")
+@click.option(
+    "--topics", metavar="REGEX", type=Regex(), default=".*", help="Topics, by their whole names.  [default: all]"
+)
+@click.option(
+    "--groups", metavar="REGEX", type=Regex(), help="Groups whose committed offsets are copied, too.  [default: none]"
+)
 @click.option("--continuous/--once", default=False, help="Go on until stopped, or copy what is there now.  [once]")
 @click.option("--append", is_flag=True, help="Copy behind what others have written into a topic of the target.")
 @_settings("-X", "both_settings", "A client setting for both clusters, e.g. -X security.protocol=SSL. Repeatable.")
@@ -71,8 +107,6 @@ def mirror(
     """
     from odradek.pipeline.mirroring import mirror as run
 
-    for address in (*from_.split(","), *to_.split(",")):
-        split_address(address)  # wrong usage, whatever is reachable
     source = Connection(from_, {**dict(both_settings), **dict(from_settings)}, timeout)
     target = Connection(to_, {**dict(both_settings), **dict(to_settings)}, timeout)
     with stop_noticed() as stop:

@@ -12,9 +12,9 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring import topics as topics_of
 from odradek.pipeline.mirroring.groups import Groups, as_json
 from odradek.pipeline.mirroring.offset_map import Maps, read_maps
-from odradek.pipeline.mirroring.patience import Patience, may_pass
 from odradek.pipeline.mirroring.plan import Planner, progress_group
 from odradek.pipeline.mirroring.renumbered import copy_topic
+from odradek.pipeline.mirroring.retrying import Retries, may_pass
 from odradek.pipeline.mirroring.verbatim import Part, Round, copy_round, ends_of
 from odradek.pipeline.report import Report
 from odradek.pipeline.wire_client import WireClient
@@ -24,7 +24,7 @@ ROUND_S: Final = 10.0
 """How long a round lasts at most when it is continuous: then topics are looked for and groups copied again."""
 IDLE_S: Final = 0.5
 LAG_EVERY_S: Final = 10.0
-PATIENCE_S: Final = 120.0
+RETRY_LIMIT_S: Final = 120.0
 EVERY_TOPIC: Final = ".*"
 
 
@@ -90,19 +90,19 @@ class _Mirror:
 
     def run(self, pattern: str, *, continuous: bool) -> None:
         """Round after round until all is copied, or it is to stop."""
-        patience = Patience(None if continuous else PATIENCE_S, self._stopping)
+        retries = Retries(None if continuous else RETRY_LIMIT_S, self._stopping)
         while not self._stopping():
             before = self._lag()
             try:
                 self._round(pattern, continuous=continuous)
             except PipelineError as error:
-                if not may_pass(error) or patience.is_over:
+                if not may_pass(error) or retries.is_over:
                     raise
-                if patience.is_first:
+                if retries.is_first:
                     self._note(f"trying again: {error.message}")
-                patience.wait()
+                retries.wait()
                 continue
-            patience.progress()
+            retries.progress()
             if not continuous:
                 break
             self._tell_lag()
@@ -154,10 +154,10 @@ class _Mirror:
         def stopping() -> bool:
             return self._stopping() or (deadline is not None and time.monotonic() > deadline)
 
-        patience_s = None if continuous else PATIENCE_S
+        retry_limit_s = None if continuous else RETRY_LIMIT_S
         due = _due(self._planner.verbatim.values())
         if due:
-            copied = Round({part.place: part for part in due}, stopping, shown, self._note, patience_s)
+            copied = Round({part.place: part for part in due}, stopping, shown, self._note, retry_limit_s)
             for part in due:
                 part.next_offset = part.report.to_offset
             copy_round(self._reader_connection, self._writer, copied)
@@ -166,7 +166,7 @@ class _Mirror:
             if stopping():
                 return
             parts = {place: part for place, part in self._planner.renumbered.items() if place.topic == topic}
-            copied = Round(parts, stopping, shown, self._note, patience_s)
+            copied = Round(parts, stopping, shown, self._note, retry_limit_s)
             self._maps |= copy_topic(self._reader_connection, self._target, self._cluster_id, topic, copied)
             self._drop_gone(copied)
 

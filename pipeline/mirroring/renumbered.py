@@ -31,7 +31,7 @@ from odradek.pipeline.mirroring.offset_map import (
     key_of,
     read_maps,
 )
-from odradek.pipeline.mirroring.patience import Patience
+from odradek.pipeline.mirroring.retrying import Retries
 from odradek.pipeline.mirroring.verbatim import Part, Round
 
 GAPS: Final = f"marker, aborted or {COMPACTED}"
@@ -65,7 +65,7 @@ def copy_topic(source: Connection, target: Cluster, cluster_id: str, topic: str,
     Raises PipelineError; what was committed before stands.
     """
     create_map_topic(target)
-    patience = Patience(copied.patience_s, copied.stopping)
+    retries = Retries(copied.retry_limit_s, copied.stopping)
     parts = {place: part for place, part in copied.parts.items() if place.topic == topic}
     while True:
         before = _progress(parts)
@@ -79,14 +79,14 @@ def copy_topic(source: Connection, target: Cluster, cluster_id: str, topic: str,
         except KafkaException as error:
             problem = _judge(error.args[0], topic)
         if _progress(parts) > before:
-            patience.progress()
+            retries.progress()
         if copied.stopping():
             return {}
-        if patience.is_over:
+        if retries.is_over:
             raise PipelineError(f"topic {topic!r} cannot be copied: {problem}")
-        if patience.is_first:
+        if retries.is_first:
             copied.note(f"topic {topic!r}: {problem}; beginning again behind what is committed")
-        patience.wait()
+        retries.wait()
 
 
 def _progress(parts: dict[TopicPartition, Part]) -> int:

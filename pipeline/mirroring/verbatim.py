@@ -19,7 +19,7 @@ from odradek.pipeline.cluster import EARLIEST, Offsets, TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring.batches import COMPACTED, RETENTION, Chunk, chunk_of, filler, rest_of, total
-from odradek.pipeline.mirroring.patience import Patience
+from odradek.pipeline.mirroring.retrying import Retries
 from odradek.pipeline.report import PartitionReport
 from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, Fetched, Imported, TopicGoneError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
@@ -63,14 +63,14 @@ class Part:
 class Round:
     """What a round copies, and what became of it. `gone` are the topics that were deleted meanwhile, with the message.
 
-    `patience_s` is how long the target may refuse or be away; None for ever.
+    `retry_limit_s` is how long the target may refuse or be away; None for ever.
     """
 
     parts: dict[TopicPartition, Part]
     stopping: Callable[[], bool]
     meter: Meter
     note: Note
-    patience_s: float | None
+    retry_limit_s: float | None
     gone: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -244,21 +244,21 @@ def _in_requests(chunks: Chunks) -> Iterable[Chunks]:
 
 def _import(target: WireClient, copied: Round, chunks: Chunks) -> None:
     """Write the chunks, again and again until they stand at the target."""
-    left, patience = dict(chunks), Patience(copied.patience_s, copied.stopping)
+    left, retries = dict(chunks), Retries(copied.retry_limit_s, copied.stopping)
     while left:
         before = total(left.values())
         problem = _attempt(target, copied, chunks, left)
         if total(left.values()) != before:
-            patience.progress()
+            retries.progress()
         if not left or problem is None:
             continue
         if copied.stopping():
             return
-        if patience.is_over:
+        if retries.is_over:
             raise PipelineError(f"the target takes nothing: {problem}")
-        if patience.is_first:
+        if retries.is_first:
             copied.note(f"the target takes nothing at the moment, trying again: {problem}")
-        patience.wait()
+        retries.wait()
 
 
 def _attempt(target: WireClient, copied: Round, chunks: Chunks, left: Chunks) -> str | None:

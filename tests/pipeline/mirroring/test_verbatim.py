@@ -232,7 +232,7 @@ class Silent(Meter):
         pass
 
 
-def copy_to_full(pair: Pair, refusals: int, patience_s: float) -> list[str]:
+def copy_to_full(pair: Pair, refusals: int, retry_limit_s: float) -> list[str]:
     """Copy ten records; what was noted."""
     notes: list[str] = []
     pair.source.create_topic("t")
@@ -241,19 +241,19 @@ def copy_to_full(pair: Pair, refusals: int, patience_s: float) -> list[str]:
     part = Part(PartitionReport("t", 0, 0, 0), 0, 10, is_empty=True)
     with Full(pair.copy) as target:
         target.refusals = refusals
-        copy_round(pair.origin, target, Round({PART: part}, lambda: False, Silent(), notes.append, patience_s))
+        copy_round(pair.origin, target, Round({PART: part}, lambda: False, Silent(), notes.append, retry_limit_s))
     return notes
 
 
 def test_a_full_target_is_tried_again_and_said_once(pair: Pair) -> None:
     told = "the target takes nothing at the moment, trying again: t-0: KAFKA_STORAGE_ERROR"
-    assert copy_to_full(pair, refusals=3, patience_s=60) == [told]
+    assert copy_to_full(pair, refusals=3, retry_limit_s=60) == [told]
     assert_same(pair)
 
 
 def test_a_target_that_stays_full_ends_the_run(pair: Pair) -> None:
     with pytest.raises(PipelineError, match="the target takes nothing: t-0: KAFKA_STORAGE_ERROR"):
-        copy_to_full(pair, refusals=10**6, patience_s=0.2)
+        copy_to_full(pair, refusals=10**6, retry_limit_s=0.2)
     assert extent(pair.copy, PART) == (0, 0)
 
 

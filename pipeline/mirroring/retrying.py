@@ -36,7 +36,7 @@ def may_pass(error: PipelineError) -> bool:
     return isinstance(cause, KafkaException) and cause.args[0].code() in _PASSING
 
 
-class Patience:
+class Retries:
     """Waits between tries, longer each time; gives up after `limit_s` without progress, never with None."""
 
     def __init__(self, limit_s: float | None, stopping: Callable[[], bool]) -> None:
