@@ -21,7 +21,9 @@ demo: setup-python ## a broker, 336,776 flights, three consumers of which one is
 	@$(WITH_TOOLS) $(RUN) python -m examples.flights
 
 test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
-	@$(WITH_TOOLS) $(RUN) pytest
+	@status=0; \
+	  $(WITH_TOOLS) $(RUN) pytest tests -n 2 --dist loadfile || status=1; \
+	  $(WITH_TOOLS) $(RUN) pytest compat_tests || status=1; exit $$status
 
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests

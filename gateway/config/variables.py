@@ -42,6 +42,7 @@ DEVELOPMENT: Final = frozenset(
         "ODRADEK_NO_KCAT",
         "ODRADEK_NO_POSTGRES",
         "ODRADEK_PORT",
+        "ODRADEK_SEED",
         "ODRADEK_SEEDS",
     )
 )
