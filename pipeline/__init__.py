@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.pipeline.archiving.job import archive
+    from odradek.pipeline.auditing.job import audit
     from odradek.pipeline.compacting import compact
     from odradek.pipeline.connection import Connection
     from odradek.pipeline.exporting import Export, export
@@ -33,6 +34,7 @@ _HOMES = {
     "Report": "odradek.pipeline.report",
     "SegmentSource": "odradek.pipeline.segments.source",
     "archive": "odradek.pipeline.archiving.job",
+    "audit": "odradek.pipeline.auditing.job",
     "compact": "odradek.pipeline.compacting",
     "export": "odradek.pipeline.exporting",
     "load": "odradek.pipeline.loading",
@@ -55,6 +57,7 @@ __all__ = [
     "Report",
     "SegmentSource",
     "archive",
+    "audit",
     "compact",
     "export",
     "load",

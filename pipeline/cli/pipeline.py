@@ -7,6 +7,7 @@ import click
 
 COMMANDS: Final = {
     "setup": "Fetch what the jobs need, once.",
+    "audit": "Explain every offset of a topic; compare it with its copies.",
     "archive": "Keep topics as a table, each record once.",
     "compact": "Merge the small files of a table.",
     "restore": "A table becomes a topic: the same records at the same offsets.",

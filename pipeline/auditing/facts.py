@@ -1,0 +1,179 @@
+"""What one partition's batches add up to. Pure: headers, columns and markers in, numbers out."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from odradek.wire.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, Codec, increment_sequence
+
+MARKER: Final = "transaction marker"
+COMPACTED: Final = "compacted"
+RETENTION: Final = "retention"
+UNEXPLAINED: Final = "unexplained"
+KEPT_EXAMPLES: Final = 5
+BUCKETS: Final = 60
+"""Into how many spans of time the records are counted, at most."""
+
+
+@dataclass(slots=True)
+class CodecFacts:
+    """The batches of one compression codec; `plain_bytes` is what their records are after decompression."""
+
+    batches: int = 0
+    size_bytes: int = 0
+    plain_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Records by time, in spans that double when there are too many of them."""
+
+    span_ms: int = 1000
+    counts: Counter[int] = field(default_factory=Counter[int])
+
+    def add(self, time_ms: int, records: int) -> None:
+        """Count records of about that time."""
+        if time_ms < 0:
+            return
+        self.counts[time_ms // self.span_ms] += records
+        while len(self.counts) > 1 and max(self.counts) - min(self.counts) >= BUCKETS:
+            self.span_ms *= 2
+            halved: Counter[int] = Counter()
+            for bucket, count in self.counts.items():
+                halved[bucket // 2] += count
+            self.counts = halved
+
+
+@dataclass(slots=True)
+class _Producer:
+    epoch: int
+    next_sequence: int
+
+
+@dataclass(slots=True)
+class PartitionFacts:
+    """One partition. Offsets are half-open; `gaps` counts offsets without a record by the reason why.
+
+    `problems` are what nothing explains, each counted, with the first examples beside it.
+    """
+
+    partition: int
+    start_offset: int
+    end_offset: int
+    is_compacted: bool
+    batches: int = 0
+    records: int = 0
+    committed: int = 0
+    aborted: int = 0
+    first_time_ms: int = -1
+    last_time_ms: int = -1
+    time_regressions: int = 0
+    largest_batch_bytes: int = 0
+    gaps: Counter[str] = field(default_factory=Counter[str])
+    codecs: dict[str, CodecFacts] = field(default_factory=dict[str, CodecFacts])
+    problems: Counter[str] = field(default_factory=Counter[str])
+    examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    timeline: Timeline = field(default_factory=Timeline)
+    _next_offset: int = -1
+    _open: Counter[int] = field(default_factory=Counter[int])
+    _producers: dict[int, _Producer] = field(default_factory=dict[int, _Producer])
+
+    def __post_init__(self) -> None:
+        self._next_offset = self.start_offset
+        if self.start_offset:
+            self.gaps[RETENTION] = self.start_offset
+
+    def problem(self, kind: str, count: int, example: str) -> None:
+        """Note something that nothing explains."""
+        self.problems[kind] += count
+        kept = self.examples.setdefault(kind, [])
+        if len(kept) < KEPT_EXAMPLES:
+            kept.append(example)
+
+    def see(self, header: BatchHeader) -> None:
+        """Take the next batch of records that are not control records."""
+        self._hole_before(header)
+        span = header.next_offset - max(header.base_offset, self.start_offset)
+        records = min(header.record_count, span)
+        self._missing(span - records, header.base_offset, header.next_offset)
+        self.records += records
+        self.timeline.add(header.max_timestamp, records)
+        self._count(header)
+        if header.is_transactional:
+            self._open[header.producer_id] += records
+        else:
+            self.committed += records
+        if header.producer_id != NO_PRODUCER_ID and header.base_sequence != NO_SEQUENCE:
+            self._check_sequence(header)
+
+    def see_marker(self, header: BatchHeader, *, aborts: bool, of_transaction: bool) -> None:
+        """Take a control batch; one `of_transaction` ends that of its producer."""
+        self._hole_before(header)
+        self.gaps[MARKER] += header.next_offset - header.base_offset
+        self._count(header)
+        if of_transaction:
+            ended = self._open.pop(header.producer_id, 0)
+            if aborts:
+                self.aborted += ended
+            else:
+                self.committed += ended
+
+    def see_times(self, first_ms: int, last_ms: int, regressions: int) -> None:
+        """Take what a batch's records say of time."""
+        if first_ms >= 0:
+            self.first_time_ms = first_ms if self.first_time_ms < 0 else min(first_ms, self.first_time_ms)
+        self.last_time_ms = max(last_ms, self.last_time_ms)
+        self.time_regressions += regressions
+
+    def plain_bytes(self, header: BatchHeader, size_bytes: int) -> None:
+        """How large the records of a batch are after decompression."""
+        self._codec(header).plain_bytes += size_bytes
+
+    def end(self) -> None:
+        """All batches were seen. What is open yet is neither committed nor aborted."""
+        self._missing(self.end_offset - self._next_offset, self._next_offset, self.end_offset)
+
+    @property
+    def open_records(self) -> int:
+        """Records of transactions that have not ended."""
+        return sum(self._open.values())
+
+    def _hole_before(self, header: BatchHeader) -> None:
+        self._missing(header.base_offset - self._next_offset, self._next_offset, header.base_offset)
+        self._next_offset = max(self._next_offset, header.next_offset)
+
+    def _missing(self, count: int, first: int, end: int) -> None:
+        if count <= 0:
+            return
+        if self.is_compacted:
+            self.gaps[COMPACTED] += count
+        else:
+            self.gaps[UNEXPLAINED] += count
+            self.problem("offsets missing", count, f"{count} of offsets {first} to {end - 1}")
+
+    def _count(self, header: BatchHeader) -> None:
+        self.batches += 1
+        self.largest_batch_bytes = max(self.largest_batch_bytes, header.size_bytes)
+        codec = self._codec(header)
+        codec.batches += 1
+        codec.size_bytes += header.size_bytes
+
+    def _codec(self, header: BatchHeader) -> CodecFacts:
+        return self.codecs.setdefault(Codec(header.codec).name.lower(), CodecFacts())
+
+    def _check_sequence(self, header: BatchHeader) -> None:
+        """A producer numbers its records; a number that it has used before is the same record once more."""
+        known = self._producers.get(header.producer_id)
+        after = increment_sequence(header.base_sequence, header.last_offset_delta + 1)
+        if known is not None and known.epoch == header.producer_epoch:
+            behind = (known.next_sequence - header.base_sequence) & 0x7FFFFFFF
+            if 0 < behind < 0x40000000:
+                self.problem(
+                    "duplicated sequence",
+                    min(behind, header.record_count),
+                    f"offset {header.base_offset}: producer {header.producer_id} epoch {header.producer_epoch} "
+                    f"sequence {header.base_sequence}, after {known.next_sequence - 1}",
+                )
+                return
+        if known is None or known.epoch <= header.producer_epoch:
+            self._producers[header.producer_id] = _Producer(header.producer_epoch, after)

@@ -1,0 +1,124 @@
+"""The audit of one topic."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from odradek.gateway.cli.output import Meter
+from odradek.pipeline.auditing.compare import Difference, compare
+from odradek.pipeline.auditing.facts import PartitionFacts
+from odradek.pipeline.auditing.page import page
+from odradek.pipeline.auditing.records import ArchiveSource, DirectorySource, Source, TopicSource
+from odradek.pipeline.auditing.result import AuditResult, Lag
+from odradek.pipeline.auditing.samples import Samples
+from odradek.pipeline.auditing.scan import ends_of, scan
+from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.connection import Connection
+from odradek.pipeline.report import PartitionReport, Report
+from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.wire_groups import WireGroups
+
+
+def audit(
+    connection: Connection,
+    topic: str,
+    *,
+    archive: str | None = None,
+    data: str | None = None,
+    against: tuple[Connection, str] | None = None,
+    html: str | Path | None = None,
+    meter: Meter | None = None,
+) -> Report:
+    """Read a topic whole, explain every offset, and compare it record by record with other copies.
+
+    `archive` is a table of the topic, `data` a broker's data directory, `against` another cluster and the topic's name
+    there. `html` names a page to write. The report is incomplete where something is unexplained or different: offsets
+    missing, duplicated sequences, damaged batches, records that differ. Raises PipelineError.
+    """
+    with ExitStack() as stack:
+        client = stack.enter_context(WireClient(connection))
+        result = _scan(connection, client, topic, meter)
+        first = TopicSource(client, topic, connection.bootstrap)
+        others: list[Source] = []
+        if archive is not None:
+            others.append(ArchiveSource(archive, topic))
+        if data is not None:
+            others.append(DirectorySource(data, topic))
+        if against is not None:
+            other = stack.enter_context(WireClient(against[0]))
+            others.append(TopicSource(other, against[1], against[0].bootstrap))
+        for source in others:
+            result.compared[source.name] = _compare(first, source)
+    if html is not None:
+        Path(html).write_text(page(result), encoding="utf-8")
+    return _report(result)
+
+
+def _scan(connection: Connection, client: WireClient, topic: str, meter: Meter | None) -> AuditResult:
+    places = [TopicPartition(topic, index) for index in range(len(client.topic(topic).leaders))]
+    with Cluster(connection) as cluster:
+        config = cluster.topic_config(topic)
+    is_compacted = "compact" in (config.get("cleanup.policy") or "")
+    samples, partitions = Samples(), list[PartitionFacts]()
+    for place, (start, high) in ends_of(client, places).items():
+        facts = PartitionFacts(place.partition, start, high, is_compacted)
+        scan(client, facts, place, samples, meter.advance if meter is not None else _nothing)
+        partitions.append(facts)
+    return AuditResult(topic, connection.bootstrap, partitions, samples, _lags(client, places, partitions))
+
+
+def _nothing(records: int, size_bytes: int) -> None:
+    del records, size_bytes
+
+
+def _lags(client: WireClient, places: Sequence[TopicPartition], partitions: Sequence[PartitionFacts]) -> list[Lag]:
+    groups = WireGroups(client)
+    ends = {place: facts.end_offset for place, facts in zip(places, partitions, strict=True)}
+    found: list[Lag] = []
+    for group in sorted(groups.states()):
+        committed = {place: offset for place, offset in groups.committed(group).items() if place in ends}
+        if committed:
+            lag = sum(max(0, ends[place] - offset) for place, offset in committed.items())
+            found.append(Lag(group, len(committed), lag))
+    return found
+
+
+def _compare(first: Source, other: Source) -> list[Difference]:
+    both = sorted({*first.partitions(), *other.partitions()})
+    return [compare(first, other, partition) for partition in both]
+
+
+def _report(result: AuditResult) -> Report:
+    report = Report("audit", details=result.as_json())
+    for facts in result.partitions:
+        report.partitions.append(
+            PartitionReport(
+                result.topic,
+                facts.partition,
+                facts.start_offset,
+                facts.end_offset,
+                read=facts.records,
+                written=facts.committed,
+                skipped=+facts.gaps,
+            )
+        )
+        for kind, count in sorted(facts.problems.items()):
+            examples = "; ".join(facts.examples.get(kind, ()))
+            report.incomplete(f"{result.topic}-{facts.partition}: {kind}: {count:,} ({examples})")
+    for name, differences in result.compared.items():
+        _report_comparison(report, name, differences)
+    report.notes += result.remarks()
+    return report
+
+
+def _report_comparison(report: Report, name: str, differences: Sequence[Difference]) -> None:
+    for each in differences:
+        if each.is_identical:
+            continue
+        parts = [f"{each.missing:,} missing", f"{each.extra:,} extra", f"{each.different:,} different"]
+        parts += [f"offsets {first} to {end - 1} are not there" for first, end in each.only_first]
+        parts += [f"offsets {first} to {end - 1} are there alone" for first, end in each.only_other]
+        examples = f" ({'; '.join(each.examples)})" if each.examples else ""
+        report.incomplete(f"{name}, partition {each.partition}: {', '.join(parts)}{examples}")
+    if all(each.is_identical for each in differences):
+        report.notes.append(f"{name}: identical, {sum(each.same for each in differences):,} records compared")

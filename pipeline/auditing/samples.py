@@ -1,0 +1,79 @@
+"""Estimates over all records within fixed memory: the most frequent keys, and how many records are alike."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+MOST_KEYS: Final = 20_000
+MOST_HASHES: Final = 1_000_000
+SHOWN: Final = 10
+
+
+class TopKeys:
+    """The most frequent keys. A count is exact while different keys are few, and else too low (lossy counting)."""
+
+    def __init__(self, most: int = MOST_KEYS) -> None:
+        self._counts: Counter[bytes] = Counter()
+        self._most = most
+        self.without_key = 0
+        self.is_exact = True
+
+    def add(self, key: bytes | None) -> None:
+        """Count a record."""
+        if key is None:
+            self.without_key += 1
+            return
+        self._counts[key] += 1
+        if len(self._counts) > self._most:
+            self.is_exact = False
+            self._counts = Counter({each: count - 1 for each, count in self._counts.items() if count > 1})
+
+    def top(self) -> list[tuple[bytes, int]]:
+        """The most frequent ones, the first first."""
+        return self._counts.most_common(SHOWN)
+
+
+class Likeness:
+    """How many records have a key, value and time that another one has, too.
+
+    It keeps the hashes of a share of all contents, the same share for equal contents; the share halves when there are
+    too many. So the estimate is exact for topics of up to `most` different records.
+    """
+
+    def __init__(self, most: int = MOST_HASHES) -> None:
+        self._most = most
+        self._mask = 0
+        self._seen: Counter[int] = Counter()
+
+    def add(self, key: bytes | None, value: bytes | None, time_us: int) -> None:
+        """Take a record."""
+        digest = blake2b(digest_size=8)
+        for part in (key, value):
+            digest.update(b"\0" if part is None else len(part).to_bytes(5, "big") + part)
+        digest.update(time_us.to_bytes(9, "big", signed=True))
+        number = int.from_bytes(digest.digest(), "big")
+        if number & self._mask:
+            return
+        self._seen[number] += 1
+        if len(self._seen) > self._most:
+            self._mask = self._mask * 2 + 1
+            self._seen = Counter({each: count for each, count in self._seen.items() if not each & self._mask})
+
+    @property
+    def alike(self) -> int:
+        """How many records are another one's likeness, estimated where not all are kept."""
+        return sum(count - 1 for count in self._seen.values()) * (self._mask + 1)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all records are kept."""
+        return self._mask == 0
+
+
+@dataclass(slots=True)
+class Samples:
+    """What is gathered of all partitions together."""
+
+    keys: TopKeys = field(default_factory=TopKeys)
+    likeness: Likeness = field(default_factory=Likeness)
