@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
 RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 
-.PHONY: help setup setup-python demo test test-fast torture lint bench clean
+.PHONY: help setup setup-python demo pipeline-demo test test-fast torture lint bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -19,6 +19,9 @@ setup-python:
 
 demo: setup-python ## a broker, 336,776 flights, three consumers of which one is killed, Spark: all counts must agree
 	@$(WITH_TOOLS) $(RUN) python -m examples.flights
+
+pipeline-demo: setup-python ## the flights through the whole pipeline: tables, SQL, a topic again, a mirror, an audit
+	@$(WITH_TOOLS) $(RUN) python -m examples.flights_pipeline
 
 test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
 	@status=0; \

@@ -63,6 +63,22 @@ def _flight(row: dict[str, str]) -> Flight:
     return Flight(None if tail == MISSING else tail.encode(), packed, departure_ms, row["carrier"], delay)
 
 
+def rows_of(name: str) -> Iterator[dict[str, str | float | None]]:
+    """The rows of a smaller table of the package (`planes`, `weather`), numbers as numbers."""
+    with (_data() / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            yield {column: _value(text) for column, text in row.items() if column}
+
+
+def _value(text: str) -> str | float | None:
+    if text == MISSING:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def carrier_names() -> dict[str, str]:
     """Carrier code to airline."""
     with (_data() / "airlines.csv").open(encoding="utf-8", newline="") as file:

@@ -46,13 +46,13 @@ def page(result: AuditResult) -> str:
         "<h2>Partitions</h2>",
         _partitions(result),
         "<h2>Records by partition</h2>",
-        _bars(records),
+        bars(records),
         "<h2>Records by time</h2>",
         _timeline(result),
         "<h2>Bytes by compression</h2>",
-        _bars(codecs),
+        bars(codecs),
         "<h2>Most frequent keys</h2>",
-        _bars(keys) if keys else '<p class="soft">No record has a key.</p>',
+        bars(keys) if keys else '<p class="soft">No record has a key.</p>',
         _comparisons(result),
         "<h2>Remarks</h2>",
         f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in result.remarks())}</ul>",
@@ -115,7 +115,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _bars(values: dict[str, int]) -> str:
+def bars(values: dict[str, int]) -> str:
     """A bar for each value, with its name before and the number behind it."""
     largest = max(values.values(), default=0) or 1
     lines: list[str] = []
