@@ -97,7 +97,6 @@ class PartitionFacts:
         records = min(header.record_count, span)
         self._missing(span - records, header.base_offset, header.next_offset)
         self.records += records
-        self.timeline.add(header.max_timestamp, records)
         self._count(header)
         if header.is_transactional:
             self._open[header.producer_id] += records

@@ -1,5 +1,6 @@
 """Reads a topic's partitions as their brokers store them: the facts of each, and its committed records as columns."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from odradek.pipeline.auditing.facts import PartitionFacts
@@ -84,6 +85,8 @@ def _see_records(facts: PartitionFacts, samples: Samples, columns: Columns, late
         samples.likeness.add(key, value, time_us)
         regressions += time_us < latest_us
         latest_us = max(latest_us, time_us)
+    for second, count in Counter([time_us // 1_000_000 for time_us in times]).items():
+        facts.timeline.add(second * 1_000, count)
     if times:
         facts.see_times(min(times) // 1000, max(times) // 1000, regressions)
     return latest_us
