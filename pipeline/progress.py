@@ -22,7 +22,10 @@ def advancing(spark: "SparkSession", meter: Meter, records: int, size_bytes: int
     At the end of the block the meter has advanced by all of them; after an error by what was done.
     """
     watch = _Watch(spark, meter, records, size_bytes)
-    thread = threading.Thread(target=watch.run, name="odradek-progress", daemon=True)
+    from pyspark import InheritableThread
+
+    thread = InheritableThread(watch.run)  # closes the connection to the JVM that its thread gets
+    thread.daemon = True
     thread.start()
     try:
         yield

@@ -97,8 +97,9 @@ def restore(
     never doubles a record. A topic that has other records is refused, unless with --renumber.
 
     \b
-    Example:
-      odradek pipeline restore flights.table --to-topic flights-again
+    Examples:
+      odradek pipeline archive hello --to ./hello-table
+      odradek pipeline restore ./hello-table --to-topic hello-again
     """
     from odradek.pipeline.restoring.job import restore as run
 

@@ -66,8 +66,7 @@ def transform(
 
     \b
     Example:
-      odradek pipeline transform --from-topic flights --to-topic late \\
-        --sql "SELECT key, value FROM records WHERE get_json_object(CAST(value AS STRING), '$.dep_delay') > 60"
+      odradek pipeline transform --from-topic hello --to-topic keyed --sql "SELECT * FROM records WHERE key IS NOT NULL"
     """
     from odradek.pipeline.transforming.job import transform as run
     from odradek.pipeline.transforming.query import from_function, from_sql

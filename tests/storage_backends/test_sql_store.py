@@ -19,7 +19,7 @@ from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.schema import METADATA
 from odradek.storage_backends.sql.store import SqlStore
-from odradek.storage_backends.testing.access import fill, joined, read_all
+from odradek.storage_backends.testing.access import base_offsets, fill, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY, SIBLING
 from tests.long_form import rounds
@@ -94,12 +94,10 @@ class TestConnections:
     def test_a_log_whose_connections_broke_is_opened_again(self, postgres):
         with closing(SqlStore(postgres)) as store:
             log = store.open(KEY, SMALL_SEGMENTS)
-            batches = fill(log, 3)
+            fill(log, 3)
             run(postgres, CUT)
             fill(log, 1, start=3)  # connections are tried before they are used
-            assert read_all(log, 0) == joined(batches) + bytes(
-                make_batch(3, max_timestamp_ms=1003, payload=b"p" * 100).data
-            )
+            assert base_offsets(log) == [0, 1, 2, 3]
 
     def test_a_database_that_is_away_and_comes_back(self, postgres, postgres_server):
         with closing(SqlStore(postgres)) as store:

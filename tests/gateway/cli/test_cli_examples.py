@@ -1,10 +1,12 @@
 """Every example of every `--help` runs as it stands, and every command that a message names exists."""
 
 import contextlib
+import gc
 import os
 import re
 import shlex
 import sqlite3
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +25,7 @@ TOPICS = {
     "hello": 3, "world": 1, "greetings": 1, "users": 1, "logs": 1, "jobs": 1, "a": 1, "b": 1, "payments": 4, "orders": 1
 }  # fmt: skip
 SIGNS = ("|", "<", ">")
-ON_SPARK = {("pipeline", "load"), ("pipeline", "export")}
+ON_SPARK = {("pipeline", name) for name in ("archive", "compact", "restore", "transform", "load", "export")}
 WITHOUT_END = ("serve", "--follow", "--continuous")
 """Examples of which these are words run until they are stopped: they are only parsed."""
 REFUSED = {
@@ -118,6 +120,17 @@ def test_every_page_has_an_example_of_its_own(path):
     assert any(f"odradek {' '.join(path)}".strip() in each for each in found), found
 
 
+@pytest.fixture
+def _collect_sockets_of_spark() -> Iterator[None]:
+    """PySpark leaves sockets to the garbage collector: collect them here, and not in another test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
+        gc.collect()
+
+
+@pytest.mark.usefixtures("_collect_sockets_of_spark")
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("path", [path for path in PAGES if path], ids=" ".join)
 def test_examples_run_as_they_stand(odradek, place, path, monkeypatch):
     if path in ON_SPARK:
