@@ -71,6 +71,16 @@ def test_spark_batch():
     assert output_of(".venv/bin/python -m examples.spark_batch").startswith("3 the\n2 cares\n")
 
 
+def test_pipeline_mirror():
+    told = output_of(".venv/bin/python -m examples.pipeline_mirror")
+    assert told == "10 records copied\n10 records copied\nidentical, 20 records compared\n"
+
+
+def test_pipeline_audit():
+    told = output_of(".venv/bin/python -m examples.pipeline_audit")
+    assert told == "20 records, 10 committed, 2 markers\neverything is explained\n"
+
+
 def test_pipeline_load():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
