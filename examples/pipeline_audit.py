@@ -19,6 +19,7 @@ def main() -> None:
             producer.begin_transaction()
             for number in range(10):
                 producer.produce("payments", f"{number} crowns")
+            producer.flush()  # an abort drops what was not sent yet
             getattr(producer, f"{outcome}_transaction")()
         report = audit(Connection(broker.bootstrap), "payments", html=Path(folder) / "payments.html")
         print(f"{report.read} records, {report.written} committed, {report.skipped['transaction marker']} markers")
