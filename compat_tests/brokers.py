@@ -72,7 +72,8 @@ class Odradek:
         self._remove = remove_tree_guard(self._home)
         self.bootstrap = f"127.0.0.1:{free_port()}"
         self._storage = self._storage_options()
-        self.provider = f"odradek serve (subprocess, {' '.join(self._storage)})"
+        kind = os.environ.get("ODRADEK_COMPAT_STORAGE", "LMDB").partition(":")[0]  # a URL may have a password
+        self.provider = f"odradek serve (subprocess, {kind})"
         (self._home / "server.properties").write_text(java_properties(SETTINGS))
         try:
             self._daemon = self._start()
