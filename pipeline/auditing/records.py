@@ -1,7 +1,7 @@
 """The committed records of a partition, as Arrow tables in the order of offsets, wherever they are kept."""
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
@@ -71,43 +71,67 @@ class TopicSource:
             yield _table(decode(sections, RowFilter(start, end), with_headers=True))
 
 
+class _Waiting:
+    """A batch in the order of offsets: `section` is None once its transaction was aborted."""
+
+    __slots__ = ("is_open", "section")
+
+    def __init__(self, section: Section, *, is_open: bool) -> None:
+        self.section: Section | None = section
+        self.is_open = is_open
+
+
 class _Ending:
-    """Batches in the order of offsets, each given out when its transaction has been committed, or left out."""
+    """Batches in the order of offsets, each given out when its transaction has been committed, or left out.
+
+    Each batch is looked at once as it comes, once at its transaction's marker, and once as it goes: the cost does not
+    depend on how many wait. What waits is in memory: everything from the first batch of the oldest open transaction on.
+    """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Section, int | None]] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._open: dict[int, list[_Waiting]] = {}
         self._size_bytes = 0
 
     def see(self, section: Section) -> None:
         """Take a batch."""
         header = section.header
-        self._waiting.append((section, header.producer_id if header.is_transactional else None))
-        self._size_bytes += len(section.data)
+        waiting = _Waiting(section, is_open=header.is_transactional)
+        self._waiting.append(waiting)
+        self._size_bytes += header.size_bytes + len(section.data)
+        if header.is_transactional:
+            self._open.setdefault(header.producer_id, []).append(waiting)
 
     def see_marker(self, header: BatchHeader, records: memoryview) -> None:
         """Take a control batch."""
         kind = read_control_marker(records[header.position : header.end_position]).type
-        if kind is ControlType.COMMIT:
-            ended = [(section, None if of == header.producer_id else of) for section, of in self._waiting]
-        elif kind is ControlType.ABORT:
-            ended = [(section, of) for section, of in self._waiting if of != header.producer_id]
-        else:
+        if kind not in {ControlType.COMMIT, ControlType.ABORT}:
             return
-        self._waiting = deque(ended)
+        for waiting in self._open.pop(header.producer_id, ()):
+            waiting.is_open = False
+            if kind is ControlType.ABORT:
+                self._forget(waiting)
+                waiting.section = None
 
     def take(self, size_bytes: int) -> list[Section]:
-        """The first ones that are decided, once they are `size_bytes` together; they are taken away."""
+        """The first ones that are decided, once about `size_bytes` wait; they are taken away."""
         if self._size_bytes < size_bytes:
             return []
         taken: list[Section] = []
-        while self._waiting and self._waiting[0][1] is None:
-            taken.append(self._waiting.popleft()[0])
-        self._size_bytes = sum(len(section.data) for section, _ in self._waiting)
+        while self._waiting and not self._waiting[0].is_open:
+            waiting = self._waiting.popleft()
+            self._forget(waiting)
+            if waiting.section is not None:
+                taken.append(waiting.section)
         return taken
 
     def rest(self) -> list[Section]:
         """All that are left. One without a marker is committed: compaction removes aborted records before markers."""
-        return [section for section, _ in self._waiting]
+        return [waiting.section for waiting in self._waiting if waiting.section is not None]
+
+    def _forget(self, waiting: _Waiting) -> None:
+        if waiting.section is not None:
+            self._size_bytes -= waiting.section.header.size_bytes + len(waiting.section.data)
 
 
 def _table(columns: Columns) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -132,23 +156,42 @@ class ArchiveSource:
         }
 
     def tables(self, partition: int, start: int, end: int) -> Iterator[Any]:
-        """See `Source.tables`. Raises PipelineError for a table without the raw columns."""
-        import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
+        """See `Source.tables`. Raises PipelineError for a table without the raw columns.
 
-        dataset: Any = pq
+        Files whose ranges of offsets overlap, as those of several days of one batch may, are read together.
+        """
         spans = [
-            (span.first, file.path)
+            (span.first, span.last, file.path)
             for file in self._table.files.values()
             for span in file.spans
             if span.topic == self._topic and span.partition == partition and span.last >= start and span.first < end
         ]
-        for _, path in sorted(spans):
-            table = dataset.ParquetFile(self._root / path).read()
-            missing = set(COLUMNS) - set(table.column_names)
-            if missing:
-                raise PipelineError(f"{self.name} was archived with --drop-raw: it lacks {', '.join(sorted(missing))}")
-            rows = table.filter(_within(self._topic, partition, start, end)).select(list(COLUMNS))
-            yield rows.sort_by("offset").cast(SCHEMA)
+        for paths in _overlapping(spans):
+            rows = pa.concat_tables([self._rows(path, partition, start, end) for path in paths])
+            yield rows.sort_by("offset")
+
+    def _rows(self, path: str, partition: int, start: int, end: int) -> Any:  # noqa: ANN401 - pyarrow has no types
+        import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
+
+        table = cast("Any", pq).ParquetFile(self._root / path).read()
+        missing = set(COLUMNS) - set(table.column_names)
+        if missing:
+            raise PipelineError(f"{self.name} was archived with --drop-raw: it lacks {', '.join(sorted(missing))}")
+        return table.filter(_within(self._topic, partition, start, end)).select(list(COLUMNS)).cast(SCHEMA)
+
+
+def _overlapping(spans: Iterable[tuple[int, int, str]]) -> Iterator[list[str]]:
+    """The paths in groups, in order of offsets: what is in one group ends before the next one begins."""
+    group: list[str] = []
+    group_end = -1
+    for first, last, path in sorted(spans):
+        if group and first > group_end:
+            yield group
+            group = []
+        group.append(path)
+        group_end = max(group_end, last)
+    if group:
+        yield group
 
 
 class DirectorySource:
