@@ -15,7 +15,8 @@ class Difference:
     """How one partition of `other` differs from the first source's, between offsets that both have.
 
     `missing` records are in the first source alone, `extra` in the other alone; `different` are in both and not the
-    same. `only_first` and `only_other` are the ranges of offsets that the other or the first does not reach.
+    same. `only_first` and `only_other` are the ranges of offsets that the other or the first does not reach, `older`
+    what the other still has from before the first one's log start: retention explains that.
     """
 
     partition: int
@@ -28,6 +29,7 @@ class Difference:
     examples: list[str] = field(default_factory=list[str])
     only_first: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     only_other: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    older: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     @property
     def is_identical(self) -> bool:
@@ -46,7 +48,8 @@ def compare(first: Source, other: Source, partition: int) -> Difference:
     start, end = max(mine[0], its[0]), min(mine[1], its[1])
     found = Difference(partition, start, max(start, end))
     found.only_first = _beyond(mine, its)
-    found.only_other = _beyond(its, mine)
+    found.older = _part(its[0], min(its[1], mine[0]))
+    found.only_other = _part(max(its[0], mine[1]), its[1])
     if start < end:
         _compare(found, _Cursor(first.tables(partition, start, end)), _Cursor(other.tables(partition, start, end)))
     return found
@@ -58,8 +61,12 @@ def _beyond(mine: tuple[int, int], its: tuple[int, int]) -> list[tuple[int, int]
         return []
     if its[0] >= its[1]:
         return [mine]
-    parts = [(mine[0], min(mine[1], its[0])), (max(mine[0], its[1]), mine[1])]
-    return [part for part in parts if part[0] < part[1]]
+    return _part(mine[0], min(mine[1], its[0])) + _part(max(mine[0], its[1]), mine[1])
+
+
+def _part(start: int, end: int) -> list[tuple[int, int]]:
+    """A range of offsets, unless it is empty."""
+    return [(start, end)] if start < end else []
 
 
 class _Cursor:

@@ -120,5 +120,7 @@ def _report_comparison(report: Report, name: str, differences: Sequence[Differen
         parts += [f"offsets {first} to {end - 1} are there alone" for first, end in each.only_other]
         examples = f" ({'; '.join(each.examples)})" if each.examples else ""
         report.incomplete(f"{name}, partition {each.partition}: {', '.join(parts)}{examples}")
+    if older := sum(end - start for each in differences for start, end in each.older):
+        report.notes.append(f"{name}: still has {older:,} offsets from before the topic's log start (retention)")
     if all(each.is_identical for each in differences):
         report.notes.append(f"{name}: identical, {sum(each.same for each in differences):,} records compared")

@@ -12,12 +12,15 @@ import odradek
 from odradek.gateway.cli.main import cli
 from odradek.pipeline import audit, mirror
 from odradek.pipeline.auditing import compare
-from odradek.pipeline.auditing.records import COLUMNS, SCHEMA
+from odradek.pipeline.auditing.records import COLUMNS, SCHEMA, _Ending
 from odradek.pipeline.auditing.samples import Likeness, TopKeys
 from odradek.pipeline.cluster import Cluster, TopicPartition
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.segments.rows import Section
 from odradek.pipeline.wire_client import WireClient
-from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.batch import parse_header
+from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
+from odradek.wire.records.reader import records_section
 
 
 @pytest.fixture
@@ -158,6 +161,49 @@ def test_the_command_tells_by_its_exit_code(connection, second):
     other = CliRunner().invoke(cli, [*command, "--against", f"{second.bootstrap}/t"])
     assert other.exit_code == 1
     assert json.loads(other.stdout)["compared"]
+
+
+def test_what_retention_took_from_the_topic_alone_is_explained(connection, second):
+    for place in (connection, second):
+        with Cluster(place) as cluster:
+            cluster.create_topic("t", 1, {"retention.ms": "-1"})
+        import_into(place, "t", *[batch(offset) for offset in range(10)])
+    with WireClient(connection) as client:
+        client.delete_records({TopicPartition("t", 0): 4})
+    report = audit(connection, "t", against=(second, "t"))
+    assert report.complete, report.notes
+    assert any("still has 4 offsets from before the topic's log start" in note for note in report.notes)
+    lost = audit(second, "t", against=(connection, "t"))
+    assert "offsets 0 to 3 are not there" in lost.notes[0]
+
+
+def transactional(producer_id, value):
+    more = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    raw = memoryview(batch(0, value, **more))
+    header = parse_header(raw)
+    return Section(header, bytes(records_section(raw, header)))
+
+
+def marker(producer_id, *, committed):
+    raw = end_transaction_marker(
+        committed=committed, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
+    )
+    return parse_header(raw), memoryview(raw)
+
+
+def test_batches_leave_in_order_when_their_transactions_have_ended():
+    ending = _Ending()
+    sections = [transactional(producer_id, b"%d" % producer_id) for producer_id in (1, 2, 1, 3)]
+    for section in sections:
+        ending.see(section)
+    ending.see_marker(*marker(2, committed=False))
+    assert ending.take(1) == []  # the first one is open yet
+    ending.see_marker(*marker(1, committed=True))
+    assert ending.take(1) == [sections[0], sections[2]]
+    assert ending.rest() == [sections[3]]
+    ending.see_marker(*marker(3, committed=False))
+    assert ending.take(1) == []
+    assert ending.rest() == []
 
 
 class TestCursors:
