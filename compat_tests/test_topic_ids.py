@@ -41,7 +41,7 @@ class Bench:
     def __init__(self, wire: Wire, name: str) -> None:
         self.wire, self.name = wire, name
         self.stage = Stage(wire, name, "1")
-        self._labels: dict[UUID | str, str] = {UUID(int=0): "zero", NO_TOPIC: "nobody"}
+        self._labels: dict[UUID | str, str] = {UUID(int=0): "zero", NO_TOPIC: "no topic"}
 
     def topic(self, suffix: str = "", partitions: int = 2) -> UUID:
         """Create a topic; both its id and its name are shown as `suffix`, a second one's id as such."""
@@ -267,7 +267,7 @@ def what_is_not_there_stands_last(bench: Bench) -> Iterator[Any]:
     session, seen = bench.fetch(*wanted, session=(0, 0), wait_ms=50)
     yield seen
     yield bench.fetch(session=(session, 1), wait_ms=50)[1]
-    named = [("nobody", 0, 0), ("one", 9, 0), ("one", 0, 0), ("two", 0, 5), ("one", 1, 0)]
+    named = [("no topic", 0, 0), ("one", 9, 0), ("one", 0, 0), ("two", 0, 5), ("one", 1, 0)]
     for version in (4, 6, 7, 11, BY_NAME):
         yield bench.fetch(*named, version=version, wait_ms=50)[1]
     session, seen = bench.fetch(*named, session=(0, 0), version=BY_NAME, wait_ms=50)

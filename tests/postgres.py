@@ -94,6 +94,8 @@ class Postgres:
         for child in map(int, children):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
+        # A server started before the last of them has ended refuses: their shared memory is still in use.
+        wait_for(lambda: not any(_runs(int(child)) for child in children), "the end of PostgreSQL's processes")
         self._daemon = None
 
     def remove(self) -> None:
@@ -115,6 +117,15 @@ class Postgres:
 
     def _as_account(self) -> list[str]:
         return ["setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups"] if self._as_other else []
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process has memory still: a zombie has none."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def skip_without_postgres() -> Path:

@@ -173,19 +173,20 @@ def connection_options(command: F) -> F:
     return with_target  # type: ignore[return-value]
 
 
+bootstrap_option = click.option(
+    "-b",
+    "--bootstrap",
+    "--bootstrap-server",
+    "bootstrap",
+    metavar="HOST:PORT[,...]",
+    envvar="ODRADEK_BOOTSTRAP",
+    default=DEFAULT_BOOTSTRAP,
+    show_default=True,
+    show_envvar=True,
+    help="Brokers to ask first; any Kafka will do.",
+)
 _CONNECTION_OPTIONS = (
-    click.option(
-        "-b",
-        "--bootstrap",
-        "--bootstrap-server",
-        "bootstrap",
-        metavar="HOST:PORT[,...]",
-        envvar="ODRADEK_BOOTSTRAP",
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        show_envvar=True,
-        help="Brokers to ask first; any Kafka will do.",
-    ),
+    bootstrap_option,
     click.option(
         "--timeout",
         metavar="SECONDS",
@@ -218,4 +219,12 @@ def state_option(names: Sequence[str], what: str, example: str) -> Callable[[F],
     )
 
 
+codec_option = click.option(
+    "-z",
+    "--codec",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Compression.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

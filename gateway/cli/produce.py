@@ -19,7 +19,7 @@ from odradek.gateway.cli.clients.settings import client_option, open_sender
 from odradek.gateway.cli.errors import CliError, ended_by
 from odradek.gateway.cli.formats import parse_json_record
 from odradek.gateway.cli.input_lines import read_lines
-from odradek.gateway.cli.options import INT32_MAX, Text, TopicName, connection_options
+from odradek.gateway.cli.options import INT32_MAX, Text, TopicName, codec_option, connection_options
 from odradek.gateway.cli.output import Meter, counted, meter, note
 from odradek.gateway.cli.signals import stop_noticed
 
@@ -63,14 +63,7 @@ class Style:
     help="What stdin holds; `json` is what `consume --format json` prints.",
 )
 @click.option("-p", "--partition", type=click.IntRange(0, INT32_MAX), help="Send all to this partition.")
-@click.option(
-    "-z",
-    "--codec",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-    help="Compression.",
-)
+@codec_option
 @click.option(
     "--acks",
     type=click.Choice(["0", "1", "all"]),

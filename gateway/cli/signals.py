@@ -1,6 +1,7 @@
 """Signals that end a command: noticed between steps, so that it always knows what it has done."""
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Generator, Mapping
@@ -17,6 +18,14 @@ class Stop:
     def __init__(self, descriptor: int | None = None) -> None:
         self.number = 0
         self.descriptor = descriptor
+
+    def wait(self, seconds: float) -> bool:
+        """Pause, but for a signal; whether one has come."""
+        if self.descriptor is None:  # outside of the main thread none is noticed
+            threading.Event().wait(seconds)
+        else:
+            select.select([self.descriptor], [], [], seconds)
+        return self.number != 0
 
 
 @contextmanager

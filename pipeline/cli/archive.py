@@ -2,8 +2,6 @@
 
 import contextlib
 import functools
-import select
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +12,8 @@ from odradek.gateway.cli.options import Text, TopicName
 from odradek.gateway.cli.output import counted, meter
 from odradek.gateway.cli.signals import Stop, stop_noticed
 from odradek.pipeline.archiving.planning import Start
-from odradek.pipeline.cli.options import JobContext, job_options
-from odradek.pipeline.cli.sizes import Interval, Size
+from odradek.pipeline.cli.options import JobContext, continuous_option, every_option, job_options
+from odradek.pipeline.cli.sizes import Size
 from odradek.pipeline.values.parsing import INFERRED, KINDS, Parsing
 
 
@@ -61,15 +59,8 @@ class _From(click.ParamType[Start]):
     show_default=True,
     help="Where a new table begins: `earliest`, `latest`, a time, or offsets as JSON. A later run goes on.",
 )
-@click.option("--continuous", is_flag=True, help="Go on until SIGTERM or Ctrl-C; the batch under way is finished.")
-@click.option(
-    "--every",
-    metavar="DURATION",
-    type=Interval(),
-    default="10s",
-    show_default=True,
-    help="How often to look for new records with --continuous, e.g. 10s or 5m.",
-)
+@continuous_option
+@every_option
 @click.option("-g", "--group", metavar="GROUP", type=Text(), help="Publish progress as this group's committed offsets.")
 @click.option("--value", "value", type=click.Choice(KINDS), help="Parse values into the column `parsed`.")
 @click.option(
@@ -209,7 +200,4 @@ class _Pace:
 
     def pause(self, seconds: float) -> None:
         """Wait, but for a signal."""
-        if self._stop.descriptor is None:
-            threading.Event().wait(seconds)
-        else:
-            select.select([self._stop.descriptor], [], [], seconds)
+        self._stop.wait(seconds)

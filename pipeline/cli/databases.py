@@ -1,37 +1,19 @@
 """What the commands of databases share: their options' values, and a job that goes on until it is stopped."""
 
 import re
-import select
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
 from odradek.gateway.cli.options import Text
 from odradek.gateway.cli.output import Meter, meter, note
-from odradek.gateway.cli.signals import Stop, stop_noticed
+from odradek.gateway.cli.signals import stop_noticed
 from odradek.pipeline.databases.engine import TransientError, is_jdbc, open_engine
 
 MOST_ROWS: Final = 1_000_000
-DEFAULT_EVERY_S: Final = 10.0
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _JOB: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
-
-
-class Interval(click.ParamType[float]):
-    """A time such as 500ms, 10s, 5m or 1h, in seconds."""
-
-    name = "interval"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds; fails as wrong usage."""
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d{1,9})(ms|s|m|h)", str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a time such as 500ms, 10s, 5m or 1h", param, ctx)
-        return int(found[1]) * _UNITS[found[2]]
 
 
 class JobName(click.ParamType[str]):
@@ -110,15 +92,6 @@ job_option = click.option(
     metavar="NAME",
     help="The name under which it goes on where it ended.  [default: made of table and topic]",
 )
-continuous_option = click.option("--continuous", is_flag=True, help="Go on until Ctrl-C or SIGTERM.")
-every_option = click.option(
-    "--every",
-    type=Interval(),
-    metavar="TIME",
-    default="10s",
-    show_default=True,
-    help="With --continuous: how long to wait between looks.",
-)
 
 
 def check_url(url: str, *, exists: bool) -> None:
@@ -134,16 +107,17 @@ def run_job(job: DatabaseJob, label: str, every_s: float | None) -> None:
             job.run(bar)
         return
     with stop_noticed() as stop, meter(label, None) as bar:
-        stopped: Callable[[], bool] = lambda: stop.number != 0  # noqa: E731
-        work: Callable[[], Any] = lambda: job.run(bar, stopped)  # noqa: E731
+        is_behind = False  # what was under way when it failed has to be looked up
         while not stop.number:
             try:
-                work()
-                work = lambda: job.run(bar, stopped)  # noqa: E731
+                if is_behind:
+                    job.recover()
+                job.run(bar, lambda: stop.number != 0)
+                is_behind = False
             except TransientError as error:
                 note(f"{error.message}; trying again in {every_s:g} s")
-                work = lambda: (job.recover(), job.run(bar, stopped))  # noqa: E731
-            _wait(stop, every_s)
+                is_behind = True
+            stop.wait(every_s)
 
 
 def _total(job: DatabaseJob) -> int | None:
@@ -151,8 +125,3 @@ def _total(job: DatabaseJob) -> int | None:
     import sys
 
     return job.waiting() if sys.stderr.isatty() else None
-
-
-def _wait(stop: Stop, seconds: float) -> None:
-    if stop.descriptor is not None:
-        select.select([stop.descriptor], [], [], seconds)

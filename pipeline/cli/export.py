@@ -9,14 +9,12 @@ from odradek.gateway.cli.options import Text, TopicName
 from odradek.pipeline.cli.databases import (
     MOST_ROWS,
     Names,
-    continuous_option,
-    every_option,
     job_option,
     run_job,
     table_option,
     url_option,
 )
-from odradek.pipeline.cli.options import JobContext, job_options
+from odradek.pipeline.cli.options import JobContext, continuous_option, every_option, job_options
 
 
 @click.command()

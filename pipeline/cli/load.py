@@ -7,18 +7,16 @@ import click
 from odradek.gateway.cli.options import TopicName
 from odradek.pipeline.cli.databases import (
     MOST_ROWS,
-    Interval,
     Names,
     Zone,
     check_url,
-    continuous_option,
-    every_option,
     job_option,
     run_job,
     table_option,
     url_option,
 )
-from odradek.pipeline.cli.options import JobContext, job_options
+from odradek.pipeline.cli.options import JobContext, continuous_option, every_option, job_options
+from odradek.pipeline.cli.sizes import Interval
 
 
 @click.command()
@@ -61,7 +59,7 @@ from odradek.pipeline.cli.options import JobContext, job_options
 )
 @click.option(
     "--delay",
-    type=Interval(),
+    type=Interval(zero=True),
     default="0s",
     show_default=True,
     metavar="TIME",

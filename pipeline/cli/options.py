@@ -11,8 +11,9 @@ import click
 
 from odradek.gateway.cli.assignment import Assignment
 from odradek.gateway.cli.client import DEFAULT_BOOTSTRAP, split_address
-from odradek.gateway.cli.options import finite
+from odradek.gateway.cli.options import bootstrap_option, finite, json_option
 from odradek.gateway.cli.output import emit_json, note
+from odradek.pipeline.cli.sizes import Interval
 from odradek.pipeline.connection import DEFAULT_TIMEOUT_S, Connection
 from odradek.pipeline.report import Report
 
@@ -59,17 +60,17 @@ class JobContext:
 
 def job_options(command: F) -> F:
     """Add --bootstrap, --timeout, -X, --master, --conf and --json, which a command receives as `job: JobContext`."""
-    return _with(command, (*_KAFKA_OPTIONS, *_SPARK_OPTIONS, _JSON_OPTION))
+    return _with(command, (*_KAFKA_OPTIONS, *_SPARK_OPTIONS, json_option))
 
 
 def spark_options(command: F) -> F:
     """The same for a job that needs no Kafka."""
-    return _with(command, (*_SPARK_OPTIONS, _JSON_OPTION))
+    return _with(command, (*_SPARK_OPTIONS, json_option))
 
 
 def kafka_options(command: F) -> F:
     """The same for a job that needs no Spark."""
-    return _with(command, (*_KAFKA_OPTIONS, _JSON_OPTION))
+    return _with(command, (*_KAFKA_OPTIONS, json_option))
 
 
 def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
@@ -95,18 +96,7 @@ def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
 
 
 _KAFKA_OPTIONS = (
-    click.option(
-        "-b",
-        "--bootstrap",
-        "--bootstrap-server",
-        "bootstrap",
-        metavar="HOST:PORT[,...]",
-        envvar="ODRADEK_BOOTSTRAP",
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        show_envvar=True,
-        help="Brokers to ask first; any Kafka will do.",
-    ),
+    bootstrap_option,
     click.option(
         "--timeout",
         metavar="SECONDS",
@@ -135,4 +125,14 @@ _SPARK_OPTIONS = (
         help="A Spark setting, e.g. --conf spark.driver.memory=4g. Repeatable.",
     ),
 )
-_JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
+continuous_option = click.option(
+    "--continuous", is_flag=True, help="Go on until SIGTERM or Ctrl-C; the batch under way is finished."
+)
+every_option = click.option(
+    "--every",
+    metavar="DURATION",
+    type=Interval(),
+    default="10s",
+    show_default=True,
+    help="With --continuous: how long to wait between looks, e.g. 10s or 5m.",
+)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import click
 
 from odradek.gateway.cli.assignment import Assignment
-from odradek.gateway.cli.options import INT64_MAX, TopicName
+from odradek.gateway.cli.options import INT64_MAX, TopicName, codec_option
 from odradek.pipeline.cli.options import JobContext, job_options
 from odradek.pipeline.restoring.bounds import Bound, parse_bound
 
@@ -53,14 +53,7 @@ def _existing(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     help="End before this.  [default: behind the last record]",
 )
 @click.option("--renumber", is_flag=True, help="Append with new offsets; headers odradek.source.* tell the old ones.")
-@click.option(
-    "-z",
-    "--codec",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-    help="Compression.",
-)
+@codec_option
 @click.option(
     "--max-fill",
     type=click.IntRange(0, INT64_MAX),

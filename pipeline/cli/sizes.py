@@ -32,12 +32,15 @@ class Interval(click.ParamType[float]):
 
     name = "interval"
 
+    def __init__(self, *, zero: bool = False) -> None:
+        self._zero = zero
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Convert to seconds; fails as wrong usage."""
         if isinstance(value, float):
             return value
         match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(ms|s|m|h)", str(value))
-        length_s = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-        if not 0.0 < length_s <= LONGEST_S:
+        length_s = float(match[1]) * _SECONDS[match[2]] if match else -1.0
+        if not 0.0 <= length_s <= LONGEST_S or (length_s == 0.0 and not self._zero):
             self.fail(f"{value!r} is not a length of time such as 10s, 500ms or 5m, up to a week", param, ctx)
         return length_s

@@ -1,16 +1,12 @@
 """`odradek pipeline transform`."""
 
-import time
 from contextlib import nullcontext
 
 import click
 
-from odradek.gateway.cli.options import INT64_MAX, Text, TopicName
+from odradek.gateway.cli.options import INT64_MAX, Text, TopicName, codec_option
 from odradek.gateway.cli.signals import Stop, stop_noticed
-from odradek.pipeline.cli.options import JobContext, job_options
-
-POLL_S = 0.2
-LONGEST_PAUSE_S = 86_400
+from odradek.pipeline.cli.options import JobContext, continuous_option, every_option, job_options
 
 
 @click.command()
@@ -28,23 +24,9 @@ LONGEST_PAUSE_S = 86_400
     show_default=True,
     help="Offsets in one transaction.",
 )
-@click.option(
-    "-z",
-    "--codec",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-    help="Compression.",
-)
-@click.option("--continuous", is_flag=True, help="Go on with new records until stopped.")
-@click.option(
-    "--every",
-    metavar="SECONDS",
-    type=click.FloatRange(0.1, LONGEST_PAUSE_S),
-    default=10.0,
-    show_default=True,
-    help="With --continuous: the pause before looking for new records.",
-)
+@codec_option
+@continuous_option
+@every_option
 @job_options
 def transform(
     job: JobContext,
@@ -75,13 +57,6 @@ def transform(
         raise click.UsageError("one of --sql and --function is needed")
     change = from_sql(sql) if sql is not None else from_function(function or "")
     with stop_noticed() if continuous else nullcontext(Stop()) as stop:
-
-        def stopped(seconds: float) -> bool:
-            until = time.monotonic() + seconds
-            while not stop.number and time.monotonic() < until:
-                time.sleep(POLL_S)
-            return bool(stop.number)
-
         report = run(
             job.spark(),
             change,
@@ -92,7 +67,7 @@ def transform(
             batch=batch,
             codec=codec,
             every_s=every if continuous else None,
-            stopped=stopped,
+            stopped=stop.wait,
             shown=not job.as_json,
         )
     job.finish(report)

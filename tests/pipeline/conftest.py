@@ -1,6 +1,8 @@
 """What the tests of the pipeline share: one Spark for the whole run, and brokers of their own."""
 
+import gc
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,24 @@ from compat_tests.spark_session import start_spark
 from odradek.pipeline.connection import Connection
 from odradek.testing import TestBroker
 
+HERE = Path(__file__).parent
 os.environ.setdefault("ODRADEK_JARS", str(ROOT / ".cache" / "jars"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Py4J, PySpark and librdkafka leave sockets to the garbage collector, which is not what these tests are about."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+@pytest.fixture(autouse=True)
+def _collect_client_garbage() -> Iterator[None]:
+    """Let what they left behind go now, and not in the middle of a test about something else."""
+    yield
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
