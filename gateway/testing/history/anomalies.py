@@ -1,0 +1,36 @@
+"""The anomalies by name, and what one finding says."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Anomaly(StrEnum):
+    """What must not be seen in a history, with the names of `jepsen.tests.kafka`."""
+
+    INCONSISTENT_OFFSETS = "inconsistent-offsets"
+    DUPLICATE = "duplicate"
+    ABORTED_READ = "G1a"
+    PRECOMMITTED_READ = "precommitted-read"
+    LOST_WRITE = "lost-write"
+    UNSEEN = "unseen"
+    POLL_SKIP_INSIDE = "int-poll-skip"
+    POLL_BACK_INSIDE = "int-nonmonotonic-poll"
+    POLL_SKIP = "poll-skip"
+    POLL_BACK = "nonmonotonic-poll"
+    SEND_SKIP_INSIDE = "int-send-skip"
+    SEND_BACK_INSIDE = "int-nonmonotonic-send"
+    SEND_BACK = "nonmonotonic-send"
+    WRITE_CYCLE = "G0"
+    READ_CYCLE = "G1c"
+    READ_CYCLE_PROCESS = "G1c-process"
+    READ_CYCLE_REALTIME = "G1c-realtime"
+
+
+class Finding(NamedTuple):
+    """One anomaly that was found, and the records or operations that show it."""
+
+    anomaly: Anomaly
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.anomaly}: {self.what}"

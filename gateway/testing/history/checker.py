@@ -1,0 +1,103 @@
+"""All anomalies of a history, and which of them Kafka's contract allows."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from odradek.gateway.testing.history.anomalies import Anomaly, Finding
+from odradek.gateway.testing.history.cycles import cycles
+from odradek.gateway.testing.history.operations import History
+from odradek.gateway.testing.history.order import order_of_polls, order_of_sends
+from odradek.gateway.testing.history.records import (
+    aborted_reads,
+    lost_writes,
+    precommitted_reads,
+    unknown_values,
+    unseen,
+)
+from odradek.gateway.testing.history.versions import Versions, duplicates, inconsistent_offsets
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Contract:
+    """What the clients of a history were promised.
+
+    `read_to_end`: the last polls came to the end of every partition, so that what none returned is lost. `subscribes`:
+    consumers are members of a group, whose positions may jump at a rebalance that they do not report. `idempotent`:
+    producers do not double records when they retry. `one_in_flight`: a producer sends one batch after the other, or is
+    idempotent, so that its records keep their order. `read_committed`: all consumers read with that isolation level.
+    """
+
+    read_to_end: bool = True
+    subscribes: bool = False
+    idempotent: bool = True
+    one_in_flight: bool = True
+    read_committed: bool = True
+
+    def allows(self, anomaly: Anomaly) -> bool:
+        """Whether it is no error.
+
+        Transactions write at once into a partition and are not isolated from each other's writes: another client's
+        record may stand between two of theirs, and two of them may stand in a different order in two partitions.
+        """
+        return anomaly in (Anomaly.SEND_SKIP_INSIDE, Anomaly.WRITE_CYCLE) or anomaly in self._allowed_here()
+
+    def _allowed_here(self) -> set[Anomaly]:
+        allowed: set[Anomaly] = set()
+        if not self.read_to_end:
+            allowed.add(Anomaly.UNSEEN)
+        if self.subscribes:
+            allowed |= {Anomaly.POLL_SKIP, Anomaly.POLL_BACK}
+        if not self.idempotent:
+            allowed.add(Anomaly.DUPLICATE)
+        if not self.one_in_flight:
+            allowed |= {Anomaly.SEND_BACK, Anomaly.SEND_BACK_INSIDE}
+        if not self.read_committed:
+            allowed |= {Anomaly.ABORTED_READ, Anomaly.PRECOMMITTED_READ}
+            allowed |= {Anomaly.READ_CYCLE, Anomaly.READ_CYCLE_PROCESS, Anomaly.READ_CYCLE_REALTIME}
+        return allowed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found: `errors` break the contract, `allowed` are anomalies that it permits."""
+
+    errors: tuple[Finding, ...]
+    allowed: tuple[Finding, ...]
+    records: int
+    reads: int
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing breaks the contract."""
+        return not self.errors
+
+    def __str__(self) -> str:
+        lines = [f"{self.records} records, {self.reads} reads, {len(self.errors)} errors"]
+        return "\n".join(lines + [str(finding) for finding in self.errors[:20]])
+
+
+def judge(history: History, contract: Contract = Contract()) -> Verdict:
+    """Look for every anomaly. Raises ValueError for a history that read records which no operation sent."""
+    versions = Versions(history)
+    strange = unknown_values(history, versions)
+    if strange:
+        raise ValueError(f"{len(strange)} records were read that no operation sent, the first {strange[0]}")
+    found = list(_findings(history, versions))
+    return Verdict(
+        tuple([finding for finding in found if not contract.allows(finding.anomaly)]),
+        tuple([finding for finding in found if contract.allows(finding.anomaly)]),
+        records=len(versions.writer),
+        reads=sum([1 for operation in history for _ in operation.reads]),
+    )
+
+
+def _findings(history: History, versions: Versions) -> Iterator[Finding]:
+    yield from inconsistent_offsets(versions)
+    yield from duplicates(versions)
+    yield from aborted_reads(history, versions)
+    yield from precommitted_reads(history)
+    yield from lost_writes(history, versions)
+    yield from unseen(history, versions)
+    yield from order_of_polls(history, versions)
+    yield from order_of_sends(history, versions)
+    yield from cycles(history, versions)

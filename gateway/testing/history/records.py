@@ -1,0 +1,65 @@
+"""Anomalies of single records: read though aborted, read too early, lost, never seen."""
+
+from collections.abc import Iterator
+
+from odradek.gateway.testing.history.anomalies import Anomaly, Finding
+from odradek.gateway.testing.history.operations import History, Key, Outcome, Read, Sent, Value
+from odradek.gateway.testing.history.versions import Versions
+
+
+def aborted_reads(history: History, versions: Versions) -> Iterator[Finding]:
+    """An operation that succeeded has read a record whose writer failed."""
+    for operation in history:
+        if operation.outcome is not Outcome.OK:
+            continue
+        for read in operation.reads:
+            writer = versions.writer.get((read.key, read.value))
+            if writer is not None and writer.outcome is Outcome.FAILED:
+                yield Finding(
+                    Anomaly.ABORTED_READ, f"{operation.process} read {read.value} of {read.key}, which was aborted"
+                )
+
+
+def precommitted_reads(history: History) -> Iterator[Finding]:
+    """An operation has read what it has itself sent and not yet committed."""
+    for operation in history:
+        sent: set[tuple[Key, Value]] = set()
+        for step in operation.steps:
+            if isinstance(step, Sent):
+                sent.add((step.key, step.value))
+            elif (step.key, step.value) in sent:
+                yield Finding(Anomaly.PRECOMMITTED_READ, f"{operation.process} read its own {step.value} of {step.key}")
+
+
+def lost_writes(history: History, versions: Versions) -> Iterator[Finding]:
+    """A committed record that no poll returned, although polls have come past its place."""
+    highest = _highest_read(versions)
+    for operation in history:
+        if operation.outcome is not Outcome.OK:
+            continue
+        for sent in operation.sends:
+            index = versions.last_index.get((sent.key, sent.value))
+            is_passed = index is not None and index <= highest.get(sent.key, -1)
+            if is_passed and (sent.key, sent.value) not in versions.read:
+                yield Finding(Anomaly.LOST_WRITE, f"{sent.key} lost {sent.value}, acknowledged at offset {sent.offset}")
+
+
+def _highest_read(versions: Versions) -> dict[Key, int]:
+    highest: dict[Key, int] = {}
+    for key, value in versions.read:
+        highest[key] = max(highest.get(key, -1), versions.last_index[key, value])
+    return highest
+
+
+def unseen(history: History, versions: Versions) -> Iterator[Finding]:
+    """An acknowledged record that no poll returned; an anomaly once all partitions have been read to their end."""
+    for operation in history:
+        if operation.outcome is Outcome.OK:
+            for sent in operation.sends:
+                if (sent.key, sent.value) not in versions.read:
+                    yield Finding(Anomaly.UNSEEN, f"{sent.key} never showed {sent.value} (offset {sent.offset})")
+
+
+def unknown_values(history: History, versions: Versions) -> list[Read]:
+    """Reads of values that no operation sent: the history is incomplete, or records were made up."""
+    return [read for operation in history for read in operation.reads if (read.key, read.value) not in versions.writer]
