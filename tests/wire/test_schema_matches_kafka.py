@@ -6,7 +6,14 @@ from uuid import UUID
 import pytest
 from wire_catalogue import in_range, kafka_definitions, message_classes, need_jar, snake, struct_of, versions_of
 
-from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, OWN_VERSIONS, ApiKey
+from odradek.wire.api_keys import (
+    ADVERTISED,
+    CONTROLLER_ADVERTISED,
+    CONTROLLER_APIS,
+    KAFKA_VERSIONS,
+    OWN_VERSIONS,
+    ApiKey,
+)
 from odradek.wire.messages import request_class, response_class
 from odradek.wire.schema.schema import NO_VERSIONS, FieldSpec, Message, Struct
 from odradek.wire.stored.framing import group_key_types, group_value_types, metadata_types, transaction_key_types
@@ -136,3 +143,16 @@ def test_stored_records_are_found_by_type():
 def test_a_missing_jar_fails_with_an_instruction():
     with pytest.raises(pytest.fail.Exception, match=r"no-such\.jar is missing: run scripts/fetch_jars\.sh"):
         need_jar("no-such.jar")
+
+
+def test_the_apis_of_controller_listeners_are_kafkas():
+    requests = [one for one in kafka_definitions(*CLIENTS).values() if one["type"] == "request"]
+    assert {key for key in ApiKey if key in CONTROLLER_APIS} == {
+        ApiKey(one["apiKey"]) for one in requests if "controller" in one.get("listeners", [])
+    }
+
+
+def test_controller_listeners_offer_versions_of_kafka_and_no_other_api():
+    assert set(CONTROLLER_ADVERTISED) <= CONTROLLER_APIS
+    for key, (first, last) in CONTROLLER_ADVERTISED.items():
+        assert KAFKA_VERSIONS[key].first <= first <= last <= KAFKA_VERSIONS[key].last
