@@ -1,0 +1,18 @@
+"""The bounds of one peer's connection."""
+
+from odradek.wire.values import immutable
+
+
+@immutable
+class PeerLimits:
+    """`max_in_flight` requests wait for their responses at once; further calls wait for a slot.
+
+    A response longer than `max_response_bytes` ends the connection. `connect_timeout_ms` is what a dial may take
+    (`socket.connection.setup.timeout.ms`); the back-off is the pause before a dial that follows a failure.
+    """
+
+    max_in_flight: int = 64
+    max_response_bytes: int = 100 * 1024 * 1024
+    connect_timeout_ms: int = 10_000
+    backoff_ms: int = 50
+    backoff_max_ms: int = 1000

@@ -1,0 +1,41 @@
+"""The peers of one purpose: each node once, at the endpoint that it was last asked for at."""
+
+import trio
+
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.peers.limits import PeerLimits
+from odradek.gateway.peers.peer import Peer
+
+
+class Peers:
+    """Other nodes by id. Two purposes that must not wait for each other's responses have a `Peers` each."""
+
+    def __init__(
+        self, env: Environment, nursery: trio.Nursery, client_id: str, limits: PeerLimits | None = None
+    ) -> None:
+        self._env = env
+        self._nursery = nursery
+        self._client_id = client_id
+        self._limits = limits or PeerLimits()
+        self._peers: dict[int, Peer] = {}
+
+    def at(self, node_id: int, endpoint: tuple[str, int]) -> Peer:
+        """The node, which is called at `endpoint` from now on. Nothing is dialled before the first call."""
+        peer = self._peers.get(node_id)
+        if peer is None:
+            peer = Peer(self._env, self._nursery, node_id, endpoint, self._client_id, self._limits)
+            self._peers[node_id] = peer
+        else:
+            peer.move(endpoint)
+        return peer
+
+    def forget(self, node_id: int) -> None:
+        """End the connection to a node that is not called any more; no error for one that is not known."""
+        peer = self._peers.pop(node_id, None)
+        if peer is not None:
+            peer.close()
+
+    def close(self) -> None:
+        """End all connections. Idempotent."""
+        for node_id in list(self._peers):
+            self.forget(node_id)
