@@ -15,6 +15,7 @@ from odradek.coordinator.metadata.controller.names import collision_key
 from odradek.coordinator.metadata.image.image import (
     BrokerImage,
     ConfigKey,
+    ControllerImage,
     MetadataImage,
     PartitionImage,
     QuotaEntity,
@@ -165,6 +166,7 @@ class MetadataDelta:
         self.features = self.before.features
         self.next_producer_id = self.before.next_producer_id
         self.brokers: MapDelta[int, BrokerImage] = MapDelta(self.before.brokers)
+        self.controllers: MapDelta[int, ControllerImage] = MapDelta(self.before.controllers)
         self.topics = TopicsDelta(self.before)
         self.configs: MapDelta[ConfigKey, Mapping[str, str]] = MapDelta(self.before.configs)
         self.quotas: MapDelta[QuotaEntity, Mapping[str, float]] = MapDelta(self.before.quotas)
@@ -183,6 +185,7 @@ class MetadataDelta:
             self._image = MetadataImage(
                 cluster_id=self.cluster_id,
                 brokers=self.brokers.apply(),
+                controllers=self.controllers.apply(),
                 topics_by_name=self.topics.by_name.apply(),
                 topics_by_id=topics_by_id,
                 configs=self.configs.apply(),

@@ -21,6 +21,7 @@ ScramKey = tuple[str, int]
 """A user's name, and the number of a SCRAM mechanism (1 SHA-256, 2 SHA-512)."""
 
 NO_LEADER: Final = -1
+NO_FEATURES: Final[Mapping[str, tuple[int, int]]] = {}
 _NO_CONFIGS: Final[Mapping[str, str]] = {}
 
 SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {
@@ -43,7 +44,10 @@ class ListenerImage:
 
 @immutable
 class BrokerImage:
-    """One registered broker. `epoch` is the offset of its registration; a fenced broker serves no clients."""
+    """One registered broker. `epoch` is the offset of its registration; a fenced broker serves no clients.
+
+    `features` are the levels that it can serve, `log_dirs` the ids of its log directories.
+    """
 
     id: int
     epoch: int
@@ -52,6 +56,8 @@ class BrokerImage:
     rack: str | None = None
     fenced: bool = False
     in_controlled_shutdown: bool = False
+    features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: NO_FEATURES)
+    log_dirs: tuple[UUID, ...] = ()
 
     @property
     def is_active(self) -> bool:
@@ -60,8 +66,21 @@ class BrokerImage:
 
 
 @immutable
+class ControllerImage:
+    """One registered controller, with the listeners where brokers and tools reach it (KIP-919)."""
+
+    id: int
+    incarnation_id: UUID
+    listeners: Mapping[str, ListenerImage]
+    features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: NO_FEATURES)
+
+
+@immutable
 class PartitionImage:
-    """One partition. `leader` is -1 while there is none; ELR are the eligible leader replicas of KIP-966."""
+    """One partition. `leader` is -1 while there is none; ELR are the eligible leader replicas of KIP-966.
+
+    `replicas` include those of a reassignment that are `adding_replicas` or `removing_replicas`.
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -115,6 +134,7 @@ class MetadataImage:
 
     cluster_id: str = ""
     brokers: Mapping[int, BrokerImage] = field(default_factory=dict[int, BrokerImage])
+    controllers: Mapping[int, ControllerImage] = field(default_factory=dict[int, ControllerImage])
     topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict[str, TopicImage])
     topics_by_id: Mapping[UUID, TopicImage] = field(default_factory=dict[UUID, TopicImage])
     configs: Mapping[ConfigKey, Mapping[str, str]] = field(default_factory=dict[ConfigKey, Mapping[str, str]])

@@ -1,6 +1,6 @@
 """Replay of metadata records into a delta: the only place where metadata changes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import (
     BrokerImage,
+    ControllerImage,
     FeaturesImage,
     ListenerImage,
     PartitionImage,
@@ -17,15 +18,20 @@ from odradek.coordinator.metadata.image.image import (
 )
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    ControllerEndpoint,
+    ControllerFeature,
     FeatureLevelRecord,
     FenceBrokerRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -162,20 +168,39 @@ def _producer_ids(delta: MetadataDelta, record: ProducerIdsRecord) -> None:
 
 def _register_broker(delta: MetadataDelta, record: RegisterBrokerRecord) -> None:
     """A broker started."""
-    listeners = {
-        point.name: ListenerImage(point.name, point.host, point.port, point.security_protocol)
-        for point in record.end_points
-    }
     broker = BrokerImage(
         id=record.broker_id,
         epoch=record.broker_epoch,
         incarnation_id=record.incarnation_id,
-        listeners=listeners,
+        listeners=_listeners(record.end_points),
         rack=record.rack,
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
+        features=_features(record.features),
+        log_dirs=record.log_dirs,
     )
     delta.brokers.set(broker.id, broker)
+
+
+def _register_controller(delta: MetadataDelta, record: RegisterControllerRecord) -> None:
+    """A controller started."""
+    controller = ControllerImage(
+        id=record.controller_id,
+        incarnation_id=record.incarnation_id,
+        listeners=_listeners(record.end_points),
+        features=_features(record.features),
+    )
+    delta.controllers.set(controller.id, controller)
+
+
+def _listeners(end_points: Iterable[BrokerEndpoint | ControllerEndpoint]) -> dict[str, ListenerImage]:
+    return {
+        point.name: ListenerImage(point.name, point.host, point.port, point.security_protocol) for point in end_points
+    }
+
+
+def _features(features: Iterable[BrokerFeature | ControllerFeature]) -> dict[str, tuple[int, int]]:
+    return {each.name: (each.min_supported_version, each.max_supported_version) for each in features}
 
 
 def _unregister_broker(delta: MetadataDelta, record: UnregisterBrokerRecord) -> None:
@@ -190,6 +215,7 @@ def _broker_change(delta: MetadataDelta, record: BrokerRegistrationChangeRecord)
         before,
         fenced=before.fenced if record.fenced == 0 else record.fenced > 0,
         in_controlled_shutdown=before.in_controlled_shutdown or record.in_controlled_shutdown > 0,
+        log_dirs=record.log_dirs or before.log_dirs,
     )
     delta.brokers.set(after.id, after)
 
@@ -223,6 +249,7 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[MetadataDelta, Any], None]]] =
     FeatureLevelRecord: _feature,
     ProducerIdsRecord: _producer_ids,
     RegisterBrokerRecord: _register_broker,
+    RegisterControllerRecord: _register_controller,
     UnregisterBrokerRecord: _unregister_broker,
     BrokerRegistrationChangeRecord: _broker_change,
     FenceBrokerRecord: _fence_broker,

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 
-from odradek.coordinator.metadata.image.image import BrokerImage, MetadataImage
+from odradek.coordinator.metadata.image.image import BrokerImage, ControllerImage, MetadataImage
 from odradek.coordinator.metadata.image.records import cluster_id_record, partition_record, quota_record
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
     BrokerEndpoint,
+    BrokerFeature,
     ConfigRecord,
+    ControllerEndpoint,
+    ControllerFeature,
     FeatureLevelRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     TopicRecord,
     UserScramCredentialRecord,
 )
@@ -24,6 +28,8 @@ def snapshot_records(image: MetadataImage) -> Iterator[Message]:
         yield FeatureLevelRecord(name=name, feature_level=level)
     for broker in image.brokers.values():
         yield _broker_record(broker)
+    for controller in image.controllers.values():
+        yield _controller_record(controller)
     for topic in image.topics_by_id.values():
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
         for index in range(len(topic.partitions)):
@@ -60,7 +66,27 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
             BrokerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
             for each in broker.listeners.values()
         ),
+        features=tuple(
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in broker.features.items()
+        ),
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+    )
+
+
+def _controller_record(controller: ControllerImage) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.id,
+        incarnation_id=controller.incarnation_id,
+        end_points=tuple(
+            ControllerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+            for each in controller.listeners.values()
+        ),
+        features=tuple(
+            ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in controller.features.items()
+        ),
     )
