@@ -5,18 +5,22 @@ from importlib import import_module
 from typing import cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from odradek.storage_backends.beside import LogsBeside
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.options import StoreOptions
 
-__all__ = ["StoreOptions", "StoreUrlError", "open_store"]
+__all__ = ["StoreOptions", "StoreUrlError", "open_beside", "open_store"]
 
 _Factory = Callable[[str, StoreOptions], Store]
+_Viewer = Callable[[str], LogsBeside]
 
 _BACKENDS = {
     "memory": "odradek.storage_backends.memory:open_memory_store",
     "lmdb": "odradek.storage_backends.lmdb_segments.store:open_lmdb_store",
 }
 _SQL_BACKEND = "odradek.storage_backends.sql.store:open_sql_store"
+_LMDB_VIEWER = "odradek.storage_backends.lmdb_segments.beside:open_lmdb_beside"
+_SQL_VIEWER = "odradek.storage_backends.sql.beside:open_sql_beside"
 _SQL_SCHEMES = ("sqlite", "postgresql+psycopg")
 
 
@@ -33,26 +37,42 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
     """
     parts = urlsplit(url)
     if parts.scheme in _SQL_SCHEMES:
-        return _sql_factory(parts.scheme)(_checked_sql(url, parts), options or StoreOptions())
+        factory = cast("_Factory", _of_extra(parts.scheme, _SQL_BACKEND))
+        return factory(_checked_sql(url, parts), options or StoreOptions())
     return _factory(parts.scheme)(_path(url, parts), options or StoreOptions())
+
+
+def open_beside(url: str) -> LogsBeside:
+    """Look at the logs of the store that `url` names, beside the broker that may be writing them.
+
+    Raises StoreUrlError, also for a store in the memory of another process, StoreFormatError where there is no store
+    of this version, StoreError.
+    """
+    parts = urlsplit(url)
+    if parts.scheme in _SQL_SCHEMES:
+        return cast("_Viewer", _of_extra(parts.scheme, _SQL_VIEWER))(_checked_sql(url, parts))
+    if parts.scheme == "memory":
+        raise StoreUrlError("a memory store is the broker's own: what is in it can be read by Kafka's protocol only")
+    _factory(parts.scheme)
+    return cast("_Viewer", _imported(_LMDB_VIEWER))(_path(url, parts))
 
 
 def _factory(scheme: str) -> _Factory:
     if scheme not in _BACKENDS:
         raise StoreUrlError(f"unknown storage scheme {scheme!r}; known are {_known()}")
-    return _imported(_BACKENDS[scheme])
+    return cast("_Factory", _imported(_BACKENDS[scheme]))
 
 
-def _sql_factory(scheme: str) -> _Factory:
+def _of_extra(scheme: str, path: str) -> object:
     try:
-        return _imported(_SQL_BACKEND)
+        return _imported(path)
     except ModuleNotFoundError as error:
         raise StoreUrlError(f"storage in {scheme}:// needs {error.name}: pip install 'odradek[sql]'") from error
 
 
-def _imported(path: str) -> _Factory:
+def _imported(path: str) -> object:
     module, _, function = path.partition(":")
-    return cast("_Factory", getattr(import_module(module), function))
+    return getattr(import_module(module), function)
 
 
 def _checked_sql(url: str, parts: SplitResult) -> str:

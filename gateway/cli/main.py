@@ -17,6 +17,7 @@ COMMANDS = {
     "configs": "List, describe and alter settings.",
     "groups": "List, describe and delete consumer groups, reset their offsets.",
     "transactions": "List and describe transactions, find and end those that hang.",
+    "sql": "Query topics with SQL, in the store or data directory of a broker.",
     "pipeline": "Turn topics into tables and tables into topics, with Spark.",
     "mirror": "Copy topics from one Kafka to another, each record once.",
     "recover": "Make a lost metadata log again; adopt or delete stray logs.",

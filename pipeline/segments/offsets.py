@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from odradek.gateway.beside.catalog import INTERNAL_TOPICS, Catalog, Topic
+from odradek.gateway.beside.committed import last_stable_offset
+from odradek.partitions.model import PartitionKey
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.segments.catalog import INTERNAL_TOPICS, Catalog, Topic
 from odradek.pipeline.segments.filters import NO_CONDITIONS, Conditions
 from odradek.pipeline.segments.options import EARLIEST, LATEST, Bound, OptionError, Options
-from odradek.pipeline.segments.reading import Range, last_stable_offset
-from odradek.pipeline.segments.store import LogGoneError, LogView, SegmentGoneError
+from odradek.pipeline.segments.reading import Range
+from odradek.pipeline.segments.store import LmdbLogs, LogGoneError, LogView, SegmentGoneError, partition_dir_name
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.reader import first_record_at_or_after
 
@@ -33,7 +35,7 @@ class Planner:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._catalog = Catalog(options.path)
+        self._catalog = Catalog(LmdbLogs(options.path))
 
     def partitions(self) -> dict[Partition, Path]:
         """Return the partitions that are subscribed to. Raises PipelineError for a topic that is not there."""
@@ -42,14 +44,14 @@ class Planner:
         if subscription.pattern is not None:
             pattern = _compiled(subscription.pattern)
             names = [name for name in topics if pattern.fullmatch(name) and name not in INTERNAL_TOPICS]
-            return {(name, index): path for name in sorted(names) for index, path in topics[name].directories.items()}
+            return {(name, index): self._path(key) for name in sorted(names) for index, key in topics[name].items()}
         if subscription.assigned is not None:
             wanted = [(topic, index) for topic, indexes in subscription.assigned.items() for index in indexes]
             return {each: self._directory(topics, *each) for each in wanted}
         return {
-            (name, index): path
+            (name, index): self._path(key)
             for name in subscription.topics
-            for index, path in self._topic(topics, name).directories.items()
+            for index, key in self._topic(topics, name).items()
         }
 
     def _topic(self, topics: Mapping[str, Topic], name: str) -> Topic:
@@ -58,10 +60,13 @@ class Planner:
         return topics[name]
 
     def _directory(self, topics: Mapping[str, Topic], name: str, index: int) -> Path:
-        directories = self._topic(topics, name).directories
-        if index not in directories:
+        keys = self._topic(topics, name)
+        if index not in keys:
             raise PipelineError(f"topic {name!r} in {self._options.path} has no partition {index}")
-        return directories[index]
+        return self._path(keys[index])
+
+    def _path(self, key: PartitionKey) -> Path:
+        return self._options.path / partition_dir_name(key)
 
     def extents(self) -> dict[Partition, Extent]:
         """Return what can be read of each partition now."""

@@ -7,15 +7,13 @@ goes on the way, the rest is read from what has taken its place (compaction), or
 import logging
 import sys
 from array import array
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from odradek.partitions.model import AbortedTransaction
-from odradek.partitions.producers import ProducerEntry
+from odradek.gateway.beside.committed import Aborted
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.segments.filters import NO_CONDITIONS, Conditions
 from odradek.pipeline.segments.rows import HEADERS_TYPE, TIMESTAMP_TYPE, Array, Columns, RowFilter, Section, pa
@@ -156,7 +154,7 @@ def _sections(wanted: Range, how: Reading) -> Iterator[Section]:
             raise DamagedBatchError(f"{wanted}: a batch in {wanted.directory} is damaged: {error}") from error
 
 
-def _shows(header: BatchHeader, wanted: Range, aborted: "_Aborted", since_ms: int | None) -> bool:
+def _shows(header: BatchHeader, wanted: Range, aborted: Aborted, since_ms: int | None) -> bool:
     if header.last_offset < wanted.start or header.is_control or not header.record_count:
         return False
     if since_ms is not None and header.max_timestamp < since_ms:
@@ -164,21 +162,7 @@ def _shows(header: BatchHeader, wanted: Range, aborted: "_Aborted", since_ms: in
     return not (header.is_transactional and aborted.covers(header))
 
 
-class _Aborted:
-    """The aborted transactions of a log, by producer."""
-
-    def __init__(self, transactions: Sequence[AbortedTransaction]) -> None:
-        self._ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for each in transactions:
-            self._ranges[each.producer_id].append((each.first_offset, each.last_offset))
-
-    def covers(self, header: BatchHeader) -> bool:
-        """Whether the batch is part of one."""
-        ranges = self._ranges.get(header.producer_id, ())
-        return any(first <= header.base_offset <= last for first, last in ranges)
-
-
-def _values(wanted: Range, how: Reading, since_ms: int | None) -> Iterator[tuple[bytes, _Aborted]]:
+def _values(wanted: Range, how: Reading, since_ms: int | None) -> Iterator[tuple[bytes, Aborted]]:
     position = wanted.start
     missed: list[object] = []
     while position < wanted.end:
@@ -189,7 +173,7 @@ def _values(wanted: Range, how: Reading, since_ms: int | None) -> Iterator[tuple
             position = _begin(wanted, position, view, how)
             # The list is older than the segments opened below: it may tell too much (of what compaction has
             # removed since), never too little.
-            aborted = _Aborted(view.aborted if how.committed else ())
+            aborted = Aborted(view.aborted if how.committed else ())
             try:
                 for last_offset, value in view.values(position, wanted.end, since_ms):
                     yield value, aborted
@@ -229,10 +213,3 @@ def lose(what: str, how: Reading) -> None:
     if how.fails_on_loss:
         raise DataLossError(f"{what}; to skip what is lost set the option failOnDataLoss to false")
     _logger.warning("data loss: %s", what)
-
-
-def last_stable_offset(view: LogView) -> int:
-    """Return the offset up to which (exclusive) all transactions are decided. Raises ProducerRowError."""
-    entries = (ProducerEntry.decode(state) for state in view.producers.values())
-    begun = [entry.txn_first_offset for entry in entries if entry.txn_first_offset >= 0]
-    return max(min([*begun, view.log_end_offset]), view.log_start_offset)

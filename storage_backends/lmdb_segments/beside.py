@@ -20,12 +20,13 @@ Nothing is mapped and no LMDB code runs, so a damaged file is an error and never
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from odradek.partitions.model import AbortedTransaction, PartitionKey, SegmentInfo
+from odradek.storage_backends.beside import LogGoneError, SegmentGoneError
 from odradek.storage_backends.interface import StoreCorruptError, StoreError, StoreFormatError
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.cleaning import cleaned_path
@@ -40,6 +41,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
     U64,
     SegmentMeta,
     parse_partition_dir,
+    partition_dir_name,
     partition_dirs,
     segment_bases,
     segment_name,
@@ -50,16 +52,10 @@ from odradek.storage_backends.lmdb_segments.tables import alive, decode_rows
 from odradek.wire.records.batch import slice_from_offset
 from odradek.wire.records.errors import InvalidRecordBatch
 
+__all__ = ["LmdbLogs", "LogGoneError", "LogView", "SegmentGoneError", "logs_in", "open_lmdb_beside"]
+
 MAX_ATTEMPTS: Final = 10_000
 """How often the active segment is read while transactions end too quickly; one attempt takes some 50 µs."""
-
-
-class SegmentGoneError(StoreError):
-    """A sealed segment was removed or replaced since the view was taken."""
-
-
-class LogGoneError(StoreError):
-    """There is no such partition: its topic was deleted, or the directory was moved."""
 
 
 def logs_in(root: Path) -> dict[PartitionKey, Path]:
@@ -172,7 +168,7 @@ class LogView:
         self.log_start_offset = meta.log_start_offset
         self.log_end_offset = max(meta.log_end_offset, meta.log_start_offset)
         self.aborted: tuple[AbortedTransaction, ...] = tuple(kept.aborted)
-        self.producers = {producer_id: state for producer_id, (_, state) in kept.producers.items()}
+        self.producers: Mapping[int, bytes] = {each: state for each, (_, state) in kept.producers.items()}
         last = SegmentInfo(meta.base_offset, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=False)
         self.segments: tuple[SegmentInfo, ...] = (*kept.sealed, last)
 
@@ -204,13 +200,7 @@ class LogView:
             ) from error
 
     def values(self, start_offset: int, end_offset: int, since_ms: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Walk the stored values that hold offsets of the range, in order, each with its last offset.
-
-        A value is one or more whole batches, of which the first and the last may reach beyond the range. With
-        `since_ms` values may be left out whose timestamps are all below.
-
-        Raises SegmentGoneError, StoreCorruptError, StoreError.
-        """
+        """See `LogBeside.values`."""
         for info in self.segments:
             if info.end_offset <= start_offset or info.base_offset >= end_offset:
                 continue
@@ -236,6 +226,30 @@ class LogView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class LmdbLogs:
+    """A `LogsBeside`: the logs of a data directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def keys(self) -> Sequence[PartitionKey]:
+        """See `LogsBeside.keys`."""
+        return sorted(logs_in(self._root))
+
+    def look(self, key: PartitionKey) -> LogView:
+        """See `LogsBeside.look`."""
+        return LogView.open(self._root / partition_dir_name(key))
+
+    def close(self) -> None:
+        """See `LogsBeside.close`: only views have files open."""
+
+
+def open_lmdb_beside(path: str) -> LmdbLogs:
+    """Look at the data directory `path`. Raises StoreFormatError where it is none."""
+    logs_in(Path(path))
+    return LmdbLogs(Path(path))
 
 
 def open_active(path: Path) -> SegmentFile | None:

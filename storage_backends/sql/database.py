@@ -17,11 +17,15 @@ BUSY_MS: Final = 30_000
 
 
 class Database:
-    """Engines for writing and for reading. Every method raises StoreError alone."""
+    """Engines for writing and for reading. Every method raises StoreError alone. `writes`: the database is a broker's.
 
-    def __init__(self, url: str) -> None:
+    Without `writes` a SQLite file is left as it is, and statements that write fail.
+    """
+
+    def __init__(self, url: str, *, writes: bool = True) -> None:
         self.url = make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._writes = writes
         self.location = self.url.render_as_string(hide_password=True)
         self._writer = self._engine(pool_size=1, max_overflow=0)
         self._readers = self._engine(pool_size=READERS, max_overflow=-1, isolation_level="AUTOCOMMIT")
@@ -39,6 +43,22 @@ class Database:
         try:
             with self._readers.connect() as connection:
                 yield connection
+        except ForeignError as error:
+            raise mapped(error, self.location, doing) from error
+
+    @contextmanager
+    def snapshot(self, doing: str) -> Generator[Connection]:
+        """A connection on which all statements see the same."""
+        try:
+            with self._readers.connect() as connection:
+                if self.is_sqlite:
+                    connection.exec_driver_sql("BEGIN")
+                else:
+                    connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
+                try:
+                    yield connection
+                finally:
+                    connection.rollback()
         except ForeignError as error:
             raise mapped(error, self.location, doing) from error
 
@@ -68,7 +88,7 @@ class Database:
             settings.pop("isolation_level", None)
         engine = create_engine(self.url, **settings)
         if self.is_sqlite:
-            event.listen(engine, "connect", _set_up_sqlite)
+            event.listen(engine, "connect", _set_up_sqlite if self._writes else _set_up_sqlite_beside)
         return engine
 
 
@@ -78,6 +98,10 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - 
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
+
+
+def _set_up_sqlite_beside(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection
+    connection.execute("PRAGMA query_only = ON").close()
 
 
 def _begin_immediate(connection: Connection) -> None:

@@ -23,6 +23,19 @@ def upgrade(database: Database) -> None:
             _run(connection)
 
 
+def check_version(connection: Connection, database: Database) -> None:
+    """Raises StoreFormatError unless the schema is this version's."""
+    found = _version(connection)
+    if found is None:
+        raise StoreFormatError(f"{database.location} is no store of Odradek: there is no table {VERSION_TABLE}")
+    _check_known(found, database)
+    if found != VERSION:
+        raise StoreFormatError(
+            f"{database.location} has schema {found}, and this version of odradek reads {VERSION}: a broker of this "
+            "version upgrades it when it starts"
+        )
+
+
 def _version(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None

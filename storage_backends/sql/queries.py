@@ -30,6 +30,14 @@ _RECORDS: Final = text(
     "SELECT records FROM odradek_batches WHERE log_id = :log AND last_offset >= :start AND last_offset <= :last "
     "ORDER BY last_offset"
 )
+_SIZES_SINCE: Final = text(
+    "SELECT last_offset, size_bytes FROM odradek_batches WHERE log_id = :log AND last_offset >= :start "
+    "AND last_offset < :end AND max_timestamp_ms >= :since ORDER BY last_offset LIMIT :rows"
+)
+_RECORDS_SINCE: Final = text(
+    "SELECT base_offset, last_offset, records FROM odradek_batches WHERE log_id = :log AND last_offset >= :start "
+    "AND last_offset <= :last AND max_timestamp_ms >= :since ORDER BY last_offset"
+)
 _FIRST_AT: Final = text(
     "SELECT base_offset FROM odradek_batches WHERE log_id = :log AND last_offset >= :start AND last_offset < :end "
     "AND max_timestamp_ms >= :time ORDER BY last_offset LIMIT 1"
@@ -70,18 +78,36 @@ def load(connection: Connection, log: int) -> LogState:
 
 def read(connection: Connection, log: int, start: int, end: int, max_bytes: int) -> list[memoryview]:
     """The batches that `PartitionStore.read` lends."""
-    last = -1
-    for last_offset, size_bytes in _rows(
-        connection, _SIZES, {"log": log, "start": start, "end": end, "rows": MAX_ROWS}
-    ):
-        if last >= 0 and size_bytes > max_bytes:
-            break
-        last = last_offset
-        max_bytes -= size_bytes
+    sizes = _rows(connection, _SIZES, {"log": log, "start": start, "end": end, "rows": MAX_ROWS})
+    last = _last_within(sizes, max_bytes)
     if last < 0:
         return []
     rows = _rows(connection, _RECORDS, {"log": log, "start": start, "last": last})
     return [memoryview(bytes(records)) for (records,) in rows]
+
+
+def read_since(
+    connection: Connection, log: int, start: int, end: int, max_bytes: int, since_ms: int | None
+) -> list[tuple[int, int, bytes]]:
+    """Batches of offsets `start` to `end`, each with its base and last offset, without those wholly older."""
+    since = -(2**63) if since_ms is None else since_ms
+    bounds = {"log": log, "start": start, "since": since}
+    last = _last_within(_rows(connection, _SIZES_SINCE, {**bounds, "end": end, "rows": MAX_ROWS}), max_bytes)
+    if last < 0:
+        return []
+    rows = _rows(connection, _RECORDS_SINCE, {**bounds, "last": last})
+    return [(base_offset, last_offset, bytes(records)) for base_offset, last_offset, records in rows]
+
+
+def _last_within(sizes: Sequence[tuple[int, int]], max_bytes: int) -> int:
+    """The last offset of the batches that fit, or of the first one; -1 without batches."""
+    last = -1
+    for last_offset, size_bytes in sizes:
+        if last >= 0 and size_bytes > max_bytes:
+            break
+        last = last_offset
+        max_bytes -= size_bytes
+    return last
 
 
 def find_at(connection: Connection, log: int, start: int, end: int, timestamp_ms: int) -> int | None:

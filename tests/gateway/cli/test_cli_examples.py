@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import odradek
 from compat_tests.spark_session import start_spark
 from odradek.gateway.cli.main import cli
+from odradek.testing import broker as running_broker
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [path for folder in ("gateway", "storage_backends", "coordinator") for path in (ROOT / folder).rglob("*.py")]
@@ -138,6 +139,9 @@ def test_examples_run_as_they_stand(odradek, place, path, monkeypatch):
             pytest.skip("no Java here (ODRADEK_NO_JAVA=1)")
         monkeypatch.setenv("ODRADEK_JARS", str(ROOT / ".cache" / "jars"))
         start_spark()  # the session that all tests of this process share
+    if path == ("sql",):
+        with running_broker(Path("odradek-data")) as broker:
+            broker.create_topic("flights")
     if path in {("topics",), ("topics", "create")}:  # whose examples create it
         odradek("topics", "delete", "hello")
     for example in examples(path):

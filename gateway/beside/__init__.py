@@ -1,0 +1,1 @@
+"""Topics read beside the broker that writes them: which there are, and what of them is committed."""

@@ -1,0 +1,88 @@
+"""Which topics and partitions a store has: what the metadata log in it says.
+
+A store without that log, as a copy of some partitions' directories is, has what the logs themselves are named.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from odradek.partitions.model import PartitionKey
+from odradek.storage_backends.beside import LogsBeside, SegmentGoneError
+from odradek.storage_backends.interface import StoreCorruptError, StoreError
+from odradek.wire.records.batch import check_crc, iter_headers
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import read_records
+from odradek.wire.stored.framing import decode_metadata_record
+from odradek.wire.stored.metadata_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, "__consumer_offsets", "__transaction_state"})
+"""Topics that a pattern never means, as with Kafka's clients."""
+
+Topic = Mapping[int, PartitionKey]
+"""The partitions of a topic by number. One that was never used has a key, and no log yet."""
+
+
+class Catalog:
+    """The topics of one store. `topics` reads what the metadata log has got since the last call."""
+
+    def __init__(self, logs: LogsBeside) -> None:
+        self._logs = logs
+        self._position = 0
+        self._names: dict[UUID, str] = {}
+        self._partitions: dict[UUID, set[int]] = defaultdict(set)
+
+    def topics(self) -> dict[str, Topic]:
+        """Return the topics by name. Raises StoreError."""
+        keys = self._logs.keys()
+        metadata_log = next((key for key in keys if key.topic == METADATA_TOPIC), None)
+        if metadata_log is None:
+            return _by_logs(keys)
+        self._read_on(metadata_log)
+        return {name: self._topic(topic_id, name) for topic_id, name in self._names.items()}
+
+    def _topic(self, topic_id: UUID, name: str) -> Topic:
+        return {index: PartitionKey(name, topic_id, index) for index in sorted(self._partitions[topic_id])}
+
+    def _read_on(self, metadata_log: PartitionKey) -> None:
+        try:
+            for record in self._records(metadata_log):
+                self._apply(record)
+        except SegmentGoneError:
+            self._read_on(metadata_log)
+        except (InvalidRecordBatch, ValueError) as error:
+            raise StoreCorruptError(f"the metadata log cannot be read: {error}") from error
+
+    def _records(self, metadata_log: PartitionKey) -> Iterator[bytes]:
+        with self._logs.look(metadata_log) as view:
+            position = max(self._position, view.log_start_offset)
+            for last_offset, value in view.values(position, view.log_end_offset):
+                for header in iter_headers(value):
+                    if header.base_offset >= position and not header.is_control:
+                        check_crc(value, header)
+                        yield from [record.value for record in read_records(value, header) if record.value is not None]
+                self._position = last_offset + 1
+
+    def _apply(self, value: bytes) -> None:
+        record, _ = decode_metadata_record(value)
+        if isinstance(record, TopicRecord):
+            self._names[record.topic_id] = record.name
+        elif isinstance(record, PartitionRecord):
+            self._partitions[record.topic_id].add(record.partition_id)
+        elif isinstance(record, RemoveTopicRecord):
+            self._names.pop(record.topic_id, None)
+            self._partitions.pop(record.topic_id, None)
+
+
+def _by_logs(keys: Sequence[PartitionKey]) -> dict[str, Topic]:
+    found: dict[str, dict[int, PartitionKey]] = defaultdict(dict)
+    for key in keys:
+        other = found[key.topic].setdefault(key.index, key)
+        if other != key:
+            raise StoreError(
+                f"there are two logs of {key}, with topic ids {other.topic_id} and {key.topic_id}, and no metadata log "
+                "to say which is the topic's"
+            )
+    return dict(found)

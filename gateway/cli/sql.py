@@ -1,0 +1,141 @@
+"""`odradek sql`: a statement over the topics of a store, beside its broker."""
+
+import base64
+import csv
+import json
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.output import table
+from odradek.gateway.cli.serve import storage_url
+
+if TYPE_CHECKING:
+    from odradek.gateway.sql.results import Result, SqlSession
+
+ROWS_AT_ONCE: Final = 1000
+"""How many rows of a table are aligned with each other; all other forms are written row by row."""
+
+EPILOG = """\
+\b
+Each topic is a table with the columns partition, offset, timestamp (milliseconds), key, value and headers (JSON). Only
+committed records are in it. Names such as my-topic are written "my-topic". Functions:
+  as_text(value)      bytes as text, NULL where they are not UTF-8
+  as_json(value)      the text where it is JSON, else NULL: as_json(value) ->> 'carrier'
+  as_time(timestamp)  date and time, in UTC
+
+\b
+Examples, over a topic such as `echo '{"carrier": "UA"}' | odradek produce flights` makes it:
+  odradek sql "SELECT as_text(value) FROM flights WHERE partition = 0 AND offset >= 0 LIMIT 10"
+  odradek sql "SELECT as_json(value) ->> 'carrier' AS carrier, count(*) FROM flights GROUP BY 1" --json
+  odradek sql "SELECT partition, max(as_time(timestamp)) FROM flights GROUP BY 1" --data ./odradek-data
+
+\b
+Conditions on partition, offset and timestamp decide what is read; others are checked on every record. A join of two
+topics is quicker over WITH x AS MATERIALIZED (SELECT ...), which SQLite makes an index for.
+
+\b
+Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
+"""
+
+
+@click.command("sql", epilog=EPILOG)
+@click.argument("statement")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the data. [env var: ODRADEK_DATA; default: ./odradek-data]",
+)
+@click.option(
+    "--storage",
+    metavar="URL",
+    help="A store instead, as `odradek serve` has it: lmdb:///path, sqlite:///file or "
+    "postgresql+psycopg://user@host/database. [env var: ODRADEK_STORAGE]",
+)
+@click.option("--json", "form", flag_value="json", help="Print a JSON array of objects.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV with a line of names.")
+def sql(*, statement: str, data: Path | None, storage: str | None, form: str | None) -> None:
+    """Run a SQL statement over topics, whether a broker is running on them or not."""
+    from odradek.gateway.sql.results import SqlError
+    from odradek.storage_backends.interface import StoreError
+    from odradek.storage_backends.opener import StoreUrlError
+
+    try:
+        with _session(_url(data, storage)) as session:
+            _print(session.run(statement), form)
+    except (SqlError, StoreError, StoreUrlError) as error:
+        raise CliError(str(error)) from error
+
+
+def _url(data: Path | None, storage: str | None) -> str:
+    if data is not None and storage is not None:
+        raise click.UsageError("--data and --storage exclude each other")
+    if data is None:
+        storage = storage or os.environ.get("ODRADEK_STORAGE")
+    return storage or storage_url(data or Path(os.environ.get("ODRADEK_DATA") or "odradek-data"))
+
+
+def _session(url: str) -> "SqlSession":
+    from odradek.storage_backends.opener import open_beside
+
+    logs = open_beside(url)
+    try:
+        from odradek.gateway.sql.sqlite import SqliteSession
+    except ModuleNotFoundError as error:
+        raise CliError(f"`odradek sql` needs {error.name}: pip install 'odradek[sql]'") from error
+    return SqliteSession(logs)
+
+
+def _print(result: "Result", form: str | None) -> None:
+    if form == "json":
+        _print_json(result)
+    elif form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(result.columns)
+        writer.writerows([_shown(cell) for cell in row] for row in result.rows)
+    elif result.columns:
+        _print_table(result)
+
+
+def _print_table(result: "Result") -> None:
+    rows = iter(result.rows)
+    first = True
+    while (some := list(islice(rows, ROWS_AT_ONCE))) or first:
+        table(result.columns, [[_shown(cell) for cell in row] for row in some])
+        first = False
+
+
+def _print_json(result: "Result") -> None:
+    before = "[\n  "
+    for row in result.rows:
+        named: dict[str, object] = {}
+        for name, cell in zip(result.columns, row, strict=True):
+            named |= _as_json(name, cell)
+        click.echo(before + json.dumps(named, ensure_ascii=False, default=str), nl=False)
+        before = ",\n  "
+    click.echo("[]" if before.startswith("[") else "\n]")
+
+
+def _as_json(name: str, cell: object) -> dict[str, object]:
+    """As `odradek consume` does: bytes are text, or in base64 under another name."""
+    if not isinstance(cell, bytes):
+        return {name: cell}
+    try:
+        return {name: cell.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(cell).decode()}
+
+
+def _shown(cell: object) -> object:
+    """A cell of a table or of CSV: bytes are text, or hexadecimal after `\\x`."""
+    if not isinstance(cell, bytes):
+        return cell
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return f"\\x{cell.hex()}"
