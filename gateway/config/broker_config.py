@@ -11,8 +11,10 @@ from odradek.coordinator.groups.config import ConsumerGroupConfig, GroupConfig
 from odradek.coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.gateway.config.errors import ConfigError
-from odradek.gateway.config.listeners import Endpoint, advertised, check_ports, check_protocols, parse_endpoints
+from odradek.gateway.config.listeners import Endpoint
+from odradek.gateway.config.nodes import NodeConfig, node_of
 from odradek.gateway.config.rules import check_rules
+from odradek.gateway.config.texts import optional, texts
 from odradek.wire.values import immutable
 
 
@@ -20,10 +22,11 @@ from odradek.wire.values import immutable
 class BrokerConfig:
     """What the gateway acts on. Field names are Kafka's (or `odradek.…`) with underscores; units are last in a name.
 
-    `layers` holds every setting as text, for DescribeConfigs.
+    `layers` holds every setting as text, for DescribeConfigs; `node` is its part in the cluster.
     """
 
     layers: BrokerLayers
+    node: NodeConfig
     node_id: int
     rack: str | None
     storage_url: str
@@ -77,14 +80,15 @@ class BrokerConfig:
     def of(cls, layers: BrokerLayers) -> Self:
         """Check and type the settings. Raises ConfigError."""
         check_rules(layers)
-        listeners, advertised_listeners = _listeners(layers)
+        node = node_of(layers, _int(layers, "node.id"))
         return cls(
             layers=layers,
-            node_id=_int(layers, "node.id"),
-            rack=_optional(layers, "broker.rack"),
+            node=node,
+            node_id=node.node_id,
+            rack=optional(layers, "broker.rack"),
             storage_url=_storage_url(layers),
-            listeners=listeners,
-            advertised_listeners=advertised_listeners,
+            listeners=node.listeners,
+            advertised_listeners=node.advertised_listeners,
             max_connections_per_ip_overrides=_per_ip(layers),
             group=_group(layers),
             transaction=_transaction(layers),
@@ -163,37 +167,11 @@ def _int(layers: BrokerLayers, name: str) -> int:
     return value
 
 
-def _optional(layers: BrokerLayers, name: str) -> str | None:
-    value = layers.values[name]
-    return None if value is None else str(value)
-
-
-def _texts(layers: BrokerLayers, name: str) -> tuple[str, ...]:
-    value = layers.values[name]
-    if isinstance(value, tuple):
-        return value
-    return tuple(text.strip() for text in str(value).split(",")) if value else ()
-
-
-def _listeners(layers: BrokerLayers) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """The broker's listeners; those of the controller role, which a cluster of one does not need, are left out."""
-    controllers = {name.upper() for name in _texts(layers, "controller.listener.names")}
-    every = parse_endpoints("listeners", _texts(layers, "listeners"))
-    listeners = tuple(endpoint for endpoint in every if endpoint.name not in controllers)
-    if not listeners:
-        raise ConfigError("listeners has no listener for clients, as PLAINTEXT://127.0.0.1:9092", "listeners")
-    check_ports(listeners)
-    check_protocols(listeners, _texts(layers, "listener.security.protocol.map"))
-    wanted = parse_endpoints("advertised.listeners", _texts(layers, "advertised.listeners"))
-    named = tuple(endpoint for endpoint in wanted if endpoint.name not in controllers)
-    return listeners, advertised(listeners, named or None)
-
-
 def _storage_url(layers: BrokerLayers) -> str:
-    url = _optional(layers, "odradek.storage")
+    url = optional(layers, "odradek.storage")
     if url is not None:
         return url
-    first, *others = _texts(layers, "log.dirs") or _texts(layers, "log.dir")
+    first, *others = texts(layers, "log.dirs") or texts(layers, "log.dir")
     if others:
         raise ConfigError(
             f"log.dirs names {1 + len(others)} directories; this version keeps its data in one", "log.dirs"
@@ -203,7 +181,7 @@ def _storage_url(layers: BrokerLayers) -> str:
 
 def _per_ip(layers: BrokerLayers) -> Mapping[str, int]:
     overrides: dict[str, int] = {}
-    for entry in _texts(layers, "max.connections.per.ip.overrides"):
+    for entry in texts(layers, "max.connections.per.ip.overrides"):
         host, colon, count = entry.rpartition(":")
         if not colon or not count.strip().isdecimal():
             name = "max.connections.per.ip.overrides"
@@ -222,7 +200,7 @@ def _consumer_group(layers: BrokerLayers) -> ConsumerGroupConfig:
     """The assignors are those of ours that are asked for; Kafka's own class names stand for them, too."""
     names = [field.name for field in fields(ConsumerGroupConfig)]
     values: dict[str, Any] = {name: layers.values[name.replace("_", ".")] for name in names}
-    asked = [KAFKAS_ASSIGNORS.get(name, name) for name in _texts(layers, "group.consumer.assignors")]
+    asked = [KAFKAS_ASSIGNORS.get(name, name) for name in texts(layers, "group.consumer.assignors")]
     unknown = [name for name in asked if name not in ASSIGNOR_NAMES]
     if unknown:
         raise ConfigError(
@@ -230,7 +208,7 @@ def _consumer_group(layers: BrokerLayers) -> ConsumerGroupConfig:
             "group.consumer.assignors",
         )
     values["group_consumer_assignors"] = tuple(dict.fromkeys(asked))
-    values["group_coordinator_rebalance_protocols"] = _texts(layers, "group.coordinator.rebalance.protocols")
+    values["group_coordinator_rebalance_protocols"] = texts(layers, "group.coordinator.rebalance.protocols")
     return ConsumerGroupConfig(**values)
 
 

@@ -58,18 +58,18 @@ def _is_v6(endpoint: Endpoint) -> bool:
     return ":" in endpoint.host
 
 
-def check_protocols(endpoints: tuple[Endpoint, ...], protocol_map: tuple[str, ...]) -> None:
-    """Every listener's security protocol must be one that is served. Raises ConfigError."""
+def check_protocols(endpoints: tuple[Endpoint, ...], protocol_map: tuple[str, ...], setting: str = "listeners") -> None:
+    """Every listener's security protocol must be one that is served. Raises ConfigError, which names `setting`."""
     protocols = dict(_protocol(entry) for entry in protocol_map)
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
-            raise ConfigError(f"listeners: {endpoint.name} has no entry in listener.security.protocol.map", "listeners")
+            raise ConfigError(f"{setting}: {endpoint.name} has no entry in listener.security.protocol.map", setting)
         if protocol not in SUPPORTED_PROTOCOLS:
             raise ConfigError(
-                f"listeners: {endpoint.name} uses {protocol}; this version serves only "
+                f"{setting}: {endpoint.name} uses {protocol}; this version serves only "
                 f"{', '.join(sorted(SUPPORTED_PROTOCOLS))} (set listener.security.protocol.map)",
-                "listeners",
+                setting,
             )
 
 

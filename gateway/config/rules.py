@@ -21,7 +21,6 @@ _RETENTIONS: Final = ("log.retention.ms", "log.retention.minutes", "log.retentio
 def check_rules(layers: BrokerLayers) -> None:
     """Raise ConfigError where settings contradict each other or make no broker."""
     _check_id(layers)
-    _check_role(layers)
     for low, high in _NOT_ABOVE:
         if _number(layers, low, 0) > _number(layers, high, 0):
             raise ConfigError(
@@ -49,15 +48,6 @@ def _number(layers: BrokerLayers, name: str, default: int) -> int:
 def _check_id(layers: BrokerLayers) -> None:
     if layers.values["node.id"] != layers.values["broker.id"] != -1:
         raise ConfigError("You must set `node.id` to the same value as `broker.id`.", "broker.id")
-
-
-def _check_role(layers: BrokerLayers) -> None:
-    roles = layers.values["process.roles"]
-    if isinstance(roles, tuple) and "broker" not in roles:
-        raise ConfigError(
-            f"process.roles is {','.join(roles)}, but every Odradek process is a broker: leave it out, or add broker",
-            "process.roles",
-        )
 
 
 def _check_connections(layers: BrokerLayers) -> None:

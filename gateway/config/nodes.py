@@ -1,0 +1,274 @@
+"""What a node is to its cluster: its roles, its controllers, and which listener is for whom (KIP-500, KIP-853).
+
+    process.roles            listeners                            controller.quorum.voters
+    broker,controller        of brokers and of controllers        with this node
+    broker                   of brokers alone                     without this node
+    controller               of controllers alone                 with this node
+
+A node of which nothing of this is set is a cluster of one: both roles, itself the only voter, no listener for
+controllers. The rules, and their words, are Kafka's.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.gateway.config.errors import ConfigError
+from odradek.gateway.config.listeners import (
+    Endpoint,
+    advertised,
+    check_ports,
+    check_protocols,
+    parse_endpoints,
+)
+from odradek.gateway.config.texts import optional, texts
+from odradek.wire.values import immutable
+
+BROKER: Final = "broker"
+CONTROLLER: Final = "controller"
+PLAINTEXT: Final = "PLAINTEXT"
+"""`security.inter.broker.protocol`; any other is refused as a protection that is not there."""
+
+_ROLES: Final = "process.roles"
+_VOTERS: Final = "controller.quorum.voters"
+_BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
+_CONTROLLER_NAMES: Final = "controller.listener.names"
+_INTER_BROKER: Final = "inter.broker.listener.name"
+_PROTOCOL_MAP: Final = "listener.security.protocol.map"
+
+
+@immutable
+class Voter:
+    """A controller of the quorum, and where it listens to the others."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+@immutable
+class NodeConfig:
+    """A node's part in its cluster.
+
+    `voters` are the controllers, this node's own id alone where it is a cluster of one (its address is then that of its
+    listener for controllers, or empty); they are empty on a broker that knows `bootstrap_servers` instead.
+    `listeners` are for clients and brokers, `controller_listeners` for controllers and for brokers that talk to them.
+    """
+
+    node_id: int
+    is_broker: bool
+    is_controller: bool
+    voters: tuple[Voter, ...]
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
+    controller_listeners: tuple[Endpoint, ...]
+    advertised_controller_listeners: tuple[Endpoint, ...]
+    controller_listener_names: tuple[str, ...]
+    inter_broker_listener_name: str
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the whole quorum, which then needs no network."""
+        return self.is_controller and [voter.node_id for voter in self.voters] == [self.node_id]
+
+
+def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
+    """Check and type what the settings say of the node. Raises ConfigError."""
+    roles = texts(layers, "process.roles")
+    is_broker, is_controller = BROKER in roles, CONTROLLER in roles
+    names = tuple(name.upper() for name in texts(layers, "controller.listener.names"))
+    every = parse_endpoints("listeners", texts(layers, "listeners"))
+    check_ports(every)
+    check_protocols(every, _protocols(layers, names))
+    listeners = tuple(endpoint for endpoint in every if endpoint.name not in names)
+    controller_listeners = tuple(endpoint for endpoint in every if endpoint.name in names)
+    wanted = parse_endpoints("advertised.listeners", texts(layers, "advertised.listeners"))
+    voters, servers = _voters(layers), _servers(layers)
+    _check_quorum(node_id, roles, voters, servers)
+    if is_controller:
+        _check_controller(layers, names, listeners, controller_listeners, is_broker=is_broker)
+        voters = voters or _alone(node_id, servers, controller_listeners)
+    else:
+        _check_broker_alone(layers, names, controller_listeners)
+    if is_broker and not listeners:
+        raise ConfigError(
+            f"There must be at least one broker advertised listener. Perhaps all listeners appear in "
+            f"{_CONTROLLER_NAMES}?",
+            "listeners",
+        )
+    node = NodeConfig(
+        node_id=node_id,
+        is_broker=is_broker,
+        is_controller=is_controller,
+        voters=voters,
+        bootstrap_servers=servers,
+        listeners=listeners,
+        advertised_listeners=advertised(listeners, _of(wanted, names, controllers=False)),
+        controller_listeners=controller_listeners,
+        advertised_controller_listeners=_advertised_controllers(
+            controller_listeners, _of(wanted, names, controllers=True)
+        ),
+        controller_listener_names=names,
+        inter_broker_listener_name=(optional(layers, "inter.broker.listener.name") or PLAINTEXT).upper(),
+    )
+    _check_inter_broker(layers, node)
+    return node
+
+
+def _protocols(layers: BrokerLayers, controller_names: Sequence[str]) -> tuple[str, ...]:
+    """The map from listeners to protocols. Where it is not set, controllers talk in plain text, as in Kafka."""
+    mapped = texts(layers, "listener.security.protocol.map")
+    return mapped if _PROTOCOL_MAP in layers.static else (*mapped, *(f"{name}:PLAINTEXT" for name in controller_names))
+
+
+def _voters(layers: BrokerLayers) -> tuple[Voter, ...]:
+    voters: list[Voter] = []
+    listed = texts(layers, "controller.quorum.voters")
+    for text in listed:
+        number, _, address = text.partition("@")
+        host, _, port = address.rpartition(":")
+        voters.append(Voter(int(number), host.strip("[]"), int(port)))
+    if len({voter.node_id for voter in voters}) < len(voters):
+        raise ConfigError(
+            f"{_VOTERS} names a node twice: {','.join(texts(layers, 'controller.quorum.voters'))}", _VOTERS
+        )
+    return tuple(voters)
+
+
+def _servers(layers: BrokerLayers) -> tuple[tuple[str, int], ...]:
+    pairs = [text.rpartition(":") for text in texts(layers, "controller.quorum.bootstrap.servers")]
+    return tuple((host.strip("[]"), int(port)) for host, _, port in pairs)
+
+
+def _alone(
+    node_id: int, servers: Sequence[tuple[str, int]], controller_listeners: Sequence[Endpoint]
+) -> tuple[Voter, ...]:
+    """The quorum of one of a controller without `controller.quorum.voters`. Raises ConfigError where there are others.
+
+    `controller.quorum.bootstrap.servers` may name this node, as Kafka's sample configuration does.
+    """
+    own = controller_listeners[0] if controller_listeners else Endpoint("", "", 0)
+    others = [f"{host}:{port}" for host, port in servers if port != own.port]
+    if others or len(servers) > 1:
+        raise ConfigError(
+            f"{_BOOTSTRAP} names other controllers ({', '.join(others) or 'several'}), and {_VOTERS} does not say "
+            f"which nodes they are: set {_VOTERS} to ID@HOST:PORT of each controller",
+            _BOOTSTRAP,
+        )
+    return (Voter(node_id, own.host, own.port),)
+
+
+def _of(endpoints: Sequence[Endpoint], names: Sequence[str], *, controllers: bool) -> tuple[Endpoint, ...] | None:
+    return tuple(endpoint for endpoint in endpoints if (endpoint.name in names) is controllers) or None
+
+
+def _advertised_controllers(
+    listeners: tuple[Endpoint, ...], wanted: tuple[Endpoint, ...] | None
+) -> tuple[Endpoint, ...]:
+    """The addresses of the listeners for controllers; one on every interface has the machine's name."""
+    if wanted is not None:
+        return advertised(listeners, wanted)
+    wildcards = ("0.0.0.0", "::")  # noqa: S104 - not bound
+    return tuple(Endpoint(each.name, "" if each.host in wildcards else each.host, each.port) for each in listeners)
+
+
+# Rules
+
+
+def _check_quorum(
+    node_id: int,
+    roles: Sequence[str],
+    voters: Sequence[Voter],
+    servers: Sequence[tuple[str, int]],
+) -> None:
+    """Whether the node knows its controllers, and is one of them where it says so. Raises ConfigError."""
+    both = BROKER in roles and CONTROLLER in roles
+    if not voters and not servers and not both:  # with both roles and nothing else it is a cluster of one
+        raise ConfigError(
+            f"If using {_ROLES}, either {_BOOTSTRAP} must contain the set of bootstrap controllers or {_VOTERS} must "
+            "contain a parseable set of controllers.",
+            _ROLES,
+        )
+    ids = [voter.node_id for voter in voters]
+    shown = f"{_VOTERS}=Set({', '.join(map(str, ids))})"
+    if CONTROLLER in roles and ids and node_id not in ids:
+        raise ConfigError(
+            f"If {_ROLES} contains the 'controller' role, the node id {node_id} must be included in the set of voters "
+            f"{shown}",
+            _VOTERS,
+        )
+    if CONTROLLER not in roles and node_id in ids:
+        raise ConfigError(
+            f"If {_ROLES} contains just the 'broker' role, the node id {node_id} must not be included in the set of "
+            f"voters {shown}",
+            _VOTERS,
+        )
+
+
+def _check_controller(
+    layers: BrokerLayers,
+    names: Sequence[str],
+    listeners: Sequence[Endpoint],
+    controller_listeners: Sequence[Endpoint],
+    *,
+    is_broker: bool,
+) -> None:
+    if not is_broker and listeners:
+        raise ConfigError(
+            f"The listeners config must only contain KRaft controller listeners from {_CONTROLLER_NAMES} when "
+            f"{_ROLES}=controller",
+            "listeners",
+        )
+    needs_one = (
+        not is_broker
+        or texts(layers, "controller.quorum.voters")
+        or texts(layers, "controller.quorum.bootstrap.servers")
+    )
+    if needs_one and not controller_listeners:
+        raise ConfigError(
+            f"{_CONTROLLER_NAMES} must contain at least one value appearing in the 'listeners' configuration when "
+            "running the KRaft controller role",
+            _CONTROLLER_NAMES if _CONTROLLER_NAMES in layers.static else "listeners",
+        )
+    if needs_one and len(controller_listeners) < len(set(names)):
+        raise ConfigError(
+            f"{_CONTROLLER_NAMES} must only contain values appearing in the 'listeners' configuration when running the "
+            "KRaft controller role",
+            _CONTROLLER_NAMES,
+        )
+
+
+def _check_broker_alone(layers: BrokerLayers, names: Sequence[str], controller_listeners: Sequence[Endpoint]) -> None:
+    if controller_listeners:
+        raise ConfigError(
+            f"{_CONTROLLER_NAMES} must not contain a value appearing in the 'listeners' configuration when running "
+            "KRaft with just the broker role",
+            "listeners",
+        )
+    first = Endpoint(names[0], "", 0)
+    mapped = [entry.rpartition(":")[0].strip().upper() for entry in _protocols(layers, names)]
+    if first.name not in mapped:
+        raise ConfigError(
+            f"Controller listener with name {first.name} defined in {_CONTROLLER_NAMES} not found in {_PROTOCOL_MAP}  "
+            "(an explicit security mapping for each controller listener is required if "
+            f"{_PROTOCOL_MAP} is non-empty, or if there are security protocols other than PLAINTEXT in use)",
+            _PROTOCOL_MAP,
+        )
+    check_protocols((first,), _protocols(layers, names), _CONTROLLER_NAMES)
+
+
+def _check_inter_broker(layers: BrokerLayers, node: NodeConfig) -> None:
+    """Brokers must reach each other by the listener that is for them; a broker without others needs none."""
+    if _INTER_BROKER in layers.static and "security.inter.broker.protocol" in layers.static:
+        raise ConfigError(
+            f"Only one of {_INTER_BROKER} and security.inter.broker.protocol should be set.", _INTER_BROKER
+        )
+    names = [endpoint.name for endpoint in node.advertised_listeners]
+    must_exist = _INTER_BROKER in layers.static or not node.is_alone
+    if node.is_broker and must_exist and node.inter_broker_listener_name not in names:
+        raise ConfigError(
+            f"{_INTER_BROKER} must be a listener name defined in advertised.listeners. The valid options based on "
+            f"currently configured listeners are {','.join(names)}",
+            _INTER_BROKER,
+        )

@@ -1,0 +1,199 @@
+"""A node's part in its cluster: the roles, the quorum and the listeners, checked as Kafka 4.3.1 checks them.
+
+The messages are Kafka's own, as `kafka.Kafka` of that version gave them for the same settings.
+"""
+
+import pytest
+
+from odradek.gateway.config import ConfigError, Endpoint, NodeConfig, Voter, load_config
+
+COMBINED = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "listeners": "PLAINTEXT://127.0.0.1:19092,CONTROLLER://127.0.0.1:19093",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:19093",
+}
+BROKER = COMBINED | {
+    "process.roles": "broker",
+    "controller.quorum.voters": "2@h:1",
+    "listeners": "PLAINTEXT://127.0.0.1:19092",
+}
+THREE = "1@one:9093,2@two:9093,3@[::1]:9093"
+
+
+def node(settings: dict[str, str | None]) -> NodeConfig:
+    return load_config(None, {name: text for name, text in settings.items() if text is not None}, {}).node
+
+
+def test_nothing_at_all_is_a_cluster_of_one():
+    alone = node({})
+    assert (alone.node_id, alone.is_broker, alone.is_controller, alone.is_alone) == (1, True, True, True)
+    assert alone.voters == (Voter(1, "", 0),)
+    assert alone.controller_listeners == ()
+
+
+def test_a_combined_node_of_three():
+    one = node(COMBINED | {"controller.quorum.voters": THREE})
+    assert one.voters == (Voter(1, "one", 9093), Voter(2, "two", 9093), Voter(3, "::1", 9093))
+    assert not one.is_alone
+    assert one.listeners == one.advertised_listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 19092),)
+    assert one.controller_listeners == one.advertised_controller_listeners
+    assert one.controller_listeners == (Endpoint("CONTROLLER", "127.0.0.1", 19093),)
+    assert one.inter_broker_listener_name == "PLAINTEXT"
+
+
+def test_a_broker_that_is_no_controller():
+    broker = node(BROKER | {"node.id": "7", "controller.quorum.voters": THREE})
+    assert (broker.is_broker, broker.is_controller, broker.is_alone) == (True, False, False)
+    assert [voter.node_id for voter in broker.voters] == [1, 2, 3]
+    assert broker.controller_listeners == ()
+
+
+def test_a_broker_that_knows_servers_instead_of_voters():
+    settings = BROKER | {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "one:9093,[::1]:9093"}
+    broker = node(settings)
+    assert broker.voters == ()
+    assert broker.bootstrap_servers == (("one", 9093), ("::1", 9093))
+
+
+def test_a_controller_that_is_no_broker():
+    controller = node(COMBINED | {"process.roles": "controller", "listeners": "CONTROLLER://0.0.0.0:19093"})
+    assert (controller.is_broker, controller.is_controller) == (False, True)
+    assert controller.listeners == ()
+    assert controller.controller_listeners == (Endpoint("CONTROLLER", "0.0.0.0", 19093),)
+    assert controller.advertised_controller_listeners == (Endpoint("CONTROLLER", "", 19093),)
+
+
+def test_kafkas_sample_of_one_node_names_itself():
+    settings = COMBINED | {
+        "controller.quorum.voters": None,
+        "controller.quorum.bootstrap.servers": "localhost:19093",
+    }
+    alone = node(settings)
+    assert alone.is_alone
+    assert alone.voters == (Voter(1, "127.0.0.1", 19093),)
+
+
+def test_controllers_talk_in_plain_text_where_no_protocol_is_mapped():
+    assert node(COMBINED | {"listener.security.protocol.map": None}).controller_listeners
+
+
+def test_brokers_may_have_a_listener_of_their_own():
+    settings = COMBINED | {
+        "listeners": "PLAINTEXT://:1,CONTROLLER://:2,other://:3",
+        "inter.broker.listener.name": "other",
+        "advertised.listeners": "PLAINTEXT://a:1,OTHER://b:3,CONTROLLER://c:2",
+    }
+    own = node(settings)
+    assert own.inter_broker_listener_name == "OTHER"
+    assert own.advertised_controller_listeners == (Endpoint("CONTROLLER", "c", 2),)
+    assert own.advertised_listeners == (Endpoint("PLAINTEXT", "a", 1), Endpoint("OTHER", "b", 3))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            COMBINED | {"controller.quorum.voters": "2@127.0.0.1:19093,3@h:1"},
+            "If process.roles contains the 'controller' role, the node id 1 must be included in the set of voters "
+            "controller.quorum.voters=Set(2, 3)",
+        ),
+        (
+            COMBINED | {"listeners": "PLAINTEXT://127.0.0.1:19092"},
+            "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when "
+            "running the KRaft controller role",
+        ),
+        (
+            COMBINED | {"controller.listener.names": "CONTROLLER,OTHER"},
+            "controller.listener.names must only contain values appearing in the 'listeners' configuration when "
+            "running the KRaft controller role",
+        ),
+        (
+            COMBINED | {"process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:19092"},
+            "If process.roles contains just the 'broker' role, the node id 1 must not be included in the set of voters "
+            "controller.quorum.voters=Set(1)",
+        ),
+        (
+            BROKER | {"listeners": COMBINED["listeners"]},
+            "controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
+            "running KRaft with just the broker role",
+        ),
+        (
+            BROKER | {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"},
+            "Controller listener with name CONTROLLER defined in controller.listener.names not found in "
+            "listener.security.protocol.map  (an explicit security mapping for each controller listener is required if "
+            "listener.security.protocol.map is non-empty, or if there are security protocols other than PLAINTEXT in "
+            "use)",
+        ),
+        (
+            BROKER | {"controller.quorum.voters": None},
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
+            "controllers or controller.quorum.voters must contain a parseable set of controllers.",
+        ),
+        (
+            COMBINED | {"process.roles": "controller"},
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+            "process.roles=controller",
+        ),
+        (
+            COMBINED | {"process.roles": "controller", "listeners": "PLAINTEXT://127.0.0.1:19092"},
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+            "process.roles=controller",
+        ),
+        (
+            COMBINED | {"listeners": "CONTROLLER://127.0.0.1:19093"},
+            "There must be at least one broker advertised listener. Perhaps all listeners appear in "
+            "controller.listener.names?",
+        ),
+        (
+            COMBINED | {"inter.broker.listener.name": "OTHER"},
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
+            "based on currently configured listeners are PLAINTEXT",
+        ),
+        (
+            COMBINED | {"inter.broker.listener.name": "CONTROLLER"},
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
+            "based on currently configured listeners are PLAINTEXT",
+        ),
+        (
+            COMBINED | {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.",
+        ),
+        (
+            COMBINED | {"process.roles": "broker,zookeeper"},
+            "Invalid value zookeeper for configuration process.roles: String must be one of: broker, controller",
+        ),
+    ],
+)
+def test_what_makes_no_node_is_refused_in_kafkas_words(settings: dict[str, str | None], message: str):
+    with pytest.raises(ConfigError) as refused:
+        node(settings)
+    assert str(refused.value).removesuffix(" (command line)") == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"controller.quorum.voters": "1@a:1,1@b:2"}, "controller.quorum.voters names a node twice"),
+        (
+            {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "a:1,b:2,c:3"},
+            "controller.quorum.voters does not say which nodes they are",
+        ),
+        (
+            {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "a:1"},
+            "set controller.quorum.voters to ID@HOST:PORT",
+        ),
+        ({"listeners": "PLAINTEXT://h:1,CONTROLLER://h:1"}, "each listener must have a different port"),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"},
+            "CONTROLLER uses SSL; this version serves only PLAINTEXT",
+        ),
+        ({"advertised.listeners": "PLAINTEXT://a:1,CONTROLLER://0.0.0.0:2"}, "nonroutable meta-address 0.0.0.0"),
+    ],
+)
+def test_what_else_is_refused(settings: dict[str, str | None], told: str):
+    with pytest.raises(ConfigError, match=r".* \(command line\)$") as refused:
+        node(COMBINED | settings)
+    assert told in str(refused.value)
