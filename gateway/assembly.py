@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class Services:
     """One broker's services.
 
-    `advertised` maps a listener's name to the host and port that clients connect to. `loop` counts the
-    turns of the event loop that took too long; `inspection` is where records are looked into for clients,
-    `matching` where regular expressions are matched.
+    `advertised` maps a listener's name to the host and port that clients connect to, `advertised_controllers` the same
+    for the listeners of controllers. `loop` counts the turns of the event loop that took too long; `inspection` is
+    where records are looked into for clients, `matching` where regular expressions are matched.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Services:
         janitor: RetentionJanitor,
         cleaner: LogCleaner,
         advertised: dict[str, tuple[str, int]],
+        advertised_controllers: dict[str, tuple[str, int]],
         loop: LoopRecord,
     ) -> None:
         self.env = env
@@ -64,6 +65,7 @@ class Services:
         self.janitor = janitor
         self.cleaner = cleaner
         self.advertised = advertised
+        self.advertised_controllers = advertised_controllers
         self.repeats = replicas.repeats
         self.loop = loop
         self.inspection = SideWork(env, settings.config.inspect_threads)

@@ -20,7 +20,7 @@ from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.assembly import Services
-from odradek.gateway.config import BrokerConfig
+from odradek.gateway.config import BrokerConfig, Endpoint
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.regexes import TopicRegexes
@@ -91,7 +91,7 @@ class Broker:
     @property
     def address(self) -> tuple[str, int]:
         """The advertised host and port of the first listener."""
-        return next(iter(self.services.advertised.values()))
+        return next(iter((self.services.advertised | self.services.advertised_controllers).values()))
 
     def stop(self) -> None:
         """Begin to drain; `serve` returns when it is done. Idempotent."""
@@ -160,7 +160,9 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
         listeners = await _bind(config, env)
         try:
             async with trio.open_nursery() as nursery:
-                services = await _join(config, env, store, nursery, _advertised(env, config, listeners), loop)
+                advertised = _advertised(env, config.advertised_listeners, listeners)
+                controllers = _advertised(env, config.node.advertised_controller_listeners, listeners)
+                services = await _join(config, env, store, nursery, advertised, controllers, loop)
                 yield Broker(services, listeners)
                 with trio.CancelScope(shield=True):
                     await services.replicas.close()
@@ -177,17 +179,17 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
 
 async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Listener]]:
     listeners: dict[str, Sequence[Listener]] = {}
-    for wanted in config.listeners:
+    for wanted in (*config.listeners, *config.node.controller_listeners):
         listeners[wanted.name] = await env.listen(wanted.host, wanted.port)
     return listeners
 
 
 def _advertised(
-    env: Environment, config: BrokerConfig, listeners: dict[str, Sequence[Listener]]
+    env: Environment, endpoints: Sequence[Endpoint], listeners: dict[str, Sequence[Listener]]
 ) -> dict[str, tuple[str, int]]:
-    """The advertised address, with the port that was really bound where none was chosen."""
+    """The advertised addresses, with the port that was really bound where none was chosen."""
     addresses: dict[str, tuple[str, int]] = {}
-    for wanted in config.advertised_listeners:
+    for wanted in endpoints:
         bound_port = listeners[wanted.name][0].address[1]
         addresses[wanted.name] = (wanted.host or env.host_name(), wanted.port or bound_port)
     return addresses
@@ -199,6 +201,7 @@ async def _join(
     store: Store,
     nursery: trio.Nursery,
     advertised: dict[str, tuple[str, int]],
+    advertised_controllers: dict[str, tuple[str, int]],
     loop: LoopRecord,
 ) -> Services:
     settings = LiveSettings(config)
@@ -257,6 +260,7 @@ async def _join(
         janitor,
         cleaner,
         advertised,
+        advertised_controllers,
         loop,
     )
 

@@ -227,7 +227,9 @@ def _run(
 
 
 def _bind_failure(config: "BrokerConfig", error: OSError) -> str:
-    where = ", ".join(f"{endpoint.host or '*'}:{endpoint.port}" for endpoint in config.listeners)
+    where = ", ".join(
+        f"{endpoint.host or '*'}:{endpoint.port}" for endpoint in (*config.listeners, *config.node.controller_listeners)
+    )
     if error.errno == errno.EADDRINUSE:
         return f"cannot listen at {where}: the port is in use; choose another with --listen HOST:PORT"
     return f"cannot listen at {where}: {error.strerror or error}"

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from odradek.gateway.server.context import RequestContext
-from odradek.wire.api_keys import ADVERTISED
+from odradek.wire.api_keys import ADVERTISED, CONTROLLER_ADVERTISED, ApiKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions import (
     ApiVersion,
@@ -23,9 +23,17 @@ REQUEST: Final = ApiVersionsRequest
 CLIENT_INFORMATION_SINCE: Final = 3
 ZERO_MINIMUMS_SINCE: Final = 4
 VALID_CLIENT_INFORMATION: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-API_KEYS: Final = tuple(
-    ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in sorted(ADVERTISED.items())
-)
+
+
+def _listed(table: dict[ApiKey, tuple[int, int]]) -> tuple[ApiVersion, ...]:
+    return tuple(
+        ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in sorted(table.items())
+    )
+
+
+API_KEYS: Final = _listed(ADVERTISED)
+CONTROLLER_API_KEYS: Final = _listed(CONTROLLER_ADVERTISED)
+"""What is served on listeners for controllers."""
 
 
 async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -35,7 +43,7 @@ async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersion
     image = ctx.services.metadata.image
     features = image.features
     return ApiVersionsResponse(
-        api_keys=API_KEYS,
+        api_keys=CONTROLLER_API_KEYS if ctx.session.is_controller else API_KEYS,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in sorted(features.supported.items())

@@ -1,11 +1,12 @@
 """DescribeCluster (API 60), versions 0 to 2: the cluster's id, controller and brokers (KIP-700).
 
-Version 2 can ask for fenced brokers too (KIP-1073); there are none beside the one that answers.
+Version 2 can ask for fenced brokers too (KIP-1073).
 """
 
 from typing import Final
 
 from odradek.gateway.handling.authorized_operations import CLUSTER_OPERATIONS
+from odradek.gateway.handling.brokers import reachable, some_broker
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_cluster import (
@@ -28,12 +29,19 @@ async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> Descri
             f"{request.endpoint_type}.",
             endpoint_type=request.endpoint_type,
         )
-    host, port = ctx.services.advertised[ctx.session.listener]
-    node_id, rack = ctx.services.config.node_id, ctx.services.config.rack
+    image, listener = ctx.services.metadata.image, ctx.session.listener
+    brokers = reachable(image, listener, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster_id,
-        controller_id=node_id,
-        brokers=(DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack),),
+        controller_id=some_broker(reachable(image, listener), ctx.services.env.random),
+        brokers=tuple(
+            [
+                DescribeClusterBroker(
+                    broker_id=broker.id, host=at.host, port=at.port, rack=broker.rack, is_fenced=broker.fenced
+                )
+                for broker, at in brokers.values()
+            ]
+        ),
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),

@@ -3,8 +3,9 @@
 from typing import Final
 
 from odradek.coordinator.metadata.controller.names import error_of_missing
-from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
+from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from odradek.gateway.handling.authorized_operations import TOPIC_OPERATIONS
+from odradek.gateway.handling.brokers import Reachable, leader_of, reachable
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_topic_partitions import (
@@ -27,7 +28,7 @@ async def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -
     asked = [topic.name for topic in request.topics] or list(image.topics_by_name)
     names = sorted({name for name in asked if cursor is None or name >= cursor.topic_name})
     limit = max(1, min(request.response_partition_limit, ctx.services.config.max_request_partition_size_limit))
-    page = _Page(limit)
+    page = _Page(limit, image, reachable(image, ctx.session.listener))
     for name in names:
         await ctx.take_turns()
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
@@ -52,8 +53,10 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 class _Page:
     """A response as it fills up."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, image: MetadataImage, brokers: Reachable) -> None:
         self._left = limit
+        self._image = image
+        self._brokers = brokers
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
         self.next_cursor: Cursor | None = None
 
@@ -70,7 +73,9 @@ class _Page:
             self.next_cursor = Cursor(topic_name=topic.name, partition_index=first)
             return
         end = min(len(topic.partitions), first + self._left)
-        described = [_partition(index, topic.partitions[index]) for index in range(first, end)]
+        described = [
+            _partition(self._image, self._brokers, index, topic.partitions[index]) for index in range(first, end)
+        ]
         self._left -= len(described)
         self.topics.append(
             DescribeTopicPartitionsResponseTopic(
@@ -85,13 +90,18 @@ class _Page:
             self.next_cursor = Cursor(topic_name=topic.name, partition_index=end)
 
 
-def _partition(index: int, part: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    image: MetadataImage, brokers: Reachable, index: int, part: PartitionImage
+) -> DescribeTopicPartitionsResponsePartition:
+    error, leader_id, offline = leader_of(image, part, brokers, tells_listeners=True)
     return DescribeTopicPartitionsResponsePartition(
+        error_code=error,
         partition_index=index,
-        leader_id=part.leader,
+        leader_id=leader_id,
         leader_epoch=part.leader_epoch,
         replica_nodes=tuple(part.replicas),
         isr_nodes=tuple(part.isr),
         eligible_leader_replicas=tuple(part.elr),
         last_known_elr=tuple(part.last_known_elr),
+        offline_replicas=offline,
     )

@@ -4,9 +4,11 @@ them from 4 (KIP-699).
 Gaps: share groups have no coordinator yet (COORDINATOR_NOT_AVAILABLE).
 """
 
-from collections.abc import Awaitable
 from typing import Final
 
+from odradek.gateway.coordinators.groups import GroupCoordinator
+from odradek.gateway.coordinators.transactions import TransactionCoordinator
+from odradek.gateway.handling.brokers import reachable
 from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
@@ -18,6 +20,8 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 NO_NODE: Final = -1
+
+_Coordinators = GroupCoordinator | TransactionCoordinator
 
 
 async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -43,14 +47,19 @@ async def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
     if key_type == SHARE:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     coordinator = ctx.services.groups if key_type == GROUP else ctx.services.transactions
-    found = _own(ctx, coordinator.ensure_topic(), key)
+    found = _leader(ctx, coordinator, key)
     return await answer_of_coordinator(found, lambda _: _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
-async def _own(ctx: RequestContext, topic_made: Awaitable[None], key: str) -> Coordinator:
-    await topic_made
-    host, port = ctx.services.advertised[ctx.session.listener]
-    return Coordinator(key=key, node_id=ctx.services.config.node_id, host=host, port=port)
+async def _leader(ctx: RequestContext, coordinator: _Coordinators, key: str) -> Coordinator:
+    """The leader of the partition that has the key, where the client reaches it. Raises CoordinatorUnavailable."""
+    await coordinator.ensure_topic()
+    image = ctx.services.metadata.image
+    partition = image.partition(coordinator.topic, coordinator.partition(key))
+    found = None if partition is None else reachable(image, ctx.session.listener).get(partition.leader)
+    if found is None:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=found.broker.id, host=found.endpoint.host, port=found.endpoint.port)
 
 
 def _none(key: str, error: ErrorCode) -> Coordinator:

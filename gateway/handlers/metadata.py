@@ -13,8 +13,9 @@ from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.controller.names import error_of_missing
-from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
+from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from odradek.gateway.handling.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from odradek.gateway.handling.brokers import Reachable, leader_of, reachable, some_broker
 from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
@@ -32,6 +33,10 @@ NO_TOPIC_ID: Final = UUID(int=0)
 NOT_ASKED: Final = -(2**31)
 IDS_IN_REQUESTS_SINCE: Final = 12
 """Versions 10 and 11 have the fields, but ids may not be asked for yet."""
+LISTENER_ERRORS_SINCE: Final = 6
+"""From this version on clients know LISTENER_NOT_FOUND."""
+ONLINE_REPLICAS_UNTIL: Final = 0
+"""Up to this version replicas that cannot be reached are left out, and an error says so."""
 
 
 async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -44,12 +49,16 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
         found = await _all(ctx, request)
     else:
         found = await _named(ctx, request, asked)
-    host, port = ctx.services.advertised[ctx.session.listener]
-    node_id = ctx.services.config.node_id
+    brokers = reachable(ctx.services.metadata.image, ctx.session.listener)
     return MetadataResponse(
-        brokers=(MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=ctx.services.config.rack),),
+        brokers=tuple(
+            [
+                MetadataResponseBroker(node_id=broker.id, host=at.host, port=at.port, rack=broker.rack)
+                for broker, at in brokers.values()
+            ]
+        ),
         cluster_id=ctx.services.cluster_id,
-        controller_id=node_id,
+        controller_id=some_broker(brokers, ctx.services.env.random),
         topics=tuple(found),
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -76,9 +85,10 @@ def _refused(request: MetadataRequest, error: ErrorCode) -> MetadataResponse:
 
 async def _all(ctx: RequestContext, request: MetadataRequest) -> list[MetadataResponseTopic]:
     found: list[MetadataResponseTopic] = []
-    for topic in tuple(ctx.services.metadata.image.topics_by_name.values()):
+    view = _View(ctx)
+    for topic in tuple(view.image.topics_by_name.values()):
         await ctx.take_turns()
-        found.append(_describe(topic, request))
+        found.append(view.describe(topic, request))
     return found
 
 
@@ -94,7 +104,14 @@ async def _named(
     refused: Mapping[str, RefusedError | None] = {}
     if missing and request.allow_auto_topic_creation and ctx.services.config.auto_create_topics_enable:
         refused = await _create(ctx, missing)
-    return [await _one(ctx, request, topic, refused) for topic in topics]
+    view = _View(ctx)
+    found: list[MetadataResponseTopic] = []
+    for topic in topics:
+        await ctx.take_turns()
+        if view.image is not ctx.services.metadata.image:
+            view = _View(ctx)
+        found.append(_one(view, request, topic, refused))
+    return found
 
 
 async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, RefusedError | None]:
@@ -104,42 +121,57 @@ async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, Refused
     return await answer_of_controller(ctx.services.controller.auto_create(names), unavailable)
 
 
-async def _one(
-    ctx: RequestContext,
+def _one(
+    view: "_View",
     request: MetadataRequest,
     asked: MetadataRequestTopic,
     refused: Mapping[str, RefusedError | None],
 ) -> MetadataResponseTopic:
-    await ctx.take_turns()
-    image = ctx.services.metadata.image
+    image = view.image
     if asked.name is None or asked.topic_id != NO_TOPIC_ID:
         found = image.topic_by_id(asked.topic_id)
         if found is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _describe(found, request)
+        return view.describe(found, request)
     found = image.topic(asked.name)
     if found is not None:
-        return _describe(found, request)
+        return view.describe(found, request)
     refusal = refused.get(asked.name)
     error = error_of_missing(asked.name) if refusal is None else refusal.code
     return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=NO_TOPIC_ID)
 
 
-def _describe(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=tuple([_partition(index, part) for index, part in enumerate(topic.partitions)]),
-        topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
-    )
+class _View:
+    """The topics of the image as it is now, as the client of one request is told of them."""
 
+    def __init__(self, ctx: RequestContext) -> None:
+        self.image: MetadataImage = ctx.services.metadata.image
+        self._brokers: Reachable = reachable(self.image, ctx.session.listener)
+        self._tells_listeners = ctx.api_version >= LISTENER_ERRORS_SINCE
+        self._leaves_out = ctx.api_version <= ONLINE_REPLICAS_UNTIL
 
-def _partition(index: int, part: PartitionImage) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        partition_index=index,
-        leader_id=part.leader,
-        leader_epoch=part.leader_epoch,
-        replica_nodes=tuple(part.replicas),
-        isr_nodes=tuple(part.isr),
-    )
+    def describe(self, topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.is_internal,
+            partitions=tuple([self._partition(index, part) for index, part in enumerate(topic.partitions)]),
+            topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
+        )
+
+    def _partition(self, index: int, part: PartitionImage) -> MetadataResponsePartition:
+        error, leader_id, offline = leader_of(self.image, part, self._brokers, tells_listeners=self._tells_listeners)
+        replicas, isr = part.replicas, part.isr
+        if offline and self._leaves_out:
+            replicas = tuple([each for each in replicas if each in self._brokers])
+            isr = tuple([each for each in isr if each in self._brokers])
+            error = error or ErrorCode.REPLICA_NOT_AVAILABLE
+        return MetadataResponsePartition(
+            error_code=error,
+            partition_index=index,
+            leader_id=leader_id,
+            leader_epoch=part.leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=offline,
+        )

@@ -13,6 +13,7 @@ from odradek.gateway.errors import CoordinatorUnavailable, StartError
 from odradek.gateway.metadata.cluster_id import CLUSTER_ID, ClusterId
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.metadata_log import METADATA_KEY
+from odradek.gateway.metadata.node_id import NodeId
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.strays import take_back
 from odradek.storage_backends.interface import Store, StoreError
@@ -31,8 +32,10 @@ async def start_metadata(
 ) -> str:
     """Load the metadata log, take back the logs that it knows, register the broker, and give the cluster's id.
 
-    Raises StartError when the log is damaged or missing, or another cluster's, and StoreError.
+    Raises StartError when the log is damaged or missing, another cluster's or another node's, and StoreError.
     """
+    owner = NodeId(store, env, config.node_id)
+    await owner.check()
     cluster_id = ClusterId(store, env, config.layers.static.get(CLUSTER_ID, ""))
     await cluster_id.read()
     if not await env.run_blocking(partial(store.holds, METADATA_KEY)):
@@ -52,6 +55,7 @@ async def start_metadata(
     except CoordinatorUnavailable as error:
         cause = _cause(error, await _location(store, env))
         raise StartError(f"the metadata log cannot be {doing}: {cause}") from error
+    await owner.claim()
     return cluster_id.text
 
 

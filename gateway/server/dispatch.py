@@ -18,7 +18,7 @@ from odradek.gateway.errors import PeerError
 from odradek.gateway.net.transport import Buffer
 from odradek.gateway.server.context import RequestContext
 from odradek.gateway.server.session import Session
-from odradek.wire.api_keys import ADVERTISED, ApiKey
+from odradek.wire.api_keys import ADVERTISED, CONTROLLER_ADVERTISED, ApiKey
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.headers import decode_request_header, encode_response_parts
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -74,11 +74,15 @@ class Call:
 
 
 class Dispatcher:
-    """Decodes requests and finds their handlers (imported at first use, to start quickly)."""
+    """Decodes requests and finds their handlers (imported at first use, to start quickly).
+
+    Listeners for controllers have a table of their own: what clients are not to do is not served on theirs.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._routes: dict[ApiKey, Route] = {}
+        self._controller_routes: dict[ApiKey, Route] = {}
 
     def open(self, frame: memoryview, session: Session) -> Call:
         """Decode one frame. Raises PeerError for what Kafka answers by closing the connection."""
@@ -87,7 +91,8 @@ class Dispatcher:
         except ProtocolError as error:
             raise PeerError(str(error)) from error
         ctx = RequestContext(api_key, api_version, correlation_id, client_id, session, self._services)
-        route = self._routes.get(api_key) or self._load(api_key)
+        routes = self._controller_routes if session.is_controller else self._routes
+        route = routes.get(api_key) or self._load(api_key, is_controller=session.is_controller)
         if route is None or not route.versions[0] <= api_version <= route.versions[1]:
             return _unsupported(ctx)
         try:
@@ -102,13 +107,16 @@ class Dispatcher:
         """Whether decoding the frame, and encoding its answer, belongs into a worker thread."""
         return len(frame) > LARGE_FRAME_BYTES and int.from_bytes(frame[:2], "big") not in PIPELINED
 
-    def _load(self, api_key: ApiKey) -> Route | None:
-        """Import the handler; None for an API that is not served."""
-        versions = ADVERTISED.get(api_key)
+    def _load(self, api_key: ApiKey, *, is_controller: bool) -> Route | None:
+        """Import the handler; None for an API that is not served there."""
+        table, routes = (
+            (CONTROLLER_ADVERTISED, self._controller_routes) if is_controller else (ADVERTISED, self._routes)
+        )
+        versions = table.get(api_key)
         if versions is None:
             return None
         module = import_module(f"odradek.gateway.handlers.{api_key.name.lower()}")
-        route = self._routes[api_key] = Route(
+        route = routes[api_key] = Route(
             module.REQUEST,
             module.handle,
             versions,

@@ -77,7 +77,8 @@ class ConnectionDriver:
         self._settings = services.settings
         self._repeats = services.repeats
         self._dispatcher = dispatcher
-        self._session = Session(transport.peer, transport.peer_host, listener)
+        is_controller = listener in config.node.controller_listener_names
+        self._session = Session(transport.peer, transport.peer_host, listener, is_controller)
         self._pipeline = Pipeline[RequestContext](
             Limits(
                 request_bytes=config.socket_request_max_bytes,

@@ -8,12 +8,13 @@ class Session:
     """One client's connection, as requests see it.
 
     `peer` is the other side as `host:port`, for logs; `peer_host` its address alone; `listener` the name of the
-    listener that it connected to.
+    listener that it connected to, and `is_controller` whether that is one for controllers.
     """
 
     peer: str
     peer_host: str
     listener: str
+    is_controller: bool = False
 
     @property
     def client_host(self) -> str:

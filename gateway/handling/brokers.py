@@ -1,0 +1,62 @@
+"""The cluster as a client sees it by the listener that it came by: which brokers it reaches, and who leads what."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import NamedTuple
+
+from odradek.coordinator.metadata.image.image import (
+    NO_LEADER,
+    BrokerImage,
+    ListenerImage,
+    MetadataImage,
+    PartitionImage,
+)
+from odradek.wire.errors import ErrorCode
+
+
+class Reached(NamedTuple):
+    """A broker, and where clients of the listener reach it."""
+
+    broker: BrokerImage
+    endpoint: ListenerImage
+
+
+Reachable = Mapping[int, Reached]
+
+
+def reachable(image: MetadataImage, listener: str, *, fenced: bool = False) -> Reachable:
+    """The brokers that have the listener, by id, those that serve no clients only where `fenced` asks for them."""
+    found = ((broker, broker.listeners.get(listener)) for broker in image.brokers.values())
+    return {broker.id: Reached(broker, at) for broker, at in found if at is not None and (fenced or not broker.fenced)}
+
+
+def some_broker(brokers: Reachable, chance: Random) -> int:
+    """The id that stands for the controller in a broker's answers, -1 where there is none.
+
+    As in Kafka it is any broker that serves: each sends on what is for the controller (KIP-590).
+    """
+    if len(brokers) > 1:
+        return chance.choice(list(brokers))
+    return next(iter(brokers), NO_LEADER)
+
+
+class LeaderView(NamedTuple):
+    """A partition's leader as one client sees it: with an error, no leader that the client could use."""
+
+    error: ErrorCode
+    leader_id: int
+    offline: tuple[int, ...]
+
+
+def leader_of(image: MetadataImage, part: PartitionImage, brokers: Reachable, *, tells_listeners: bool) -> LeaderView:
+    """The leader, and the replicas that clients cannot reach.
+
+    `tells_listeners`: the client knows LISTENER_NOT_FOUND, the error of a leader that does not have its listener.
+    """
+    offline = tuple([each for each in part.replicas if each not in brokers])
+    if part.leader in brokers:
+        return LeaderView(ErrorCode.NONE, part.leader, offline)
+    broker = image.brokers.get(part.leader)
+    lacks_listener = broker is not None and not broker.fenced and tells_listeners
+    error = ErrorCode.LISTENER_NOT_FOUND if lacks_listener else ErrorCode.LEADER_NOT_AVAILABLE
+    return LeaderView(error, NO_LEADER, offline)

@@ -1,0 +1,47 @@
+"""The node's id: a property of the store, as `node.id` of Kafka's meta.properties is of a log directory.
+
+What a store holds belongs to the node that wrote it: its replicas are named by that id in the metadata, and its vote
+counts as that node's. So a store is never used under another id.
+"""
+
+import logging
+from functools import partial
+from typing import Final
+
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.errors import StartError
+from odradek.storage_backends.interface import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+PROPERTY: Final = "node.id"
+
+
+class NodeId:
+    """Whose store it is: `check` before it is used, `claim` once it is."""
+
+    def __init__(self, store: Store, env: Environment, node_id: int) -> None:
+        self._store = store
+        self._env = env
+        self._node_id = node_id
+        self._is_stored = False
+
+    async def check(self) -> None:
+        """Raise StartError when the store is another node's, and StoreError when it cannot be read."""
+        stored = (await self._env.run_blocking(self._store.properties)).get(PROPERTY, "")
+        self._is_stored = stored == str(self._node_id)
+        if stored and not self._is_stored:
+            location = (await self._env.run_blocking(self._store.space)).location
+            raise StartError(
+                f"Stored node id {stored} doesn't match configured node.id {self._node_id} in {location}: set "
+                f"node.id={stored}, or use another directory"
+            )
+
+    async def claim(self) -> None:
+        """Make the store this node's. One that takes no writes is made so at the next start."""
+        if self._is_stored:
+            return
+        try:
+            await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: str(self._node_id)}))
+        except StoreError as error:
+            log.warning("cannot store the node's id, tried again at the next start cause=%s", error)
