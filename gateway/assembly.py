@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.gateway.env.request_memory import RequestMemory
+from odradek.gateway.env.request_times import RequestTimes
 from odradek.gateway.env.side_work import SideWork
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Services:
         self.inspection = SideWork(env, settings.config.inspect_threads)
         self.matching = groups.regexes.work
         self.request_memory = RequestMemory(settings.config.queued_max_request_bytes, self.repeats)
+        self.request_times = RequestTimes(env.monotonic_us)
         self.stopping = False
 
     @cached_property

@@ -21,6 +21,7 @@ from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.assembly import Services
 from odradek.gateway.config import BrokerConfig, Endpoint
+from odradek.gateway.config.rules import host_and_port
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.regexes import TopicRegexes
@@ -33,7 +34,7 @@ from odradek.gateway.env.repeats import TELL_EVERY_S, Repeats
 from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
 from odradek.gateway.env.worker_pool import in_own_thread
-from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, first_error
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError, first_error
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
 from odradek.gateway.metadata.controller import Controller
@@ -344,6 +345,8 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
             await nursery.start(_stop_on_signal, broker)
             nursery.start_soon(collect_garbage)
         running = Running(broker)
+        if config.metrics_listen is not None:
+            await _serve_metrics(broker, nursery)
         on_ready(running)
         if signals:
             notify(READY, f"serving clients at {running.bootstrap}")
@@ -351,6 +354,17 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
             nursery.start_soon(import_early, env, lambda: services.stopping)
         await broker.serve()
         nursery.cancel_scope.cancel()
+
+
+async def _serve_metrics(broker: Broker, nursery: trio.Nursery) -> None:
+    """Begin to serve the endpoint for Prometheus. Raises StartError when it cannot be had."""
+    try:
+        from odradek.gateway.metrics.endpoint import serve
+    except ModuleNotFoundError as error:
+        raise StartError(f"odradek.metrics.listen needs {error.name}: pip install 'odradek[metrics]'") from error
+    address = host_and_port(broker.config.metrics_listen or "")
+    assert address is not None, "checked with the configuration"
+    await nursery.start(serve, broker.services, *address)
 
 
 async def collect_garbage() -> None:

@@ -122,6 +122,15 @@ ODRADEK_DEFINITIONS: Final = (
         doc="Time for which the event loop may be held up, all clients waiting, before it is counted and logged.",
     ),
     Definition(
+        "odradek.metrics.listen",
+        STRING,
+        None,
+        NonEmpty(),
+        mode=READ_ONLY,
+        doc="HOST:PORT of the endpoint for Prometheus and health checks (/metrics, /health/live, /health/ready), which "
+        "there is not without it. It needs pip install 'odradek[metrics]'.",
+    ),
+    Definition(
         "odradek.log.max.open.files",
         INT,
         "30000",

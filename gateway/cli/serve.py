@@ -86,6 +86,12 @@ class Address(click.ParamType[tuple[str, int]]):
     "postgresql+psycopg://user@host/database (the last two: pip install 'odradek[sql]'). [env var: ODRADEK_STORAGE]",
 )
 @click.option(
+    "--metrics",
+    type=Address(0),
+    help="Where to serve Prometheus and health checks: /metrics, /health/live, /health/ready (pip install "
+    "'odradek[metrics]'). [env var: ODRADEK_METRICS_LISTEN; default: nowhere]",
+)
+@click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -119,6 +125,7 @@ def serve(
     advertise: tuple[str, int] | None,
     data: Path | None,
     storage: str | None,
+    metrics: tuple[str, int] | None,
     file: Path | None,
     settings: Sequence[tuple[str, str]],
     log_level: str,
@@ -133,6 +140,8 @@ def serve(
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # if a signal such as SIGBUS ends the process, the log says where
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
+    if metrics is not None:
+        overrides["odradek.metrics.listen"] = f"{metrics[0]}:{metrics[1]}"
     try:
         if ready_message is not None and as_json:
             ready_message = _json_line(message=ready_message)

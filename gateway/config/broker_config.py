@@ -61,6 +61,7 @@ class BrokerConfig:
     log_idle_close_ms: int
     log_max_open_files: int
     loop_stall_warn_ms: int
+    metrics_listen: str | None
     regex_threads: int
     partitions_max: int
     log_cleaner_backoff_ms: int
@@ -141,6 +142,7 @@ SIMPLE_SETTINGS: Final = {
     "log_idle_close_ms": "odradek.log.idle.close.ms",
     "log_max_open_files": "odradek.log.max.open.files",
     "loop_stall_warn_ms": "odradek.loop.stall.warn.ms",
+    "metrics_listen": "odradek.metrics.listen",
     "regex_threads": "odradek.regex.threads",
     "partitions_max": "odradek.partitions.max",
     "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",

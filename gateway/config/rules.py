@@ -34,10 +34,19 @@ def check_rules(layers: BrokerLayers) -> None:
         if value < 1 and not (name.endswith("buffer.bytes") and value == -1):
             raise ConfigError(f"{name} must be equal or greater than 1", name)
     _check_connections(layers)
+    metrics = layers.values["odradek.metrics.listen"]
+    if metrics is not None and host_and_port(str(metrics)) is None:
+        raise ConfigError(f"odradek.metrics.listen: {metrics!r} is not HOST:PORT", "odradek.metrics.listen")
     if 0 < _number(layers, "queued.max.request.bytes", -1) < _number(layers, "socket.request.max.bytes", 0):
         raise ConfigError(
             "queued.max.request.bytes must be larger or equal to socket.request.max.bytes", "queued.max.request.bytes"
         )
+
+
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """`HOST:PORT` as a pair, None for anything else; port 0 takes a free one."""
+    host, colon, port = text.rpartition(":")
+    return (host, int(port)) if colon and host and port.isdecimal() and int(port) < 65536 else None
 
 
 def _number(layers: BrokerLayers, name: str, default: int) -> int:

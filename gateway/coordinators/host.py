@@ -100,6 +100,10 @@ class Coordinator(Generic[S]):
         token, reply = await runtime.begin(operation)
         return reply, partial(runtime.abandon, token)
 
+    def active_shards(self) -> list[S]:
+        """The shards that are loaded; for whatever only looks at them, from any thread."""
+        return [runtime.shard for runtime in list(self._shards.values()) if runtime.state is ShardState.ACTIVE]
+
     async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
         """Run `operation` on every shard that holds anything.
 

@@ -44,6 +44,10 @@ class Environment(Protocol):
         """Milliseconds on a clock that never goes back; for time-outs and deadlines."""
         ...
 
+    def monotonic_us(self) -> int:
+        """Microseconds on the same clock; for how long things take."""
+        ...
+
     def wall_ms(self) -> int:
         """Milliseconds since the epoch; for timestamps that users see."""
         ...
@@ -115,6 +119,10 @@ class ProductionEnvironment:
     def monotonic_ms(self) -> int:
         """The system's monotonic clock."""
         return time.monotonic_ns() // 1_000_000
+
+    def monotonic_us(self) -> int:
+        """The system's monotonic clock."""
+        return time.monotonic_ns() // 1_000
 
     def wall_ms(self) -> int:
         """The system's clock in milliseconds since the epoch."""

@@ -153,6 +153,7 @@ class _Reading:
         try:
             return await self._read(asked, replica, watched)
         except PARTITION_FAILURES as failure:
+            replica.traffic.failed_fetches += 1
             return self._error(asked.partition, error_of_partition(failure))
 
     async def _read(self, asked: FetchPartition, replica: Replica, watched: list[Replica] | None) -> PartitionData:
@@ -161,6 +162,7 @@ class _Reading:
         if watched is not None:
             replica.watch(self._news)
             watched.append(replica)
+        replica.traffic.fetches += 1
         plan = replica.role.fetch(
             asked.fetch_offset,
             max_bytes=asked.partition_max_bytes,
@@ -168,6 +170,7 @@ class _Reading:
             current_leader_epoch=asked.current_leader_epoch,
         )
         if isinstance(plan, Rejected):
+            replica.traffic.failed_fetches += 1
             return self._error(asked.partition, plan.error)
         lease = None if plan.is_empty else await self._lease(replica, plan)
         return _data(asked.partition, replica, plan, lease)
@@ -187,6 +190,7 @@ class _Reading:
         if not self._budget.take(lease.size_bytes, allowed_bytes):
             replica.give_back(lease)
             return None
+        replica.traffic.bytes_out += lease.size_bytes
         self._give_back.append(partial(replica.give_back, lease))
         return lease
 

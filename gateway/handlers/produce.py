@@ -331,8 +331,10 @@ def _append(
         )
         log_start_offset = replica.log.log_start_offset
         if isinstance(result, Rejected):
+            replica.traffic.refused()
             return _rejection(part.index, result, log_start_offset), None
         end_offset = result.last_offset + 1
+        replica.traffic.produced(end_offset - result.base_offset, len(part.records or NO_RECORDS))
         write = replica.committed(end_offset) if acks == ALL_IN_SYNC else replica.durable(end_offset)
     except PARTITION_FAILURES as failure:
         return _refused(part, _failure(replica, part, failure))
@@ -347,6 +349,7 @@ def _append(
 
 def _failure(replica: Replica, part: PartitionProduceData, failure: Exception) -> ErrorCode:
     """The error code of what went wrong with the log; a batch that a failed log refuses is noted there."""
+    replica.traffic.refused()
     error = error_of_partition(failure)
     if error is ErrorCode.KAFKA_STORAGE_ERROR:
         replica.note_refused(part.records or NO_RECORDS)

@@ -19,6 +19,7 @@ import outcome
 import trio
 
 from odradek.gateway.env.completion import Completion
+from odradek.gateway.env.durations import Durations
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Ticker
 from odradek.partitions.model import LogWrite
@@ -45,6 +46,11 @@ class Backlog:
     def add(self, size_bytes: int) -> None:
         """So much more waits."""
         self._bytes += size_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it holds."""
+        return self._bytes
 
     def remove(self, size_bytes: int) -> None:
         """So much is committed, or void."""
@@ -85,7 +91,7 @@ class CommitQueue:
     offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, or when another call
     has left the store's log `failed`, before the completions do.
     A commit takes writes until it has `max_bytes`; a larger single write is a commit of its own. Commits wait for the
-    disk while the log is `synced`, which may change at any time.
+    disk while the log is `synced`, which may change at any time. How long each takes is counted in `times`.
     """
 
     def __init__(
@@ -97,6 +103,7 @@ class CommitQueue:
         *,
         max_bytes: int,
         synced: bool,
+        times: Durations,
         on_durable: Callable[[int], None],
         on_failure: Callable[[StoreError], None],
     ) -> None:
@@ -106,6 +113,8 @@ class CommitQueue:
         self._backlog = backlog
         self._max_bytes = max_bytes
         self.synced = synced
+        self._times = times
+        self._began_us = 0
         self._on_durable = on_durable
         self._on_failure = on_failure
         self._pending: list[_Group] = []  # few, each of many writes; a deque has half a kilobyte
@@ -174,6 +183,7 @@ class CommitQueue:
         """Commit what is cheaper done at once; a thread gets the rest, and then all that arrived meanwhile."""
         while self._pending:
             group = self._pending.pop(0)
+            self._began_us = self._env.monotonic_us()
             if not self._settled_at_once(group):
                 call = group.exclusive_call or partial(self._store.commit, group.writes, sync=self.synced)
                 self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
@@ -210,6 +220,7 @@ class CommitQueue:
 
     def _succeed(self, group: _Group) -> None:
         if group.exclusive_call is None:
+            self._times.add(self._env.monotonic_us() - self._began_us)
             self._backlog.remove(group.size_bytes)
             self._on_durable(group.end_offset)
         group.durable.settle(None)

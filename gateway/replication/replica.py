@@ -13,6 +13,7 @@ The leader epoch is stored with the first write, since reading must need no spac
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import field
 from enum import Enum
 from functools import partial
 from typing import Final, TypeVar
@@ -21,6 +22,7 @@ import trio
 
 from odradek.gateway.env.completion import DONE, Completion
 from odradek.gateway.env.deadlines import Deadlines
+from odradek.gateway.env.durations import Durations
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Ticker, Watchable
@@ -31,6 +33,7 @@ from odradek.gateway.replication.log_view import LogView
 from odradek.gateway.replication.policy import is_synced, policy_of
 from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, shared_cause
+from odradek.gateway.replication.traffic import Traffic
 from odradek.partitions.config import LogConfig
 from odradek.partitions.follower import Follower
 from odradek.partitions.imports import ImportedBatch
@@ -88,6 +91,8 @@ class LogResources:
     commit_max_bytes: int
     repeats: Repeats
     backoff: Backoff = Backoff()
+    traffic: Traffic = field(default_factory=Traffic)
+    commit_times: Durations = field(default_factory=Durations)
 
 
 class Replica(Watchable):
@@ -121,6 +126,7 @@ class Replica(Watchable):
         self._idle_view: LogView | None = None
         self._epoch_write: LogWrite | None = None
         self._recovery = Recovery(key, resources.env, resources.backoff, resources.repeats)
+        self.traffic = resources.traffic.of(key.topic)
 
     @property
     def repeats(self) -> Repeats:
@@ -144,6 +150,11 @@ class Replica(Watchable):
             self._refuse()
         assert self._log is not None
         return self._log
+
+    @property
+    def open_log(self) -> PartitionState | None:
+        """The log if it is open; may be asked from any thread."""
+        return self._log if self.state is _OPEN else None
 
     @property
     def role(self) -> Leader | Follower:
@@ -255,6 +266,7 @@ class Replica(Watchable):
                 self._resources.ticker,
                 self._resources.backlog,
                 max_bytes=self._resources.commit_max_bytes,
+                times=self._resources.commit_times,
                 synced=is_synced(self._config),
                 on_durable=self._durable,
                 on_failure=self._failed,

@@ -50,6 +50,8 @@ class Replicas:
         self.backlog = resources.backlog
         self.deadlines = resources.deadlines
         self.repeats = resources.repeats
+        self.traffic = resources.traffic
+        self.commit_times = resources.commit_times
         self._resources = resources
         self._node_id = node_id
         self._log_config = log_config
@@ -149,6 +151,7 @@ class Replicas:
                     self._retired[replica.key] = self._replicas.pop((topic.name, index))
 
     def _retire(self, topic: TopicImage) -> None:
+        self.traffic.forget(topic.name)
         for index in range(len(topic.partitions)):
             replica = self._replicas.get((topic.name, index))
             if replica is not None and replica.key.topic_id == topic.topic_id:

@@ -27,6 +27,7 @@ LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
 class RequestContext:
     """One request on its way through a handler.
 
+    `began_us` is when it was decoded, on the clock of `services.request_times`.
     `on_sent` collects what must be given back once the reply is on the wire or given up: leases on store pages.
     """
 
@@ -36,6 +37,7 @@ class RequestContext:
     client_id: str | None
     session: Session
     services: Services
+    began_us: int
     on_sent: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     _handled: int = 0
     _turn_due: int = TURN_EVERY

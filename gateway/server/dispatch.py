@@ -81,6 +81,7 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._now_us = services.request_times.now_us
         self._routes: dict[ApiKey, Route] = {}
         self._controller_routes: dict[ApiKey, Route] = {}
 
@@ -90,7 +91,7 @@ class Dispatcher:
             (api_key, api_version, correlation_id, client_id, _), body_at = decode_request_header(frame)
         except ProtocolError as error:
             raise PeerError(str(error)) from error
-        ctx = RequestContext(api_key, api_version, correlation_id, client_id, session, self._services)
+        ctx = RequestContext(api_key, api_version, correlation_id, client_id, session, self._services, self._now_us())
         routes = self._controller_routes if session.is_controller else self._routes
         route = routes.get(api_key) or self._load(api_key, is_controller=session.is_controller)
         if route is None or not route.versions[0] <= api_version <= route.versions[1]:

@@ -55,6 +55,7 @@ class ConnectionDriver:
         "_repeats",
         "_replied",
         "_request_memory",
+        "_request_times",
         "_session",
         "_settings",
         "_worker",
@@ -87,6 +88,7 @@ class ConnectionDriver:
             )
         )
         self._request_memory = services.request_memory
+        self._request_times = services.request_times
         self._memory = services.request_memory.account()
         self._activity = Activity(transport, services.env.monotonic_ms())
         self._replied = Signal()
@@ -217,9 +219,13 @@ class ConnectionDriver:
         else:
             reply = call.encode(response)
         pipeline.answer(exchange, reply)
+        self._count(call.ctx)
         unsent = self._send_due()
         if unsent:
             await self._send_rest(unsent)
+
+    def _count(self, ctx: RequestContext) -> None:
+        self._request_times.answered(ctx.api_key, ctx.api_version, ctx.began_us)
 
     # Replies
 
@@ -230,6 +236,7 @@ class ConnectionDriver:
         try:
             response = completion.result()
             self._pipeline.answer(exchange, () if response is None else call.encode(response))
+            self._count(call.ctx)
         except Exception as error:  # noqa: BLE001 - logged at the end, when the replies before are out
             self._pipeline.fail(exchange, error)
         self._send_on()

@@ -176,7 +176,9 @@ def test_turns_come_also_where_each_thing_is_answered_with_more(monkeypatch):
     monkeypatch.setattr(RequestContext, "checkpoint", staticmethod(counted))
 
     async def handle():
-        ctx = RequestContext(ApiKey.OFFSET_FETCH, 9, 1, None, Session("peer", "host", "listener"), services=None)
+        ctx = RequestContext(
+            ApiKey.OFFSET_FETCH, 9, 1, None, Session("peer", "host", "listener"), services=None, began_us=0
+        )
         for _ in range(COUNT):
             await ctx.take_turns()
             ctx.will_answer(1)

@@ -100,6 +100,10 @@ class SimEnvironment:
         """See `Environment.monotonic_ms`: virtual time."""
         return int(trio.current_time() * 1000)
 
+    def monotonic_us(self) -> int:
+        """See `Environment.monotonic_us`: virtual time."""
+        return int(trio.current_time() * 1_000_000)
+
     def wall_ms(self) -> int:
         """See `Environment.wall_ms`: virtual time, skewed."""
         return EPOCH_MS + self.monotonic_ms() + self.skew_ms

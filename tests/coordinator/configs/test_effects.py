@@ -33,7 +33,7 @@ TABLES = dict(zip(SCOPES, (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_
 EVERY = [(scope, name) for scope, table in TABLES.items() for name in table]
 DESCRIBE_ONLY = re.compile(
     r"coordinator/configs/(\w+_defs|tables|differences|effects|protections|validation|describe|log_settings)\.py"
-    r"|gateway/metadata/settings\.py|gateway/testing/.*|gateway/cli/.*"
+    r"|gateway/metadata/settings\.py|gateway/metrics/.*|gateway/testing/.*|gateway/cli/.*"
 )
 """Code that names, copies or checks settings without acting on them."""
 HOLDERS = re.compile(r"(^|[._])(config|settings|consumer)(\(\))?$")

@@ -227,6 +227,7 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("serve --advertise localhost:0", "serve --advertise", 2, "is not HOST:PORT"),
     ("serve --data /etc/passwd", "serve --data", 2, "is a file"),
     ("serve --storage tape://x", "serve --storage", 1, "tape"),
+    ("serve --metrics 9404", "serve --metrics", 2, "'9404' is not HOST:PORT"),
     ("serve --config /nonexistent", "serve --config", 2, "does not exist"),
     ("serve --set x", "serve --set", 2, "is not NAME=VALUE"),
     ("serve --set log.segment.bytes=many", "serve --set", 1, "log.segment.bytes"),

@@ -9,6 +9,7 @@ import trio
 from outcome import Outcome, acapture
 from trio.testing import wait_all_tasks_blocked
 
+from odradek.gateway.env.durations import Durations
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.env.signals import Ticker
 from odradek.gateway.replication.commit import Backlog, CommitQueue
@@ -65,6 +66,7 @@ class Bench:
         self.backlog = Backlog(2000)
         self.durable: list[int] = []
         self.failures: list[StoreError] = []
+        self.times = Durations()
         self.queue = CommitQueue(
             self.store,  # type: ignore[arg-type]
             self.env,
@@ -72,6 +74,7 @@ class Bench:
             self.backlog,
             max_bytes=1000,
             synced=sync,
+            times=self.times,
             on_durable=self.durable.append,
             on_failure=self.failures.append,
         )

@@ -1,0 +1,115 @@
+"""The HTTP endpoint for Prometheus and health checks; in threads of its own, so that no scrape holds up a client.
+
+`GET /metrics`, `GET /health/live` (the event loop turns) and `GET /health/ready` (the broker serves clients). A health
+check answers 200 or 503 with one line that says why.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+import trio
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.exposition import ThreadingWSGIServer
+
+from odradek.gateway.assembly import Services
+from odradek.gateway.errors import StartError
+from odradek.gateway.metrics.collector import BrokerCollector
+
+log = logging.getLogger(__name__)
+
+BEAT_EVERY_S: Final = 1.0
+LIVE_WITHIN_US: Final = 15_000_000
+"""How long the event loop may not have turned before the process counts as hanging."""
+_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
+
+
+class Health:
+    """Whether the broker lives and serves; written on the Trio thread, read by any."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._beat_us = services.request_times.now_us()
+
+    async def beat(self) -> None:
+        """Show that the event loop turns, until cancelled."""
+        while True:
+            self._beat_us = self._services.request_times.now_us()
+            await trio.sleep(BEAT_EVERY_S)
+
+    def live(self) -> str | None:
+        """Why the process counts as hanging, None when it does not."""
+        silent_us = self._services.request_times.now_us() - self._beat_us
+        return f"the event loop has not turned for {silent_us // 1_000_000} s" if silent_us > LIVE_WITHIN_US else None
+
+    def ready(self) -> str | None:
+        """Why clients should not be sent here, None when they should."""
+        if self._services.stopping:
+            return "the broker drains"
+        broker = self._services.metadata.image.brokers.get(self._services.config.node_id)
+        if broker is None or broker.fenced:
+            return "the controller has fenced the broker"
+        return self.live()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method's parameter
+        log.debug("metrics request peer=%s %s", self.client_address[0], format % args)
+
+
+def application(services: Services, health: Health) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
+    """The WSGI application of one broker."""
+    registry = CollectorRegistry()
+    for make in (ProcessCollector, PlatformCollector, GCCollector):
+        make(registry=registry)
+    registry.register(BrokerCollector(services))
+    checks = {"/health/live": health.live, "/health/ready": health.ready}
+    scraping = threading.Lock()  # the collector keeps what earlier scrapes have seen
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            with scraping:
+                page = generate_latest(registry)
+            start_response("200 OK", [("Content-Type", CONTENT_TYPE_LATEST)])
+            return [page]
+        check = checks.get(path)
+        if check is None:
+            start_response("404 Not Found", _TEXT)
+            return [b"there are /metrics, /health/live and /health/ready\n"]
+        cause = check()
+        start_response("200 OK" if cause is None else "503 Service Unavailable", _TEXT)
+        return [f"{cause or 'ok'}\n".encode()]
+
+    return answer
+
+
+async def serve(
+    services: Services, host: str, port: int, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve until cancelled; started with the port. Raises StartError when the address cannot be had."""
+    health = Health(services)
+    try:
+        server = make_server(host, port, application(services, health), ThreadingWSGIServer, handler_class=_Quiet)
+    except OSError as error:
+        raise StartError(f"cannot serve metrics at {host}:{port} (odradek.metrics.listen): {error}") from error
+    thread = threading.Thread(target=server.serve_forever, name="odradek-metrics", daemon=True)
+    thread.start()
+    log.info("metrics at http://%s:%d/metrics", host, server.server_port)
+    task_status.started(server.server_port)
+    try:
+        await health.beat()
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(server.shutdown)
+        server.server_close()

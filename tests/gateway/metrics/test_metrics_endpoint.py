@@ -1,0 +1,160 @@
+"""The endpoint of a real broker: what Prometheus reads there agrees with what clients have done."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from gateway_brokers import ProcessBroker, environment, free_port
+from gateway_client import RawClient, batch_of, produce_request
+from prometheus_client.parser import text_string_to_metric_families
+
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+Metrics = Callable[..., float | None]
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def scrape(port: int) -> Metrics:
+    status, text = get(port, "/metrics")
+    assert status == 200
+    samples = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+    def value(name: str, **labels: str) -> float | None:
+        return samples.get((name, tuple(sorted(labels.items()))))
+
+    return value
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def broker(tmp_path: Path, port: int) -> Iterator[ProcessBroker]:
+    with ProcessBroker(tmp_path / "data", "--metrics", f"127.0.0.1:{port}") as broker:
+        yield broker
+
+
+def test_what_clients_did_is_counted(broker: ProcessBroker, port: int):
+    before = scrape(port)
+    assert before("kafka_server_brokertopicmetrics_messagesin_total") == 0
+    batch = batch_of(b"one", b"two", b"three")
+    with RawClient(broker.address) as client:
+        client.create_topic("t", partitions=2)
+        for _ in range(4):
+            client.call(produce_request("t", batch))
+        client.call(produce_request("t", b"not a batch" * 10))
+        assert client.fetch("t").records
+    after = scrape(port)
+    topic = "kafka_server_brokertopicmetrics_"
+    assert after(f"{topic}messagesin_total", topic="t") == 12
+    assert after(f"{topic}messagesin_total") == 12
+    assert after(f"{topic}bytesin_total", topic="t") == 4 * len(batch)
+    assert after(f"{topic}totalproducerequests_total", topic="t") == 5
+    assert after(f"{topic}failedproducerequests_total", topic="t") == 1
+    assert (after(f"{topic}bytesout_total", topic="t") or 0) >= 4 * len(batch)
+    times = "kafka_network_requestmetrics_totaltimems"
+    assert after(f"{times}_count", request="Produce") == 5
+    slowest, median = (after(times, request="Produce", quantile=quantile) for quantile in ("0.999", "0.50"))
+    assert slowest is not None
+    assert median is not None
+    assert slowest >= median > 0
+    assert (after("kafka_log_logflushstats_logflushrateandtimems_count") or 0) >= 4
+    assert after("kafka_log_log_logendoffset", topic="t", partition="0") == 12
+
+
+def test_partitions_and_brokers_are_told_of(broker: ProcessBroker, port: int):
+    with RawClient(broker.address) as client:
+        client.create_topic("t", partitions=3)
+    now = scrape(port)
+    assert now("kafka_server_replicamanager_leadercount") == 3
+    assert now("kafka_server_replicamanager_partitioncount") == 3
+    for none in ("underreplicatedpartitions", "underminisrpartitioncount", "offlinereplicacount"):
+        assert now(f"kafka_server_replicamanager_{none}") == 0
+    assert now("kafka_controller_kafkacontroller_globaltopiccount") == 1
+    assert now("kafka_controller_kafkacontroller_activebrokercount") == 1
+    assert now("kafka_controller_kafkacontroller_offlinepartitionscount") == 0
+
+
+def test_the_lag_of_a_group_is_told(broker: ProcessBroker, port: int):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.call(produce_request("t", batch_of(b"one", b"two", b"three")))
+        client.call(FindCoordinatorRequest(key="g"), 3)
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        topic = OffsetCommitRequestTopic(name="t", partitions=(partition,))
+        committed = client.call(OffsetCommitRequest(group_id="g", topics=(topic,)), 8)
+        assert committed.topics[0].partitions[0].error_code == 0
+    labels = {"consumergroup": "g", "topic": "t", "partition": "0"}
+    now = scrape(port)
+    assert now("kafka_consumergroup_current_offset", **labels) == 1
+    assert now("kafka_consumergroup_lag", **labels) == 2
+    assert now("kafka_coordinator_group_groupmetadatamanager_numgroups") == 1
+    assert now("odradek_groups", protocol="classic", state="Empty") == 1
+
+
+def test_health_is_told(broker: ProcessBroker, port: int):
+    assert get(port, "/health/live") == (200, "ok\n")
+    assert get(port, "/health/ready") == (200, "ok\n")
+    assert get(port, "/elsewhere")[0] == 404
+
+
+def test_a_port_in_use_is_named(broker: ProcessBroker, port: int, tmp_path: Path):
+    other = ProcessBroker(tmp_path / "other", "--metrics", f"127.0.0.1:{port}")
+    done = subprocess.run(other.command(), capture_output=True, text=True, timeout=60, env=environment(), check=False)
+    assert done.returncode == 1
+    assert f"cannot serve metrics at 127.0.0.1:{port} (odradek.metrics.listen)" in done.stderr
+
+
+def test_the_extra_that_is_missing_is_named(tmp_path: Path):
+    hidden = "import sys; sys.modules['prometheus_client'] = None; sys.argv[0] = 'odradek'\n"
+    command = [sys.executable, "-c", f"{hidden}from odradek.gateway.cli.main import main; main()", "serve"]
+    arguments = ["--storage", "memory://", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=60, env=environment(), check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert "pip install 'odradek[metrics]'" in done.stderr
+
+
+MONITORING = Path(__file__).parents[3] / "docker" / "monitoring"
+NAME = re.compile(r"\b(?:kafka|odradek|process)_[a-z_]+\b")
+
+
+def test_the_board_and_the_alerts_name_metrics_that_there_are(broker: ProcessBroker, port: int):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.call(produce_request("t", batch_of(b"one")))
+        client.call(FindCoordinatorRequest(key="g"), 3)
+    _, text = get(port, "/metrics")
+    there = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    there |= {f"{name}_total" for name in there}
+    board = json.loads((MONITORING / "grafana_board.json").read_text())
+    used = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    used += [line for line in (MONITORING / "alerts.yaml").read_text().splitlines() if "expr:" in line]
+    named = {name for expression in used for name in NAME.findall(expression)}
+    assert len(named) > 15
+    assert named <= there
