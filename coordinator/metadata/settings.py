@@ -7,6 +7,7 @@ from uuid import UUID
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.configs.layers import BrokerLayers
 from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.sessions import BrokerSessions
 from odradek.wire.values import immutable
 
 
@@ -39,8 +40,8 @@ class CurrentLayers:
 class DecisionContext:
     """The input of a decision besides its request: the metadata, and the configs of the broker that decides.
 
-    `next_offset` is where the first record that it writes goes in the metadata log, `topic_ids` are ids for new topics;
-    functions that only describe need neither.
+    `next_offset` is where the first record that it writes goes in the metadata log, `topic_ids` are ids for new topics,
+    `now_ms` is the time of `sessions`, the soft state of brokers; functions that only describe need none of them.
     """
 
     image: MetadataImage
@@ -48,6 +49,8 @@ class DecisionContext:
     node_id: int
     next_offset: int = -1
     topic_ids: Iterator[UUID] = field(default_factory=lambda: iter(()))
+    now_ms: int = 0
+    sessions: BrokerSessions = field(default_factory=BrokerSessions)
 
     def number(self, name: str) -> int:
         """The value of a numeric broker config."""

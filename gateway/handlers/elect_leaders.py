@@ -1,17 +1,22 @@
-"""ElectLeaders (API 43), versions 0 to 2: on one broker every partition has the leader it would get (KIP-460)."""
+"""ElectLeaders (API 43), versions 0 to 2: preferred leaders, or unclean ones for partitions without any (KIP-460)."""
 
 from typing import Final
 
 from odradek.coordinator.metadata.controller.elect_leaders import elect_leaders
+from odradek.gateway.handling.metadata import decided_where_needed
 from odradek.gateway.server.context import RequestContext
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 REQUEST: Final = ElectLeadersRequest
 
 
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Answer from the published image, in a thread, for it may be about all partitions."""
-    image = ctx.services.metadata.image
-    response = await ctx.services.env.run_blocking(lambda: elect_leaders(image, request))
+    """Answer from the published image, unless a leader is to be elected."""
+
+    def refused(error: ErrorCode) -> ElectLeadersResponse:
+        return ElectLeadersResponse(error_code=error)
+
+    response = await decided_where_needed(ctx, elect_leaders, request, refused)
     ctx.will_answer(sum([len(topic.partition_result) for topic in response.replica_election_results]))
     return response

@@ -3,9 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from odradek.coordinator.metadata.controller.shard import Operation
 from odradek.gateway.errors import CoordinatorUnavailable, TooLargeError
+from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 
@@ -21,3 +24,18 @@ async def answer_of_controller(answer: Awaitable[R], refused: Callable[[ErrorCod
     except CoordinatorUnavailable as unavailable:
         is_offline = unavailable.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         return refused(ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NOT_CONTROLLER)
+
+
+async def decided_where_needed(
+    ctx: RequestContext, operation: Operation[Q, R], request: Q, refused: Callable[[ErrorCode], R]
+) -> R:
+    """The answer to a request that mostly changes nothing, and may be about all partitions.
+
+    It is looked at in a thread first, on the published image, which has all that a client can know of. Only where that
+    would change something does the controller decide.
+    """
+    context = ctx.services.decision_context()
+    records, response = await ctx.services.env.run_blocking(lambda: operation(context, request))
+    if not records:
+        return response
+    return await answer_of_controller(ctx.services.controller.decide(operation, request), refused)

@@ -104,8 +104,7 @@ class Controller:
 
     async def _decide(self, operation: Operation[Q, R], request: Q) -> R:
         def run(shard: MetadataShard, token: Token, now_ms: int) -> Outcome:
-            del now_ms
-            return shard.decide(operation, request, self._runtime.next_offset, token)
+            return shard.decide(operation, request, self._runtime.next_offset, token, now_ms)
 
         return cast("R", await self._runtime.call(run))
 

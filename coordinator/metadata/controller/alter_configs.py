@@ -20,6 +20,7 @@ from odradek.coordinator.configs.validation import (
     validate_group_configs,
     validate_topic_configs,
 )
+from odradek.coordinator.metadata.controller.min_insync_changes import end_elrs
 from odradek.coordinator.metadata.controller.names import check_topic_name
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
@@ -101,7 +102,7 @@ def _records(
     context: DecisionContext,
     resource: Resource,
     change: Callable[[ResourceType, Resource, Mapping[str, str]], dict[str, str | None]],
-) -> list[ConfigRecord]:
+) -> list[Message]:
     kind = _kind(resource)
     if kind is ResourceType.BROKER:
         _check_broker_name(context, resource.resource_name)
@@ -111,11 +112,12 @@ def _records(
     _validate(context, kind, resource.resource_name, {name: text for name, text in after.items() if text is not None})
     if kind is ResourceType.BROKER:
         refuse_protections(changes)
-    return [
+    configs = [
         ConfigRecord(resource_type=kind, resource_name=resource.resource_name, name=name, value=text)
         for name, text in changes.items()
         if kind is ResourceType.BROKER or before.get(name) != text
     ]
+    return [*configs, *end_elrs(context, kind, resource.resource_name, changes)]
 
 
 def _kind(resource: Resource) -> ResourceType:
@@ -160,14 +162,14 @@ def _replaced(
 
 
 def _check_broker_name(context: DecisionContext, name: str) -> None:
-    """The empty name means all brokers; any other must be this broker's id."""
+    """The empty name means all brokers; any other must be the id of this broker, or of one that is registered."""
     if not name:
         return
     try:
         number = int(name)
     except ValueError:
         raise _invalid(f"Node id must be an integer, but it is: {name}") from None
-    if number != context.node_id:
+    if number != context.node_id and number not in context.image.brokers:
         raise _invalid(f"Unexpected broker id, expected {context.node_id}, but received {name}")
 
 

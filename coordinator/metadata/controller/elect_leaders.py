@@ -1,10 +1,15 @@
-"""ElectLeaders, answered from a published image: with one replica everywhere no election ever changes anything."""
+"""ElectLeaders (KIP-460): preferred replicas get their leaderships back, or leaderless partitions an unclean leader."""
 
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage
+from odradek.coordinator.metadata.controller.broker_changes import may_lead_now
+from odradek.coordinator.metadata.controller.partition_change import Election, MayLead, Wanted, change_partition
+from odradek.coordinator.metadata.controller.replication_settings import replication_settings
+from odradek.coordinator.metadata.image.image import NO_LEADER, PartitionImage, TopicImage
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -13,6 +18,8 @@ from odradek.wire.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
+from odradek.wire.schema.schema import Message
+from odradek.wire.stored.metadata_records import PartitionChangeRecord
 
 
 class ElectionType(IntEnum):
@@ -22,17 +29,20 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-def elect_leaders(image: MetadataImage, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Answer each partition independently; a request for all partitions gives only those that need an election."""
+_ELECTIONS: Final = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.UNCLEAN}
+_NOT_NEEDED: Final = RefusedError(ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it would get.")
+
+
+def elect_leaders(context: DecisionContext, request: ElectLeadersRequest) -> tuple[list[Message], ElectLeadersResponse]:
+    """Decide on each partition independently; a request for all partitions gives only those that need an election."""
     asked = request.topic_partitions
     if asked is not None and not asked:
-        return ElectLeadersResponse()
+        return [], ElectLeadersResponse()
     if request.election_type not in tuple(ElectionType):
-        return _unknown_election(request)
-    election = ElectionType(request.election_type)
-    return ElectLeadersResponse(
-        replica_election_results=_all(image, election) if asked is None else _named(image, election, asked)
-    )
+        return [], _unknown_election(request)
+    elections = _Elections(context, ElectionType(request.election_type))
+    results = elections.of_all() if asked is None else elections.of_named(asked)
+    return elections.records, ElectLeadersResponse(replica_election_results=results)
 
 
 def _unknown_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
@@ -46,43 +56,75 @@ def _unknown_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
     return ElectLeadersResponse(error_code=refused.code, replica_election_results=results)
 
 
-def _named(
-    image: MetadataImage, election: ElectionType, asked: Iterable[TopicPartitions]
-) -> tuple[ReplicaElectionResult, ...]:
-    return tuple(
-        ReplicaElectionResult(
-            topic=topic.topic,
-            partition_result=tuple(
-                _result(index, _refusal(image.partition(topic.topic, index), election)) for index in topic.partitions
-            ),
+class _Elections:
+    """The elections of one request, and their records."""
+
+    def __init__(self, context: DecisionContext, kind: ElectionType) -> None:
+        self.records: list[Message] = []
+        self._context = context
+        self._kind = kind
+        self._may_lead: MayLead = may_lead_now(context.image)
+        self._done: set[tuple[str, int]] = set()
+
+    def of_named(self, asked: Iterable[TopicPartitions]) -> tuple[ReplicaElectionResult, ...]:
+        """A result for each partition that is named."""
+        return tuple(
+            ReplicaElectionResult(
+                topic=named.topic,
+                partition_result=tuple(
+                    _result(index, self._elect(self._context.image.topic(named.topic), index))
+                    for index in named.partitions
+                ),
+            )
+            for named in asked
         )
-        for topic in asked
-    )
+
+    def of_all(self) -> tuple[ReplicaElectionResult, ...]:
+        """Results for the partitions that do not have the leader that they would get."""
+        results: list[ReplicaElectionResult] = []
+        for topic in self._context.image.topics_by_name.values():
+            needed = [
+                _result(index, self._elect(topic, index))
+                for index, partition in enumerate(topic.partitions)
+                if self._is_needed(partition)
+            ]
+            results.append(ReplicaElectionResult(topic=topic.name, partition_result=tuple(needed)))
+        return tuple(results)
+
+    def _elect(self, topic: TopicImage | None, index: int) -> RefusedError | None:
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition.")
+        if (topic.name, index) in self._done or not self._is_needed(topic.partitions[index]):
+            return _NOT_NEEDED
+        record = self._election_of(topic, index)
+        if record is None:
+            return self._impossible()
+        self._done.add((topic.name, index))
+        self.records.append(record)
+        return None
+
+    def _is_needed(self, partition: PartitionImage) -> bool:
+        if self._kind is ElectionType.UNCLEAN:
+            return partition.leader == NO_LEADER
+        return partition.leader != partition.replicas[0]
+
+    def _election_of(self, topic: TopicImage, index: int) -> PartitionChangeRecord | None:
+        return change_partition(
+            topic.partitions[index],
+            topic.topic_id,
+            index,
+            Wanted(election=_ELECTIONS[self._kind]),
+            min_insync=replication_settings(self._context, topic.name).min_insync,
+            may_lead=self._may_lead,
+        )
+
+    def _impossible(self) -> RefusedError:
+        if self._kind is ElectionType.PREFERRED:
+            return RefusedError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader is not available.")
+        return RefusedError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica could lead the partition.")
 
 
-def _all(image: MetadataImage, election: ElectionType) -> tuple[ReplicaElectionResult, ...]:
-    results: list[ReplicaElectionResult] = []
-    for topic in image.topics_by_name.values():
-        refusals = [_refusal(partition, election) for partition in topic.partitions]
-        needed = [
-            _result(index, refusals[index])
-            for index in range(len(refusals))
-            if refusals[index].code is not ErrorCode.ELECTION_NOT_NEEDED
-        ]
-        results.append(ReplicaElectionResult(topic=topic.name, partition_result=tuple(needed)))
-    return tuple(results)
-
-
-def _refusal(partition: PartitionImage | None, election: ElectionType) -> RefusedError:
-    if partition is None:
-        return RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition.")
-    preferred = partition.leader == partition.replicas[0]
-    if preferred or (election is ElectionType.UNCLEAN and partition.leader != NO_LEADER):
-        return RefusedError(ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it would get.")
-    if election is ElectionType.PREFERRED:
-        return RefusedError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader is not available.")
-    return RefusedError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica could lead the partition.")
-
-
-def _result(index: int, refusal: RefusedError) -> PartitionResult:
+def _result(index: int, refusal: RefusedError | None) -> PartitionResult:
+    if refusal is None:
+        return PartitionResult(partition_id=index, error_message=None)
     return PartitionResult(partition_id=index, error_code=refusal.code, error_message=refusal.message)

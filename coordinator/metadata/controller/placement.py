@@ -3,6 +3,10 @@
 Brokers form a ring in which racks alternate. Partition after partition, the leader moves one broker on; followers come
 behind it, at a distance that grows each time the leaders went once round, so that one broker's leaders do not all have
 the same followers. Deterministic: the same cluster and request give the same placement.
+
+What Kafka's StripedReplicaPlacer promises holds here: no broker twice, leaders on active brokers alone, each rack used
+before one is used twice, fenced brokers only where a rack has no active one left, and none that is shutting down. It
+begins at a random broker, this at one that the caller gives.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +27,7 @@ def place_replicas(
     A fenced broker may hold a follower but no leader. Raises RefusedError (INVALID_REPLICATION_FACTOR) when there are
     not enough brokers.
     """
-    ring = _ring(brokers)
+    ring = _ring([broker for broker in brokers if broker.fenced or broker.is_active])
     active = [broker for broker in ring if broker.is_active]
     _check(replication_factor, ring, active)
     period = len(active) * max(len(ring) - 1, 1)  # after so many partitions each leader had each order of the others
@@ -62,15 +66,26 @@ def _replicas(
 
 
 def _spread(leader: BrokerImage, candidates: Sequence[BrokerImage], count: int) -> list[BrokerImage]:
-    """The leader and `count - 1` candidates in their order, from racks not used yet as long as there are such."""
+    """The leader and `count - 1` candidates in their order, from racks not used yet as long as there are such.
+
+    Of one rack, and without racks, active brokers come before fenced ones.
+    """
     chosen, left = [leader], list(candidates)
+    by_turn = {broker.id: turn for turn, broker in enumerate(candidates)}
     used = {leader.rack}
     while len(chosen) < count:
-        pick = next((broker for broker in left if broker.rack not in used), None)
-        if pick is None:
+        fresh = [broker for broker in left if broker.rack not in used]
+        if not fresh:
             used = set[str | None]()  # each rack has a replica: use all racks again
-            pick = left[0]
+            fresh = left
+        pick = _next_of(fresh, by_turn)
         used.add(pick.rack)
         left.remove(pick)
         chosen.append(pick)
     return chosen
+
+
+def _next_of(brokers: Sequence[BrokerImage], by_turn: dict[int, int]) -> BrokerImage:
+    """The rack whose turn it is, and of it the first active broker, else the first."""
+    rack = min(brokers, key=lambda broker: by_turn[broker.id]).rack
+    return min(brokers, key=lambda broker: (broker.rack != rack, broker.fenced, by_turn[broker.id]))

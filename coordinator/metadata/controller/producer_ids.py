@@ -3,6 +3,8 @@
 from typing import Final, NamedTuple
 
 from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import ProducerIdsRecord
 
@@ -31,6 +33,20 @@ def allocate_producer_ids(context: DecisionContext, count: int) -> tuple[list[Me
         next_producer_id=first + count,
     )
     return [record], ProducerIdBlock(first, count)
+
+
+def grant_producer_ids(
+    context: DecisionContext, request: AllocateProducerIdsRequest
+) -> tuple[list[Message], AllocateProducerIdsResponse]:
+    """AllocateProducerIds: give the broker that asks a block. STALE_BROKER_EPOCH for an incarnation that is over."""
+    broker = context.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return [], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    first = context.image.next_producer_id
+    record = ProducerIdsRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, next_producer_id=first + PRODUCER_ID_BLOCK
+    )
+    return [record], AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK)
 
 
 def reserve_producer_ids(context: DecisionContext, producer_id: int) -> tuple[list[Message], int]:

@@ -1,13 +1,18 @@
-"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455), answered from a published image.
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455): partitions move to other brokers.
 
-With one broker there is one possible assignment, the present one; everything else is refused as Kafka refuses it on
-one broker, and no reassignment is ever under way.
+A reassignment grows the partition, lets the new replicas catch up, and shrinks it again. The last step is taken by
+whatever change finds all replicas that stay in sync (`partition_change.py`), mostly by the leader's AlterPartition. A
+new target replaces the one before, and without a target the reassignment is taken back.
 """
 
 from collections.abc import Sequence
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.controller.broker_changes import may_lead_now
+from odradek.coordinator.metadata.controller.partition_change import Election, Wanted, change_partition
+from odradek.coordinator.metadata.controller.replication_settings import ReplicationSettings, replication_settings
+from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
+from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -23,29 +28,39 @@ from odradek.wire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from odradek.wire.schema.schema import Message
+from odradek.wire.stored.metadata_records import PartitionChangeRecord
 
 
 def alter_partition_reassignments(
-    image: MetadataImage, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
-    """Answer each partition independently."""
+    context: DecisionContext, request: AlterPartitionReassignmentsRequest
+) -> tuple[list[Message], AlterPartitionReassignmentsResponse]:
+    """Decide on each partition independently: another assignment, or None to go back to the one before."""
+    records: list[Message] = []
+    change = _Reassignment(context, keep_factor=not request.allow_replication_factor_change)
     responses = tuple(
         ReassignableTopicResponse(
-            name=topic.name, partitions=tuple(_answer(image, topic.name, target) for target in topic.partitions)
+            name=topic.name,
+            partitions=tuple(_answer(change, records, topic.name, target) for target in topic.partitions),
         )
         for topic in request.topics
     )
-    return AlterPartitionReassignmentsResponse(
+    response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
         responses=responses,
     )
+    return records, response
 
 
-def _answer(image: MetadataImage, topic: str, target: ReassignablePartition) -> ReassignablePartitionResponse:
+def _answer(
+    change: "_Reassignment", records: list[Message], topic: str, target: ReassignablePartition
+) -> ReassignablePartitionResponse:
     error, message = ErrorCode.NONE, None
     try:
-        _check(image, topic, target)
+        record = change.of(topic, target)
+        if record is not None:
+            records.append(record)
     except RefusedError as refused:
         error, message = refused.code, refused.message
     return ReassignablePartitionResponse(
@@ -53,15 +68,91 @@ def _answer(image: MetadataImage, topic: str, target: ReassignablePartition) -> 
     )
 
 
-def _check(image: MetadataImage, topic: str, target: ReassignablePartition) -> None:
-    if image.partition(topic, target.partition_index) is None:
-        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition.")
-    if target.replicas is None:
+class _Reassignment:
+    """Changes of assignments in one request. With `keep_factor` the number of replicas stays (KIP-860)."""
+
+    def __init__(self, context: DecisionContext, *, keep_factor: bool) -> None:
+        self._context = context
+        self._keep_factor = keep_factor
+        self._may_lead = may_lead_now(context.image)
+        self._changed: set[tuple[str, int]] = set()
+
+    def of(self, name: str, target: ReassignablePartition) -> PartitionChangeRecord | None:
+        """The record that begins, changes or cancels a reassignment, None when nothing changes. Raises RefusedError."""
+        index = target.partition_index
+        topic = self._context.image.topic(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition.")
+        if (name, index) in self._changed:
+            raise RefusedError(ErrorCode.INVALID_REQUEST, "The partition is named more than once.")
+        before = topic.partitions[index]
+        settings = replication_settings(self._context, name)
+        if target.replicas is None:
+            wanted = _reverted(before, settings)
+        else:
+            check_replicas(self._context.image, target.replicas)
+            if self._keep_factor:
+                _check_factor(before, target.replicas)
+            wanted = _reassigned(before, target.replicas)
+        record = change_partition(
+            before, topic.topic_id, index, wanted, min_insync=settings.min_insync, may_lead=self._may_lead
+        )
+        if record is not None:
+            self._changed.add((name, index))
+        return record
+
+
+def is_under_way(partition: PartitionImage) -> bool:
+    """Whether the partition's replicas are being reassigned."""
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def _reassigned(before: PartitionImage, target: Sequence[int]) -> Wanted:
+    """The partition grows to the new replicas, and those that it had beside them are to go (KIP-455).
+
+    What another reassignment is adding, and this one does not name, leaves at once, unless nothing else has the
+    records that are committed.
+    """
+    original = original_replicas(before)
+    staying = {*original, *target}
+    if not staying.intersection(before.isr or before.elr):
+        staying.update(before.replicas)
+    removing = sorted(staying.difference(target))
+    adding = sorted(set(target).difference(original))
+    isr = [each for each in before.isr if each in staying]
+    return Wanted(isr=isr, replicas=(*target, *removing), adding=adding, removing=removing)
+
+
+def original_replicas(partition: PartitionImage) -> tuple[int, ...]:
+    """The replicas without those that a reassignment is adding."""
+    return tuple(each for each in partition.replicas if each not in partition.adding_replicas)
+
+
+def _reverted(before: PartitionImage, settings: ReplicationSettings) -> Wanted:
+    """The replicas before the reassignment. Raises RefusedError.
+
+    Where only replicas that were to be added have what is committed, going back takes an unclean election.
+    """
+    if not is_under_way(before):
         raise RefusedError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
-    _check_replicas(image, target.replicas)
+    replicas = original_replicas(before)
+    isr = [each for each in before.isr if each in replicas]
+    holders = {*before.isr, *before.elr}
+    if holders and holders.isdisjoint(replicas) and not settings.unclean_election:
+        raise _bad("Going back to the replicas before would take an unclean leader election.")
+    election = Election.UNCLEAN if settings.unclean_election else Election.ONLINE
+    return Wanted(isr=isr, replicas=replicas, adding=(), removing=(), election=election)
 
 
-def _check_replicas(image: MetadataImage, replicas: Sequence[int]) -> None:
+def _check_factor(before: PartitionImage, target: Sequence[int]) -> None:
+    now = len(original_replicas(before))
+    if len(target) != now:
+        message = f"The replication factor would change from {now} to {len(target)}."
+        raise RefusedError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+
+
+def check_replicas(image: MetadataImage, replicas: Sequence[int]) -> None:
+    """Refuse replicas that no partition can have. Raises RefusedError (INVALID_REPLICA_ASSIGNMENT)."""
     unknown = [node for node in replicas if node not in image.brokers]
     if not replicas:
         raise _bad("A partition needs a replica.")
@@ -102,5 +193,5 @@ def _under_way(
             removing_replicas=part.removing_replicas,
         )
         for index, part in partitions
-        if part is not None and (part.adding_replicas or part.removing_replicas)
+        if part is not None and is_under_way(part)
     )

@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
+from odradek.coordinator.metadata.controller.housekeeping import Housekeeping
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.image.records import from_shard_record, to_shard_records
 from odradek.coordinator.metadata.image.replay import replay
+from odradek.coordinator.metadata.sessions import BrokerSessions
 from odradek.coordinator.metadata.settings import CurrentLayers, DecisionContext, MetadataConfig
 from odradek.wire.schema.schema import Message
 
@@ -27,6 +29,8 @@ class MetadataShard:
     """The cluster's metadata; implements `odradek.coordinator.contract.Shard`.
 
     It begins with `image`, and passes over the records that are in it. `topic_ids` gives random ids for new topics.
+    `on_time` fences brokers that are silent and elects leaders at intervals; of one broker that sends no heartbeats it
+    changes nothing.
     """
 
     def __init__(self, config: MetadataConfig, topic_ids: Iterator[UUID], image: MetadataImage | None = None) -> None:
@@ -34,6 +38,8 @@ class MetadataShard:
         self._topic_ids = topic_ids
         self._delta = MetadataDelta(image)
         self._layers = CurrentLayers(config)
+        self._sessions = BrokerSessions()
+        self._housekeeping = Housekeeping()
 
     # What the runtime calls
 
@@ -61,30 +67,38 @@ class MetadataShard:
         """Metadata knows no transactions."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """Nothing to finish."""
+        """The controller is active from now on: the sessions of all unfenced brokers begin."""
+        self._housekeeping.begin(self.decision_context(now_ms=now_ms))
         return Outcome()
 
     def next_deadline_ms(self) -> int | None:
-        """Nothing is ever due."""
-        return None
+        """When a session ends or an interval is over; 0 when something is to be done at once."""
+        return self._housekeeping.due_ms(self.decision_context())
 
     def on_time(self, now_ms: int) -> Outcome:
-        """Nothing is ever due."""
-        return Outcome()
+        """Do the first thing that is due; the rest stays due."""
+        context = self.decision_context(self.image.offset + 1, now_ms)
+        return Outcome(to_shard_records(self._housekeeping.run(context)))
 
     def forget(self, token: Token) -> None:
         """No operation waits."""
 
     # Decisions
 
-    def decision_context(self, next_offset: int) -> DecisionContext:
-        """The context of decisions now; their first record is written at `next_offset`."""
+    def decision_context(self, next_offset: int = -1, now_ms: int = 0) -> DecisionContext:
+        """The context of decisions at `now_ms`; their first record is written at `next_offset`."""
         image = self.image
         return DecisionContext(
-            image, self._layers.under(image), self._config.node_id, next_offset=next_offset, topic_ids=self._topic_ids
+            image,
+            self._layers.under(image),
+            self._config.node_id,
+            next_offset=next_offset,
+            topic_ids=self._topic_ids,
+            now_ms=now_ms,
+            sessions=self._sessions,
         )
 
-    def decide(self, operation: Operation[Q, Any], request: Q, next_offset: int, token: Token) -> Outcome:
+    def decide(self, operation: Operation[Q, Any], request: Q, next_offset: int, token: Token, now_ms: int) -> Outcome:
         """Run an operation; its response is the reply."""
-        records, response = operation(self.decision_context(next_offset), request)
+        records, response = operation(self.decision_context(next_offset, now_ms), request)
         return Outcome(to_shard_records(records), [Reply(token, response)])

@@ -1,16 +1,19 @@
 """UnregisterBroker: a broker's registration is removed."""
 
+from odradek.coordinator.metadata.controller.broker_changes import unregister
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.wire.schema.schema import Message
-from odradek.wire.stored.metadata_records import UnregisterBrokerRecord
 
 
 def unregister_broker(
     context: DecisionContext, request: UnregisterBrokerRequest
 ) -> tuple[list[Message], UnregisterBrokerResponse]:
-    """Remove a broker's registration. The broker that answers is running, and is refused."""
+    """Remove a broker's registration, and the broker from all ISRs and ELRs. The one that answers runs, and is refused.
+
+    REQUEST_TIMED_OUT, after which a client tries again, means that its partitions are too many for one operation.
+    """
     broker = context.image.brokers.get(request.broker_id)
     if broker is None:
         message = f"There is no broker {request.broker_id}."
@@ -18,4 +21,9 @@ def unregister_broker(
     if broker.id == context.node_id:
         message = f"Broker {broker.id} is running; stop it first."
         return [], UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)
-    return [UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)], UnregisterBrokerResponse()
+    change = unregister(context, broker)
+    if not change.complete:
+        message = f"Broker {broker.id} is being removed from its partitions; try again."
+        return change.records, UnregisterBrokerResponse(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=message)
+    context.sessions.forget(broker.id)
+    return change.records, UnregisterBrokerResponse()

@@ -81,11 +81,16 @@ def _partition(delta: MetadataDelta, record: PartitionRecord) -> None:
 
 
 def _partition_change(delta: MetadataDelta, record: PartitionChangeRecord) -> None:
-    """A change: the partition's epoch grows always, the leader's when the record names a leader."""
+    """A change of one."""
     before = delta.topics.partition(record.topic_id, record.partition_id)
+    delta.topics.set_partition(record.topic_id, record.partition_id, changed_partition(before, record))
+
+
+def changed_partition(before: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    """The partition once it is changed: its epoch grows always, the leader's when the record names a leader."""
     led = record.leader != _LEADER_UNCHANGED
     recovery = record.leader_recovery_state
-    after = PartitionImage(
+    return PartitionImage(
         replicas=_changed(record.replicas, before.replicas),
         isr=_changed(record.isr, before.isr),
         leader=record.leader if led else before.leader,
@@ -98,7 +103,6 @@ def _partition_change(delta: MetadataDelta, record: PartitionChangeRecord) -> No
         leader_recovery_state=before.leader_recovery_state if recovery == _STATE_UNCHANGED else recovery,
         directories=_changed(record.directories, before.directories),
     )
-    delta.topics.set_partition(record.topic_id, record.partition_id, after)
 
 
 def _changed(new: tuple[Any, ...] | None, old: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -54,7 +54,7 @@ class ShardUnderTest:
 
     def run(self, operation: Operation[Q, R], request: Q) -> R:
         """Run one operation and return its reply."""
-        outcome = self.shard.decide(operation, request, len(self.log), TOKEN)
+        outcome = self.shard.decide(operation, request, len(self.log), TOKEN, NOW_MS)
         for offset, record in enumerate(outcome.records, len(self.log)):
             self.shard.replay(record, offset, EPOCH, NOW_MS)
         self.log += outcome.records

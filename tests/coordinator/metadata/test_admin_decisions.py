@@ -363,6 +363,10 @@ class TestFeatures:
 # Leaders and replicas
 
 
+def context_of(*partitions: PartitionImage) -> DecisionContext:
+    return DecisionContext(image_of(*partitions), BrokerLayers({}), node_id=1)
+
+
 def image_of(*partitions: PartitionImage) -> MetadataImage:
     topic = TopicImage("t", UUID(int=9), is_internal=False, partitions=partitions)
     base = ShardUnderTest().image
@@ -370,7 +374,7 @@ def image_of(*partitions: PartitionImage) -> MetadataImage:
 
 
 LED = PartitionImage(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
-ORPHAN = replace(LED, leader=-1)
+ORPHAN = replace(LED, replicas=(2,), isr=(2,), leader=-1)
 MISLED = replace(LED, replicas=(2, 1))
 MOVING = replace(LED, replicas=(1, 2), adding_replicas=(2,))
 
@@ -390,13 +394,15 @@ class TestElections:
     )
     def test_each_partition_is_answered(self, partition, election, code):
         asked = (TopicPartitions(topic="t", partitions=(0,)),)
-        answer = elect_leaders(image_of(partition), ElectLeadersRequest(election_type=election, topic_partitions=asked))
+        request = ElectLeadersRequest(election_type=election, topic_partitions=asked)
+        records, answer = elect_leaders(context_of(partition), request)
+        assert records == []
         (result,) = answer.replica_election_results[0].partition_result
         assert result.error_code == code
         assert (answer.error_code == 0) == (code is not ErrorCode.INVALID_REQUEST)
 
     def test_asked_for_all_it_names_those_that_need_one(self):
-        answer = elect_leaders(image_of(LED, ORPHAN), ElectLeadersRequest(topic_partitions=None))
+        _, answer = elect_leaders(context_of(LED, ORPHAN), ElectLeadersRequest(topic_partitions=None))
         (topic,) = answer.replica_election_results
         assert [result.partition_id for result in topic.partition_result] == [1]
 
@@ -415,7 +421,9 @@ class TestReassignments:
     def test_there_is_one_assignment(self, replicas, code):
         parts = (ReassignablePartition(partition_index=0, replicas=replicas), ReassignablePartition(partition_index=1))
         request = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(name="t", partitions=parts),))
-        (topic,) = alter_partition_reassignments(image_of(LED), request).responses
+        records, answer = alter_partition_reassignments(context_of(LED), request)
+        assert records == []
+        (topic,) = answer.responses
         assert [each.error_code for each in topic.partitions] == [code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
     def test_what_moves_is_listed(self):

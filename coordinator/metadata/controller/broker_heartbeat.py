@@ -1,0 +1,91 @@
+"""BrokerHeartbeat: a broker says that it is there and what it wants; it is unfenced, fenced or let go (KIP-631).
+
+```
+               caught up with its registration, wants no fence
+    ┌────────┐ ───────────────────────────────────────────────► ┌──────────┐
+    │ FENCED │                                                  │ UNFENCED │
+    └────────┘ ◄─────────────────────────────────────────────── └──────────┘
+        ▲        wants it, or its session is over; or wants to       │ wants to stop,
+        │        stop and leads nothing                              ▼ and leads something
+        │                                                   ┌─────────────────────┐
+        └────────────────────────────────────────────────── │ CONTROLLED SHUTDOWN │
+          others lead, and all active brokers know it       └─────────────────────┘
+```
+
+A fenced broker that wants to stop may do so. A change of more partitions than one operation makes goes on with the next
+heartbeat, or when the shard is next called in time.
+"""
+
+from odradek.coordinator.metadata.controller.broker_changes import begin_shutdown, fence, leads_any, unfence
+from odradek.coordinator.metadata.image.image import BrokerImage
+from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.wire.schema.schema import Message
+
+Decision = tuple[list[Message], BrokerHeartbeatResponse]
+
+
+def broker_heartbeat(context: DecisionContext, request: BrokerHeartbeatRequest) -> Decision:
+    """Note the contact, and decide on the broker's next state. STALE_BROKER_EPOCH for an incarnation that is over."""
+    broker = context.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return [], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    context.sessions.heard(broker.id, broker.epoch, request.current_metadata_offset, context.now_ms)
+    if broker.fenced:
+        return _of_fenced(context, broker, request)
+    if broker.in_controlled_shutdown:
+        return _of_stopping(context, broker, request)
+    return _of_unfenced(context, broker, request)
+
+
+def _of_fenced(context: DecisionContext, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Decision:
+    if request.want_shut_down:
+        return [], _answer(broker, request, should_shut_down=True)
+    if request.want_fence or not _is_caught_up(broker, request):
+        return [], _answer(broker, request)
+    change = unfence(context, broker)
+    context.sessions.elections_left |= not change.complete
+    return change.records, _answer(broker, request, fenced=False)
+
+
+def _of_unfenced(context: DecisionContext, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Decision:
+    if request.want_shut_down and not request.want_fence and leads_any(context.image, broker.id):
+        records = begin_shutdown(context, broker).records
+        context.sessions.shut_down_at(broker, context.next_offset + len(records) - 1)
+        return records, _answer(broker, request, fenced=False)
+    if request.want_fence or request.want_shut_down:
+        return _fenced(context, broker, request)
+    return [], _answer(broker, request, fenced=False)
+
+
+def _of_stopping(context: DecisionContext, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Decision:
+    records = begin_shutdown(context, broker).records
+    if records or leads_any(context.image, broker.id):
+        return records, _answer(broker, request, fenced=False)
+    if not context.sessions.may_stop(broker, context.image.brokers):
+        return [], _answer(broker, request, fenced=False)
+    return _fenced(context, broker, request)
+
+
+def _fenced(context: DecisionContext, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Decision:
+    change = fence(context, broker)
+    if not change.complete:
+        context.sessions.leave(broker)
+        return change.records, _answer(broker, request, fenced=False)
+    context.sessions.forget(broker.id)
+    stops = request.want_shut_down or broker.in_controlled_shutdown
+    return change.records, _answer(broker, request, should_shut_down=stops)
+
+
+def _is_caught_up(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool:
+    """Whether the broker has the metadata of its own registration, and with it all that came before."""
+    return request.current_metadata_offset >= broker.epoch
+
+
+def _answer(
+    broker: BrokerImage, request: BrokerHeartbeatRequest, *, fenced: bool = True, should_shut_down: bool = False
+) -> BrokerHeartbeatResponse:
+    return BrokerHeartbeatResponse(
+        is_caught_up=_is_caught_up(broker, request), is_fenced=fenced, should_shut_down=should_shut_down
+    )

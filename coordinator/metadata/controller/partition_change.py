@@ -1,0 +1,174 @@
+"""One change of a partition: from what is wanted of it follow its ISR, ELR, leader, and the end of a reassignment.
+
+Everything that changes a partition comes through `change_partition`, in this order:
+
+1. **Reassignment** (KIP-455). Once all replicas that stay are in sync, the others leave, and the reassignment is over.
+2. **ELR** (KIP-966). A replica that leaves the ISR while fewer than `min.insync.replicas` remain has everything that is
+   committed: until they are enough again, the high watermark cannot advance. It becomes an eligible leader replica. Its
+   place is lost once the ISR is large enough, and when its broker may have lost records (an unclean start).
+3. **Election.** The leader stays when it may; else the first replica of the ISR that may lead, and when the ISR is
+   empty, of the ELR. A leader out of the ELR is its whole ISR. An unclean election, where it is allowed, takes the last
+   leader that was known, else any replica that may lead, and may lose records; that leader is RECOVERING.
+4. **Epochs.** The partition's grows with every change. The leader's grows when the leader changes, and when a replica
+   is removed from the assignment, so that the removed one can do nothing in the present epoch.
+
+As in Kafka, but for three things that are stricter: an ELR has replicas of the partition alone, an election out of the
+ELR ends the ELR when a single replica is enough, and the last known leader is elected only by an unclean election.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Final
+from uuid import UUID
+
+from odradek.coordinator.metadata.image.image import NO_LEADER, PartitionImage
+from odradek.wire.stored.metadata_records import PartitionChangeRecord
+from odradek.wire.values import immutable, mutable
+
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""The recovery state of a leader that an unclean election chose, until it says that it has recovered."""
+_LEADER_UNCHANGED: Final = -2
+_STATE_UNCHANGED: Final = -1
+
+MayLead = Callable[[int], bool]
+"""Whether a broker may be given leaderships now."""
+
+
+class Election(Enum):
+    """Who may become leader, and whether the preferred replica replaces a leader that could stay."""
+
+    ONLINE = "online"
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+@immutable
+class Wanted:
+    """What is wanted of a partition; None leaves it as it is. `lost` may have lost records that were committed."""
+
+    isr: Sequence[int] | None = None
+    replicas: Sequence[int] | None = None
+    adding: Sequence[int] | None = None
+    removing: Sequence[int] | None = None
+    recovery: int | None = None
+    election: Election = Election.ONLINE
+    lost: Sequence[int] = ()
+
+
+@mutable
+class _Draft:
+    """A partition as it becomes."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    recovery: int
+    elr: tuple[int, ...] = ()
+    leader: int = NO_LEADER
+
+    def has_enough(self, min_insync: int) -> bool:
+        """Whether the in-sync replicas are as many as the high watermark needs to advance."""
+        return len(self.isr) >= effective_min_insync(min_insync, self.replicas)
+
+
+def effective_min_insync(min_insync: int, replicas: Sequence[int]) -> int:
+    """How many in-sync replicas the high watermark needs: the setting, but not more than there are replicas.
+
+    Leaders count in the same way, with the replicas of a reassignment that are being added.
+    """
+    return min(min_insync, len(replicas))
+
+
+def change_partition(
+    before: PartitionImage, topic_id: UUID, index: int, wanted: Wanted, *, min_insync: int, may_lead: MayLead
+) -> PartitionChangeRecord | None:
+    """The record that gives `before` what is wanted and what follows from it; None when nothing changes."""
+    draft = _Draft(
+        replicas=_given(wanted.replicas, before.replicas),
+        isr=tuple(each for each in _given(wanted.isr, before.isr) if each not in wanted.lost),
+        adding=_given(wanted.adding, before.adding_replicas),
+        removing=_given(wanted.removing, before.removing_replicas),
+        recovery=before.leader_recovery_state if wanted.recovery is None else wanted.recovery,
+    )
+    _end_reassignment(draft)
+    draft.elr = _eligible(before, draft, wanted.lost, min_insync)
+    _elect(before, draft, wanted.election, min_insync, may_lead)
+    return _record(before, topic_id, index, draft)
+
+
+def _given(wanted: Sequence[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
+    return before if wanted is None else tuple(wanted)
+
+
+def _end_reassignment(draft: _Draft) -> None:
+    """Remove what is to be removed, once all replicas that stay are in sync."""
+    if not draft.adding and not draft.removing:
+        return
+    staying = tuple(each for each in draft.replicas if each not in draft.removing)
+    if staying and set(staying) <= set(draft.isr):
+        draft.replicas, draft.adding, draft.removing = staying, (), ()
+        draft.isr = tuple(each for each in draft.isr if each in staying)
+
+
+def _eligible(before: PartitionImage, draft: _Draft, lost: Sequence[int], min_insync: int) -> tuple[int, ...]:
+    if draft.has_enough(min_insync):
+        return ()
+    had_all = {*before.elr, *before.isr}.difference(draft.isr, lost)
+    return tuple(each for each in draft.replicas if each in had_all)
+
+
+def _elect(before: PartitionImage, draft: _Draft, election: Election, min_insync: int, may_lead: MayLead) -> None:
+    eligible = draft.isr or draft.elr
+    chosen = next((each for each in _in_order(before, draft, election) if each in eligible and may_lead(each)), None)
+    if chosen is not None:
+        draft.leader = chosen
+        if not draft.isr:
+            draft.isr = (chosen,)
+            draft.elr = () if draft.has_enough(min_insync) else tuple(each for each in draft.elr if each != chosen)
+    elif election is Election.UNCLEAN:
+        _elect_uncleanly(before, draft, may_lead)
+
+
+def _in_order(before: PartitionImage, draft: _Draft, election: Election) -> Sequence[int]:
+    if election is Election.PREFERRED:
+        return (draft.replicas[0], before.leader, *draft.replicas)
+    return (before.leader, *draft.replicas)
+
+
+def _elect_uncleanly(before: PartitionImage, draft: _Draft, may_lead: MayLead) -> None:
+    known = [each for each in before.last_known_elr if each in draft.replicas]
+    chosen = next((each for each in (*known, *draft.replicas) if may_lead(each)), None)
+    if chosen is not None:
+        draft.leader, draft.isr, draft.elr = chosen, (chosen,), ()
+        draft.recovery = RECOVERING
+
+
+def _last_known(before: PartitionImage, leader: int) -> tuple[int, ...]:
+    """The last leader, as long as there is none."""
+    if leader != NO_LEADER:
+        return ()
+    return before.last_known_elr if before.leader == NO_LEADER else (before.leader,)
+
+
+def _record(before: PartitionImage, topic_id: UUID, index: int, draft: _Draft) -> PartitionChangeRecord | None:
+    last_known = _last_known(before, draft.leader)
+    new_epoch = draft.leader != before.leader or not set(before.replicas) <= set(draft.replicas)
+    record = PartitionChangeRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        isr=_if_changed(draft.isr, before.isr),
+        leader=draft.leader if new_epoch else _LEADER_UNCHANGED,
+        replicas=_if_changed(draft.replicas, before.replicas),
+        removing_replicas=_if_changed(draft.removing, before.removing_replicas),
+        adding_replicas=_if_changed(draft.adding, before.adding_replicas),
+        leader_recovery_state=_STATE_UNCHANGED if draft.recovery == before.leader_recovery_state else draft.recovery,
+        eligible_leader_replicas=_if_changed(draft.elr, before.elr),
+        last_known_elr=_if_changed(last_known, before.last_known_elr),
+    )
+    return None if record == PartitionChangeRecord(partition_id=index, topic_id=topic_id) else record
+
+
+def _if_changed(after: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...] | None:
+    return None if after == before else after

@@ -1,0 +1,120 @@
+"""Sessions of brokers: what the active controller knows of them beside the metadata log.
+
+Heartbeats are not in the log, so that it does not grow while nothing happens. The price: a controller that has just
+become active does not know when brokers were heard last. It gives each unfenced broker a whole session from then on,
+but lets another incarnation register in its place at once, for only a broker that *this* controller has heard holds its
+id (as in Kafka).
+
+Times are milliseconds of the clock that the caller gives, which does not go back.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.coordinator.metadata.image.image import BrokerImage
+from odradek.wire.values import mutable
+
+NO_OFFSET: Final = -1
+
+
+@mutable
+class _Session:
+    """One broker at one epoch. `shutdown_offset` is the offset that others must reach before it may stop."""
+
+    epoch: int
+    last_contact_ms: int
+    was_heard: bool
+    metadata_offset: int = NO_OFFSET
+    shutdown_offset: int | None = None
+    is_leaving: bool = False
+
+
+class BrokerSessions:
+    """The sessions of all brokers. A broker without one, which has never sent a heartbeat, is never stale.
+
+    `elections_left` says that partitions without a leader may get one, and have not all been looked at.
+    """
+
+    def __init__(self) -> None:
+        self.elections_left = False
+        self._sessions: dict[int, _Session] = {}
+
+    def begin(self, brokers: Mapping[int, BrokerImage], now_ms: int) -> None:
+        """Forget everything, and give each unfenced broker a session: this controller has just become active."""
+        self.elections_left = True
+        self._sessions = {
+            broker.id: _Session(broker.epoch, now_ms, was_heard=False)
+            for broker in brokers.values()
+            if not broker.fenced
+        }
+
+    def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> None:
+        """A broker has registered or sent a heartbeat; it has metadata up to `metadata_offset`."""
+        session = self._of(broker_id, epoch)
+        if session is None:
+            session = self._sessions[broker_id] = _Session(epoch, now_ms, was_heard=True)
+        session.last_contact_ms, session.was_heard = now_ms, True
+        session.metadata_offset = metadata_offset
+
+    def forget(self, broker_id: int) -> None:
+        """The broker is fenced, or its registration removed."""
+        self._sessions.pop(broker_id, None)
+
+    def is_held(self, broker: BrokerImage, timeout_ms: int, now_ms: int) -> bool:
+        """Whether this controller has heard the unfenced broker within the last `timeout_ms`."""
+        session = self._of(broker.id, broker.epoch)
+        return (
+            session is not None
+            and not broker.fenced
+            and session.was_heard
+            and now_ms <= session.last_contact_ms + timeout_ms
+        )
+
+    def leave(self, broker: BrokerImage) -> None:
+        """The broker is to be fenced as soon as its partitions have been given to others."""
+        session = self._of(broker.id, broker.epoch)
+        if session is not None:
+            session.is_leaving = True
+
+    def shut_down_at(self, broker: BrokerImage, offset: int) -> None:
+        """The broker may stop once all active brokers have metadata up to `offset`; the first offset counts."""
+        session = self._of(broker.id, broker.epoch)
+        if session is not None and session.shutdown_offset is None:
+            session.shutdown_offset = offset
+
+    def may_stop(self, broker: BrokerImage, brokers: Mapping[int, BrokerImage]) -> bool:
+        """Whether all active brokers know that another leads what this broker led."""
+        session = self._of(broker.id, broker.epoch)
+        if session is None or session.shutdown_offset is None:
+            return True
+        reached = [
+            NO_OFFSET if other is None else other.metadata_offset
+            for each in brokers.values()
+            if each.is_active
+            for other in (self._of(each.id, each.epoch),)
+        ]
+        return all(session.shutdown_offset <= offset for offset in reached)
+
+    def due_ms(self, brokers: Mapping[int, BrokerImage], timeout_ms: int) -> int | None:
+        """When the next broker is to be fenced, None when none ever is without further news."""
+        ends = [end for broker in brokers.values() if (end := self._end_ms(broker, timeout_ms)) is not None]
+        return min(ends, default=None)
+
+    def stale(self, brokers: Mapping[int, BrokerImage], timeout_ms: int, now_ms: int) -> BrokerImage | None:
+        """The broker that is to be fenced first, of those that are due."""
+        ends = [
+            (end, broker.id) for broker in brokers.values() if (end := self._end_ms(broker, timeout_ms)) is not None
+        ]
+        end_ms, broker_id = min(ends, default=(now_ms + 1, NO_OFFSET))
+        return brokers[broker_id] if end_ms <= now_ms else None
+
+    def _end_ms(self, broker: BrokerImage, timeout_ms: int) -> int | None:
+        """The first moment at which the broker is stale."""
+        session = None if broker.fenced else self._of(broker.id, broker.epoch)
+        if session is None:
+            return None
+        return session.last_contact_ms if session.is_leaving else session.last_contact_ms + timeout_ms + 1
+
+    def _of(self, broker_id: int, epoch: int) -> _Session | None:
+        session = self._sessions.get(broker_id)
+        return session if session is not None and session.epoch == epoch else None
