@@ -33,7 +33,7 @@ async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> Descri
     brokers = reachable(image, listener, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster_id,
-        controller_id=some_broker(reachable(image, listener), ctx.services.env.random),
+        controller_id=some_broker(reachable(image, listener), ctx.services.env.random.choice),
         brokers=tuple(
             [
                 DescribeClusterBroker(

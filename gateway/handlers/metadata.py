@@ -58,7 +58,7 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
             ]
         ),
         cluster_id=ctx.services.cluster_id,
-        controller_id=some_broker(brokers, ctx.services.env.random),
+        controller_id=some_broker(brokers, ctx.services.env.random.choice),
         topics=tuple(found),
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

@@ -1,7 +1,6 @@
 """The cluster as a client sees it by the listener that it came by: which brokers it reaches, and who leads what."""
 
-from collections.abc import Mapping
-from random import Random
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.coordinator.metadata.image.image import (
@@ -30,13 +29,13 @@ def reachable(image: MetadataImage, listener: str, *, fenced: bool = False) -> R
     return {broker.id: Reached(broker, at) for broker, at in found if at is not None and (fenced or not broker.fenced)}
 
 
-def some_broker(brokers: Reachable, chance: Random) -> int:
+def some_broker(brokers: Reachable, choose: Callable[[Sequence[int]], int]) -> int:
     """The id that stands for the controller in a broker's answers, -1 where there is none.
 
     As in Kafka it is any broker that serves: each sends on what is for the controller (KIP-590).
     """
     if len(brokers) > 1:
-        return chance.choice(list(brokers))
+        return choose(list(brokers))
     return next(iter(brokers), NO_LEADER)
 
 
