@@ -1,0 +1,101 @@
+"""What a leader knows of the replicas that fetch from it, and what is committed for that reason."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+from uuid import UUID
+
+from odradek.coordinator.quorum.ballot import majority_of
+from odradek.coordinator.quorum.values import ReplicaKey, Timing
+from odradek.wire.schema.types import ZERO_UUID
+from odradek.wire.values import mutable
+
+OBSERVER_KEPT_MS: Final = 300_000
+"""How long an observer is remembered that fetches no more."""
+MAX_OBSERVERS: Final = 1000
+NEVER_MS: Final = -1
+
+
+@mutable
+class ReplicaProgress:
+    """How far a replica is; times are -1 before the first fetch. `end_offset` is -1 while it is unknown."""
+
+    directory_id: UUID = ZERO_UUID
+    end_offset: int = -1
+    fetched_ms: int = NEVER_MS
+    caught_up_ms: int = NEVER_MS
+    leader_end_offset: int = -1
+
+    def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """A fetch from `offset`, which acknowledges all below it."""
+        if offset >= leader_end_offset:
+            self.caught_up_ms = now_ms
+        elif self.leader_end_offset >= 0 and offset >= self.leader_end_offset:
+            self.caught_up_ms = self.fetched_ms
+        self.end_offset, self.fetched_ms, self.leader_end_offset = offset, now_ms, leader_end_offset
+
+
+class Leadership:
+    """One epoch's leadership. `epoch_start_offset` is where the LeaderChange record goes."""
+
+    def __init__(self, me: int, voters: Collection[int], epoch_start_offset: int, timing: Timing, now_ms: int) -> None:
+        self.epoch_start_offset = epoch_start_offset
+        self.voters = {each: ReplicaProgress() for each in voters if each != me}
+        self.observers: dict[int, ReplicaProgress] = {}
+        self._majority = majority_of(voters)
+        self._timing = timing
+        self._check_ms = now_ms + timing.check_quorum_ms
+        self._heard: set[int] = set()
+        self._begun_ms = dict.fromkeys(self.voters, 0)
+
+    def fetched(self, replica: ReplicaKey, offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """A replica whose log agrees with this one up to `offset` has fetched from there."""
+        progress = self.voters.get(replica.id)
+        if progress is None:
+            progress = self._observer(replica.id, now_ms)
+        else:
+            self._hear(replica.id, now_ms)
+        progress.directory_id = replica.directory_id
+        progress.fetched(offset, leader_end_offset, now_ms)
+
+    def _observer(self, node: int, now_ms: int) -> ReplicaProgress:
+        if node not in self.observers:
+            gone = [each for each, at in self.observers.items() if now_ms - at.fetched_ms > OBSERVER_KEPT_MS]
+            for each in gone:
+                del self.observers[each]
+            if len(self.observers) >= MAX_OBSERVERS:
+                return ReplicaProgress()
+        return self.observers.setdefault(node, ReplicaProgress())
+
+    def _hear(self, voter: int, now_ms: int) -> None:
+        self._heard.add(voter)
+        self._begun_ms[voter] = now_ms + self._timing.fetch_ms // 2
+        if len(self._heard) + 1 >= self._majority:
+            self._heard.clear()
+            self._check_ms = now_ms + self._timing.check_quorum_ms
+
+    def has_begun(self, voter: int, now_ms: int) -> None:
+        """A voter has been told of this leader."""
+        if voter in self._begun_ms:
+            self._begun_ms[voter] = now_ms + self._timing.fetch_ms // 2
+
+    def untold(self) -> Iterable[tuple[int, int]]:
+        """Each other voter, and when it is to be told of this leader unless it fetches before."""
+        return self._begun_ms.items()
+
+    @property
+    def check_ms(self) -> int | None:
+        """When a leader that was not heard by a majority resigns; None where no other voter is needed."""
+        return self._check_ms if self._majority > 1 else None
+
+    def committed(self, durable_end_offset: int) -> int | None:
+        """The offset up to which a majority has the log; None while that has no record of this epoch."""
+        ends = sorted([durable_end_offset, *(each.end_offset for each in self.voters.values())], reverse=True)
+        offset = ends[self._majority - 1]
+        if offset <= self.epoch_start_offset and self.voters:
+            return None
+        return offset
+
+    def successors(self) -> list[ReplicaKey]:
+        """The other voters, those with the most records first."""
+        ranked = sorted(self.voters.items(), key=lambda each: (-each[1].end_offset, each[0]))
+        return [ReplicaKey(node, progress.directory_id) for node, progress in ranked]

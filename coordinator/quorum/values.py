@@ -1,0 +1,203 @@
+"""What passes between the quorum's machine and its caller."""
+
+from collections.abc import Sequence
+from dataclasses import field
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from odradek.wire.errors import ErrorCode
+from odradek.wire.schema.types import ZERO_UUID
+from odradek.wire.values import immutable
+
+NO_NODE: Final = -1
+"""No node: no leader is known."""
+
+
+class ReplicaKey(NamedTuple):
+    """A node and its data directory: a node whose disk was replaced is another replica (KIP-853)."""
+
+    id: int
+    directory_id: UUID = ZERO_UUID
+
+
+class EpochEnd(NamedTuple):
+    """Where a log's records of an epoch end."""
+
+    epoch: int
+    offset: int
+
+
+class QuorumLog(Protocol):
+    """What the machine sees of the metadata log. Offsets that are not durable yet count in `end_offset` alone."""
+
+    @property
+    def end_offset(self) -> int:
+        """Where the next record goes."""
+        ...
+
+    @property
+    def durable_end_offset(self) -> int:
+        """Up to where the log survives a crash of this node."""
+        ...
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record; 0 or less in an empty log."""
+        ...
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """The largest epoch not above `epoch`, and the offset after its last record."""
+        ...
+
+
+class State(Enum):
+    """What a node is to the quorum; the transitions stand in `quorum.py`."""
+
+    UNATTACHED = "unattached"
+    FOLLOWER = "follower"
+    PROSPECTIVE = "prospective"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    RESIGNED = "resigned"
+
+
+@immutable
+class Timing:
+    """`controller.quorum.….ms`: election time-out, fetch time-out, request time-out, pause after a failed request.
+
+    The first is drawn anew each time, up to twice as long.
+    """
+
+    election_ms: int = 1000
+    fetch_ms: int = 2000
+    request_ms: int = 2000
+    retry_ms: int = 20
+
+    @property
+    def check_quorum_ms(self) -> int:
+        """How long a leader goes on without having heard from a majority."""
+        return self.fetch_ms * 3 // 2
+
+
+@immutable
+class Vote:
+    """A candidate's request for a vote, or with `pre_vote` whether it would get one (KIP-996).
+
+    `last_epoch` and `end_offset` describe its log.
+    """
+
+    epoch: int
+    candidate: ReplicaKey
+    last_epoch: int
+    end_offset: int
+    pre_vote: bool
+
+
+@immutable
+class BeginEpoch:
+    """A leader's announcement of itself (BeginQuorumEpoch)."""
+
+    epoch: int
+    leader_id: int
+
+
+@immutable
+class EndEpoch:
+    """A leader's resignation (EndQuorumEpoch); `successors` has the voters with the most records first."""
+
+    epoch: int
+    leader_id: int
+    successors: Sequence[ReplicaKey]
+
+
+@immutable
+class Fetch:
+    """A replica's request for the records from `offset` on, which acknowledges all below it.
+
+    `last_epoch` is that of its last record, `high_watermark` the one that it knows.
+    """
+
+    epoch: int
+    replica: ReplicaKey
+    offset: int
+    last_epoch: int
+    high_watermark: int
+
+
+Request = Vote | BeginEpoch | EndEpoch | Fetch
+
+
+@immutable
+class EpochAnswer:
+    """The answer to BeginEpoch and EndEpoch, and what every answer says: the answering node's epoch and its leader."""
+
+    error: ErrorCode
+    epoch: int
+    leader_id: int
+
+
+@immutable
+class VoteAnswer:
+    """The answer to Vote."""
+
+    error: ErrorCode
+    epoch: int
+    leader_id: int
+    granted: bool = False
+
+
+@immutable
+class FetchAnswer:
+    """The answer to Fetch, without the records. With `diverging` there are none: the replica has to cut its log."""
+
+    error: ErrorCode
+    epoch: int
+    leader_id: int
+    high_watermark: int = -1
+    diverging: EpochEnd | None = None
+
+
+Answer = EpochAnswer | VoteAnswer | FetchAnswer
+
+
+@immutable
+class Send:
+    """A request to send; its answer, or that there was none, is reported with the `number`."""
+
+    to: int
+    number: int
+    request: Request
+
+
+@immutable
+class Role:
+    """In which role the log goes on. `granting` are the voters that elected this node, where it leads."""
+
+    state: State
+    epoch: int
+    leader_id: int
+    granting: Sequence[int] = ()
+
+
+@immutable
+class ElectionState:
+    """What a node must not forget: the epoch, for whom it voted there, and who leads it, so far as it knows."""
+
+    epoch: int = 0
+    leader_id: int = NO_NODE
+    voted: ReplicaKey | None = None
+
+
+@immutable
+class Ready:
+    """What is to be done now, in this order; nothing of a later `Ready` before.
+
+    `election` is made durable before anything else happens, a reply to what has led to it included. The log is cut at
+    `cut_at`, durably. Then the `role` is taken; one that leads first appends the LeaderChange record. Then `sends`.
+    """
+
+    election: ElectionState | None = None
+    cut_at: int | None = None
+    role: Role | None = None
+    sends: Sequence[Send] = field(default_factory=list[Send])

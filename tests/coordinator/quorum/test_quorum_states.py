@@ -1,0 +1,139 @@
+"""Single steps of the quorum's machine that the simulation does not show one by one."""
+
+from itertools import repeat
+from uuid import UUID
+
+import pytest
+
+from odradek.coordinator.quorum.election_state import from_text, to_text
+from odradek.coordinator.quorum.quorum import Quorum
+from odradek.coordinator.quorum.values import (
+    ElectionState,
+    EpochAnswer,
+    EpochEnd,
+    Fetch,
+    FetchAnswer,
+    ReplicaKey,
+    State,
+    Timing,
+    Vote,
+    VoteAnswer,
+)
+from odradek.wire.errors import ErrorCode
+
+ME, OTHER, THIRD = (ReplicaKey(each, UUID(int=each)) for each in (1, 2, 3))
+
+
+class SomeLog:
+    """A log of some epochs, all of it durable unless said otherwise."""
+
+    def __init__(self, *epochs: int) -> None:
+        self.epochs = list(epochs)
+        self.durable_end_offset = len(epochs)
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.epochs)
+
+    @property
+    def last_epoch(self) -> int:
+        return self.epochs[-1] if self.epochs else 0
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        known = [each for each in self.epochs if each <= epoch]
+        return EpochEnd(known[-1] if known else epoch, len(known))
+
+
+def machine(log: SomeLog, voters: tuple[int, ...] = (1, 2, 3), election: ElectionState | None = None) -> Quorum:
+    return Quorum(ME, voters, log, Timing(), repeat(0.5), election or ElectionState(), 0)
+
+
+def elected(log: SomeLog) -> Quorum:
+    """It stands at its time-out, and gets the vote of 2 for each of the two ballots."""
+    quorum = machine(log)
+    quorum.on_time(500)
+    for _ in range(2):
+        ask = next(send for send in quorum.ready().sends if send.to == OTHER.id)
+        quorum.answered(2, ask.number, VoteAnswer(ErrorCode.NONE, quorum.epoch, -1, granted=True), 501)
+    assert quorum.state is State.LEADER
+    return quorum
+
+
+def test_a_sole_voter_leads_at_once_with_nothing_to_make_durable_first() -> None:
+    log = SomeLog(1, 1, 4)
+    ready = (quorum := machine(log, voters=(1,))).ready()
+    assert (ready.election, ready.sends) == (None, [])
+    assert ready.role is not None
+    assert (ready.role.state, ready.role.epoch, ready.role.granting) == (State.LEADER, 5, (1,))
+    assert quorum.high_watermark == 3
+    assert quorum.deadline_ms(0) is None
+
+
+def test_a_candidacy_is_made_durable_before_votes_are_asked_for() -> None:
+    quorum = machine(SomeLog())
+    quorum.on_time(500)
+    before = quorum.ready()
+    assert before.election is None
+    assert all(isinstance(send.request, Vote) and send.request.pre_vote for send in before.sends)
+    quorum.answered(2, before.sends[0].number, VoteAnswer(ErrorCode.NONE, 0, -1, granted=True), 501)
+    ready = quorum.ready()
+    assert ready.election == ElectionState(1, -1, ME)
+    assert {send.to for send in ready.sends} == {2, 3}
+
+
+def test_a_leader_commits_what_a_majority_has_from_its_own_record_on() -> None:
+    log = SomeLog(1, 1)
+    quorum = elected(log)
+    quorum.fetch(Fetch(quorum.epoch, OTHER, 2, 1, 0), 510)
+    assert quorum.high_watermark == 0
+    log.epochs.append(quorum.epoch)
+    log.durable_end_offset = 3
+    quorum.fetch(Fetch(quorum.epoch, OTHER, 3, quorum.epoch, 0), 520)
+    assert quorum.high_watermark == 3
+
+
+def test_a_leader_that_stops_names_the_voter_with_the_most_records_first() -> None:
+    quorum = elected(SomeLog(1, 1))
+    quorum.fetch(Fetch(quorum.epoch, THIRD, 1, 1, 0), 510)
+    quorum.ready()
+    quorum.stop(520)
+    sends = quorum.ready().sends
+    assert [send.to for send in sends] == [2, 3]
+    assert [each.id for each in sends[0].request.successors] == [3, 2]
+    assert not quorum.has_left
+    for send in sends:
+        quorum.answered(send.to, send.number, EpochAnswer(ErrorCode.NONE, quorum.epoch, -1), 530)
+    assert quorum.has_left
+
+
+def test_no_fetch_leaves_before_the_log_is_durable() -> None:
+    log = SomeLog(1)
+    quorum = machine(log, election=ElectionState(1, 2))
+    fetch = quorum.ready().sends[0]
+    assert quorum.answered(2, fetch.number, FetchAnswer(ErrorCode.NONE, 1, 2, 2), 10)
+    log.epochs.append(1)
+    quorum.durable(10)
+    assert quorum.ready().sends == []
+    log.durable_end_offset = 2
+    quorum.durable(11)
+    assert [send.request.offset for send in quorum.ready().sends] == [2]
+    assert quorum.high_watermark == 2
+
+
+def test_an_observer_never_stands() -> None:
+    quorum = machine(SomeLog(), voters=(2, 3))
+    for now_ms in range(0, 60_000, 500):
+        quorum.on_time(now_ms)
+        assert all(isinstance(send.request, Fetch) for send in quorum.ready().sends)
+    assert quorum.state is State.UNATTACHED
+
+
+@pytest.mark.parametrize("state", [ElectionState(), ElectionState(7, 2), ElectionState(9, -1, OTHER)])
+def test_the_election_state_comes_back_from_its_text(state: ElectionState) -> None:
+    assert from_text(to_text(state)) == state
+
+
+@pytest.mark.parametrize("text", ['{"leaderId": 1, "data_version": 1}', '{"data_version": 2}', "[]", "nonsense"])
+def test_another_text_is_no_election_state(text: str) -> None:
+    with pytest.raises(ValueError, match=r"election state|Expecting"):
+        from_text(text)

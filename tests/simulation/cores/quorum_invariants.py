@@ -1,0 +1,104 @@
+"""What must hold in every quorum after every step, whatever fails; each invariant by its name."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quorum_world import Entry, Node
+
+from odradek.coordinator.quorum.values import NO_NODE, ReplicaKey, State
+
+
+class Invariant(StrEnum):
+    ONE_LEADER = "an epoch has one leader"
+    LEADS_ONCE = "a node that has led an epoch and restarted does not lead it again"
+    VOTES_ONCE = "a voter votes for one candidate in an epoch"
+    COMPLETE = "a new leader has all that is committed"
+    MATCHING = "logs that agree in the epoch of a record agree up to it"
+    PREFIX = "all nodes know the same committed records"
+    FORWARD = "a high watermark never goes back"
+    MAJORITY = "what is committed is on the disks of a majority"
+    SYNCED = "a fetch acknowledges only what is on the disk"
+    KEPT = "what was acknowledged is there for ever"
+    PROGRESS = "a healed quorum elects a leader and commits"
+    RESIGNS = "a leader that no majority hears from resigns"
+
+
+class Violation(Exception):  # noqa: N818 - of an invariant
+    def __init__(self, invariant: Invariant, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
+
+
+class Oracle:
+    """Sees every step of every node, and all disks."""
+
+    def __init__(self, voters: int) -> None:
+        self.committed: list[Entry] = []
+        self.acknowledged: dict[int, Entry] = {}
+        self._majority = voters // 2 + 1
+        self._leaders: dict[int, tuple[int, int]] = {}
+        self._votes: dict[tuple[int, int], ReplicaKey] = {}
+        self._written: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def stepped(self, node: "Node", nodes: "list[Node]") -> None:
+        self._leads(node)
+        self._advances(node, nodes)
+
+    def _leads(self, node: "Node") -> None:
+        core = node.core
+        if core.state is not State.LEADER:
+            return
+        now, before = (node.id, node.incarnation), self._leaders.get(core.epoch)
+        if before is None:
+            self._leaders[core.epoch] = now
+            if node.log.entries[: len(self.committed)] != self.committed:
+                raise Violation(Invariant.COMPLETE, f"node {node.id} leads epoch {core.epoch} without all of it")
+        elif before[0] != now[0]:
+            raise Violation(Invariant.ONE_LEADER, f"epoch {core.epoch} is led by {before[0]} and by {now[0]}")
+        elif before != now:
+            raise Violation(Invariant.LEADS_ONCE, f"node {node.id} leads epoch {core.epoch} again")
+
+    def _advances(self, node: "Node", nodes: "list[Node]") -> None:
+        high_watermark = node.core.high_watermark
+        if high_watermark < node.seen_high_watermark:
+            raise Violation(Invariant.FORWARD, f"node {node.id}: {node.seen_high_watermark} to {high_watermark}")
+        known = node.log.entries[node.seen_high_watermark : high_watermark]
+        start, node.seen_high_watermark = node.seen_high_watermark, high_watermark
+        for offset, entry in enumerate(known, start):
+            if offset < len(self.committed):
+                if self.committed[offset] != entry:
+                    raise Violation(Invariant.PREFIX, f"offset {offset} is {self.committed[offset]} and {entry}")
+                continue
+            holders = [each for each in nodes if each.is_voter and each.disk.records[offset : offset + 1] == [entry]]
+            if len(holders) < self._majority:
+                raise Violation(Invariant.MAJORITY, f"offset {offset} is on the disks of {len(holders)}")
+            self.committed.append(entry)
+        if len(known) < high_watermark - start:
+            raise Violation(Invariant.PREFIX, f"node {node.id} has not what it takes for committed")
+
+    def voted(self, node: "Node", epoch: int, candidate: ReplicaKey) -> None:
+        before = self._votes.setdefault((node.id, epoch), candidate)
+        if before != candidate:
+            raise Violation(Invariant.VOTES_ONCE, f"node {node.id} in epoch {epoch}: {before.id} and {candidate.id}")
+
+    def wrote(self, node: "Node", offset: int) -> None:
+        """A record now stands at `offset`: by induction all before it agree, too."""
+        epoch, value = node.log.entries[offset]
+        previous = node.log.entries[offset - 1][0] if offset else NO_NODE
+        before = self._written.setdefault((offset, epoch), (previous, value))
+        if before != (previous, value):
+            raise Violation(Invariant.MATCHING, f"offset {offset} of epoch {epoch} at node {node.id}")
+
+    def fetches(self, node: "Node", offset: int) -> None:
+        if node.disk.records[:offset] != node.log.entries[:offset] or len(node.log.entries) < offset:
+            raise Violation(Invariant.SYNCED, f"node {node.id} acknowledges {offset}, disk {len(node.disk.records)}")
+
+    def acknowledge(self, offset: int, entry: "Entry") -> None:
+        self.acknowledged[offset] = entry
+
+    def at_end(self, nodes: "list[Node]") -> None:
+        for node in nodes:
+            for offset, entry in self.acknowledged.items():
+                if node.log.entries[offset : offset + 1] != [entry]:
+                    raise Violation(Invariant.KEPT, f"offset {offset} is lost at node {node.id}")

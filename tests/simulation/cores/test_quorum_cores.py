@@ -1,0 +1,105 @@
+"""The quorum's machine under every mix of faults, with three and five voters, and the bugs that it must not have.
+
+`make torture` runs more seeds; `ODRADEK_SEEDS=1000` the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000` others.
+"""
+
+import os
+from collections import Counter
+from functools import cache
+
+import pytest
+from quorum_invariants import Invariant, Violation
+from quorum_mutants import MUTANTS, old_epoch_committed
+from quorum_world import KINDS, SECOND, Disk, Entry, Faults, Result, World, simulate
+
+from odradek.coordinator.quorum.values import ElectionState, State
+from tests.long_form import rounds
+
+SHORT = 8
+MANY = 2000
+MUTANT_SEEDS = 40
+"""The rarest of the planted bugs shows within twenty."""
+
+simulated = cache(simulate)
+
+
+def seeds() -> range:
+    wanted = os.environ.get("ODRADEK_SEEDS")
+    if not wanted:
+        return range(rounds(SHORT, MANY))
+    first, dash, end = wanted.rpartition("-")
+    return range(int(first) if dash else 0, int(end))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("voters", [3, 5])
+def test_every_invariant_holds(voters: int) -> None:
+    for seed in seeds():
+        result: Result = simulated(seed, voters)
+        assert result.violation is None, result.explain()
+        assert result.tally["acknowledged"] > 20, result.explain()
+
+
+def test_the_short_list_meets_every_kind_of_fault() -> None:
+    met = sum((simulated(seed, voters).tally for seed in range(SHORT) for voters in (3, 5)), Counter())
+    assert [kind for kind in KINDS if met[kind] < 10] == []
+    assert met["elections"] > 60
+
+
+def test_a_seed_gives_its_course_again() -> None:
+    assert simulate(3).digest == simulated(3, 3).digest
+    assert simulated(3, 3).digest != simulated(4, 3).digest
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, broken, voters, faults = MUTANTS[name]
+    plant(monkeypatch)
+    found = (simulate(seed, voters, faults).violation for seed in range(MUTANT_SEEDS))
+    assert any(each.invariant is broken for each in found if each is not None), plant.__doc__
+
+
+def leader_with_a_slow_disk() -> World:
+    """Raft's figure 8: node 0 of five wrote in epoch 2 what only node 1 has; node 4 wrote in epoch 3 what no other has.
+
+    Node 0 leads again, and a majority gets the record of epoch 2, while the leader's own first record is on its way to
+    a slow disk.
+    """
+    world = World(8, 5, Faults())
+    logs: list[list[Entry]] = [[(1, 0), (2, 7)], [(1, 0), (2, 7)], [(1, 0)], [(1, 0)], [(1, 0), (3, 0)]]
+    for node, records in zip(world.nodes, logs, strict=False):
+        node.crash()
+        node.disk = Disk(ElectionState(3), records)
+    leader = world.nodes[0]
+    leader.start()
+    leader.core.on_time(leader.now_ms + 10 * SECOND)  # so that it is the first to stand
+    for node in world.nodes[1:4]:
+        node.start()
+    while leader.core.state is not State.LEADER:
+        world.run(100)
+    leader.slow_us = 60 * SECOND
+    world.run(SECOND)
+    assert [node.disk.records[:2] for node in world.nodes[:4]] == [[(1, 0), (2, 7)]] * 4
+    assert leader.core.state is State.LEADER
+    return world
+
+
+def bring_back_the_fifth(world: World) -> None:
+    """The leader and the other node that has had the record all the time are gone for a while; node 4 leads."""
+    for node in world.nodes[:2]:
+        world.end(node, 30 * SECOND)
+    world.nodes[4].start()
+    world.run(60 * SECOND)
+
+
+def test_a_record_of_another_epoch_is_not_committed_before_one_of_the_leaders_own(monkeypatch) -> None:
+    world = leader_with_a_slow_disk()
+    assert world.oracle.committed == []
+    bring_back_the_fifth(world)
+    assert world.nodes[4].core.epoch == world.oracle.committed[-1][0]
+
+    old_epoch_committed(monkeypatch)
+    world = leader_with_a_slow_disk()
+    assert world.oracle.committed[-1] == (2, 7)
+    with pytest.raises(Violation, match=Invariant.COMPLETE):
+        bring_back_the_fifth(world)
