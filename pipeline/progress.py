@@ -2,8 +2,8 @@
 
 import threading
 import uuid
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from odradek.gateway.cli.output import Meter
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_S: Final = 0.3
+OpenMeter = Callable[[int], AbstractContextManager[Meter]]
+"""Opens a progress line, given how many offsets there are in all."""
 
 
 @contextmanager

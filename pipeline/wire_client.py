@@ -110,7 +110,9 @@ class TopicInfo(NamedTuple):
 class Fetched(NamedTuple):
     """What Fetch says of one partition. `records` are whole batches, but the last one may be cut off.
 
-    `error` is 0, OFFSET_OUT_OF_RANGE or another code that is not repeated. Offsets are -1 where it is not 0.
+    `error` is 0, OFFSET_OUT_OF_RANGE or another code that is not repeated. Offsets are -1 where it is not 0. `aborted`
+    are the producer ids and first offsets of the aborted transactions that `records` may have records of, told with
+    `READ_COMMITTED` only.
     """
 
     error: int
@@ -118,6 +120,7 @@ class Fetched(NamedTuple):
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
+    aborted: tuple[tuple[int, int], ...] = ()
 
 
 class Imported(NamedTuple):
@@ -432,5 +435,6 @@ def _fetched(answer: FetchResponse, known: Mapping[str, UUID]) -> dict[TopicPart
                 part.high_watermark,
                 part.last_stable_offset,
                 part.log_start_offset,
+                tuple([(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()]),
             )
     return found

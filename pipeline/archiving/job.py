@@ -5,7 +5,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -24,7 +24,7 @@ from odradek.pipeline.archiving.sink import Prepared, Sink, Staged
 from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, Offsets, TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.progress import advancing
+from odradek.pipeline.progress import OpenMeter, advancing
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.table.manifest import OffsetRange
 from odradek.pipeline.table.reading import raw_schema
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
-OpenMeter = Callable[[int], AbstractContextManager[Meter]]
 NO_LIMIT = 2**63
 DEAD_LETTER = "dead letter"
 WRITE_FAILED = "the batch was not written"

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Final
 
 from odradek.pipeline.auditing.records import COLUMNS, Source
+from odradek.pipeline.auditing.scan import Advance
 
 KEPT_EXAMPLES: Final = 5
+MOST_KEYS: Final = 200_000
 Row = dict[str, Any]
 
 
@@ -15,8 +18,9 @@ class Difference:
     """How one partition of `other` differs from the first source's, between offsets that both have.
 
     `missing` records are in the first source alone, `extra` in the other alone; `different` are in both and not the
-    same. `only_first` and `only_other` are the ranges of offsets that the other or the first does not reach, `older`
-    what the other still has from before the first one's log start: retention explains that.
+    same; `compacted` are on one side alone since the other's log cleaner has a later record of their key. `only_first`
+    and `only_other` are the ranges of offsets that the other or the first does not reach, `older` what the other still
+    has from before the first one's log start: retention explains that.
     """
 
     partition: int
@@ -26,6 +30,7 @@ class Difference:
     missing: int = 0
     extra: int = 0
     different: int = 0
+    compacted: int = 0
     examples: list[str] = field(default_factory=list[str])
     only_first: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     only_other: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -42,8 +47,8 @@ class Difference:
             self.examples.append(text)
 
 
-def compare(first: Source, other: Source, partition: int) -> Difference:
-    """Compare one partition over the offsets that both have."""
+def compare(first: Source, other: Source, partition: int, advance: Advance) -> Difference:
+    """Compare one partition over the offsets that both have; `advance` gets offsets as they are passed."""
     mine, its = first.partitions().get(partition, (0, 0)), other.partitions().get(partition, (0, 0))
     start, end = max(mine[0], its[0]), min(mine[1], its[1])
     found = Difference(partition, start, max(start, end))
@@ -51,8 +56,84 @@ def compare(first: Source, other: Source, partition: int) -> Difference:
     found.older = _part(its[0], min(its[1], mine[0]))
     found.only_other = _part(max(its[0], mine[1]), its[1])
     if start < end:
-        _compare(found, _Cursor(first.tables(partition, start, end)), _Cursor(other.tables(partition, start, end)))
+        from_first, from_other = Successors(first.is_compacted), Successors(other.is_compacted)
+        both = _Cursor(first.tables(partition, start, end)), _Cursor(other.tables(partition, start, end))
+        _Comparison(found, *both, from_first, from_other, advance).run()
+        from_first.look_further(first.tables(partition, end, mine[1]) if end < mine[1] else iter(()))
+        from_other.look_further(other.tables(partition, end, its[1]) if end < its[1] else iter(()))
+        _count(found, from_first, from_other)
     return found
+
+
+def _count(found: Difference, from_first: "Successors", from_other: "Successors") -> None:
+    """What is on one side only, and not for compaction's sake."""
+    found.compacted += from_first.explained + from_other.explained
+    found.missing += from_other.unexplained
+    found.extra += from_first.unexplained
+    for offset in from_other.examples():
+        found.note(f"offset {offset} is missing")
+    for offset in from_first.examples():
+        found.note(f"offset {offset} is there in addition")
+
+
+class Successors:
+    """Records that one side lacks. Where compaction is at work there, a later record of the key explains the lack.
+
+    A record without a value explains those before it, and may itself have been removed in the end. At most `most` keys
+    wait for a later record; what further ones lack is taken for explained.
+    """
+
+    def __init__(self, is_compacted: bool, most: int = MOST_KEYS) -> None:
+        self._is_compacted, self._most = is_compacted, most
+        self._waiting: dict[bytes, list[int]] = {}
+        self._examples: list[int] = []
+        self._unexplained = 0
+        self.explained = 0
+
+    def lacks(self, row: Row) -> None:
+        """Take a record that is not there."""
+        key = row["key"]
+        if not self._is_compacted or key is None:
+            self._unexplained += 1
+            if len(self._examples) < KEPT_EXAMPLES:
+                self._examples.append(row["offset"])
+        elif row["value"] is None:
+            self.has(key)
+            self.explained += 1
+        elif len(self._waiting) >= self._most and _hashed(key) not in self._waiting:
+            self.explained += 1
+        else:
+            count, first = self._waiting.get(_hashed(key), [0, row["offset"]])
+            self._waiting[_hashed(key)] = [count + 1, first]
+
+    def has(self, key: bytes | None) -> None:
+        """Take the key of a record that is there, behind those taken before."""
+        if self._waiting and key is not None:
+            self.explained += self._waiting.pop(_hashed(key), [0])[0]
+
+    def look_further(self, tables: Iterator[Any]) -> None:
+        """Look for later records of the keys that wait, behind what was compared."""
+        while self._waiting and (table := next(tables, None)) is not None:
+            for key in table.column("key").to_pylist():
+                self.has(key)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `has` would change anything."""
+        return bool(self._waiting)
+
+    @property
+    def unexplained(self) -> int:
+        """How many records nothing explains, at the end."""
+        return self._unexplained + sum(count for count, _ in self._waiting.values())
+
+    def examples(self) -> list[int]:
+        """Some of their offsets."""
+        return sorted([*self._examples, *(first for _, first in list(self._waiting.values())[:KEPT_EXAMPLES])])
+
+
+def _hashed(key: bytes) -> bytes:
+    return blake2b(key, digest_size=16).digest()
 
 
 def _beyond(mine: tuple[int, int], its: tuple[int, int]) -> list[tuple[int, int]]:
@@ -102,44 +183,69 @@ class _Cursor:
         return self.table.column("offset")[len(self.table) - 1].as_py()
 
 
-def _compare(found: Difference, first: _Cursor, other: _Cursor) -> None:
-    while True:
+@dataclass(slots=True)
+class _Comparison:
+    found: Difference
+    first: _Cursor
+    other: _Cursor
+    from_first: Successors
+    from_other: Successors
+    advance: Advance
+
+    def run(self) -> None:
+        """Until both are used up."""
+        reached = self.found.start_offset
+        while (last := self._step()) is not None:
+            self.advance(last + 1 - reached, 0)
+            reached = last + 1
+        self.advance(self.found.end_offset - reached, 0)
+
+    def _step(self) -> int | None:
+        """Take as many rows as both have, at one look where they are equal; up to which offset, None at the end."""
+        first, other = self.first, self.other
         has_first, has_other = first.fill(), other.fill()
         if has_first and has_other:
-            _step(found, first, other)
+            count = min(len(first.table), len(other.table))
+            if first.table.slice(0, count).equals(other.table.slice(0, count)):
+                return self._take_equal(count)
+            last = min(first.last_offset, other.last_offset)
+            self._merge(first.rows(last), other.rows(last))
         elif has_first:
-            _merge(found, first.rows(first.last_offset), [])
+            last = first.last_offset
+            self._merge(first.rows(last), [])
         elif has_other:
-            _merge(found, [], other.rows(other.last_offset))
+            last = other.last_offset
+            self._merge([], other.rows(last))
         else:
-            return
+            return None
+        return last
 
+    def _take_equal(self, count: int) -> int:
+        self.found.same += count
+        if self.from_first.is_waiting or self.from_other.is_waiting:
+            for key in self.first.table.column("key").slice(0, count).to_pylist():
+                self.from_first.has(key)
+                self.from_other.has(key)
+        last: int = self.first.table.column("offset")[count - 1].as_py()
+        self.first.skip(count)
+        self.other.skip(count)
+        return last
 
-def _step(found: Difference, first: _Cursor, other: _Cursor) -> None:
-    """Take as many rows as both have: at one look where they are equal, else row by row."""
-    count = min(len(first.table), len(other.table))
-    if first.table.slice(0, count).equals(other.table.slice(0, count)):
-        found.same += count
-        first.skip(count)
-        other.skip(count)
-        return
-    last = min(first.last_offset, other.last_offset)
-    _merge(found, first.rows(last), other.rows(last))
-
-
-def _merge(found: Difference, first: list[Row], other: list[Row]) -> None:
-    its = {row["offset"]: row for row in other}
-    for row in first:
-        offset = row["offset"]
-        match = its.pop(offset, None)
-        if match is None:
-            found.missing += 1
-            found.note(f"offset {offset} is missing")
-        elif columns := [name for name in COLUMNS if row[name] != match[name]]:
-            found.different += 1
-            found.note(f"offset {offset} differs in {', '.join(columns)}")
-        else:
-            found.same += 1
-    for offset in its:
-        found.extra += 1
-        found.note(f"offset {offset} is there in addition")
+    def _merge(self, first: list[Row], other: list[Row]) -> None:
+        """Row by row, in the order of offsets."""
+        mine, its = {row["offset"]: row for row in first}, {row["offset"]: row for row in other}
+        for offset in sorted(mine.keys() | its.keys()):
+            row, match = mine.get(offset), its.get(offset)
+            if row is not None:
+                self.from_first.has(row["key"])
+            if match is not None:
+                self.from_other.has(match["key"])
+            if row is None:
+                self.from_first.lacks(its[offset])
+            elif match is None:
+                self.from_other.lacks(row)
+            elif columns := [name for name in COLUMNS if row[name] != match[name]]:
+                self.found.different += 1
+                self.found.note(f"offset {offset} differs in {', '.join(columns)}")
+            else:
+                self.found.same += 1

@@ -10,7 +10,11 @@ MARKER: Final = "transaction marker"
 COMPACTED: Final = "compacted"
 RETENTION: Final = "retention"
 UNEXPLAINED: Final = "unexplained"
+DAMAGED: Final = "damaged"
 KEPT_EXAMPLES: Final = 5
+MAX_SEQUENCE: Final = 2**31 - 1
+HALF_OF_SEQUENCES: Final = 2**30
+"""Sequences wrap: one is behind another where this is nearer than being ahead of it."""
 BUCKETS: Final = 60
 """Into how many spans of time the records are counted, at most."""
 
@@ -54,7 +58,8 @@ class _Producer:
 class PartitionFacts:
     """One partition. Offsets are half-open; `gaps` counts offsets without a record by the reason why.
 
-    `problems` are what nothing explains, each counted, with the first examples beside it.
+    `problems` are what nothing explains, each counted, with the first examples beside it. `keyed` counts records with a
+    key, `misplaced` those of them that Kafka's own partitioner would have put elsewhere.
     """
 
     partition: int
@@ -68,6 +73,8 @@ class PartitionFacts:
     first_time_ms: int = -1
     last_time_ms: int = -1
     time_regressions: int = 0
+    keyed: int = 0
+    misplaced: int = 0
     largest_batch_bytes: int = 0
     gaps: Counter[str] = field(default_factory=Counter[str])
     codecs: dict[str, CodecFacts] = field(default_factory=dict[str, CodecFacts])
@@ -117,6 +124,23 @@ class PartitionFacts:
             else:
                 self.committed += ended
 
+    def see_damage(self, first: int, end: int, reason: str) -> None:
+        """Take offsets that could not be read.
+
+        What the producers' next sequences are is not known after it.
+        """
+        first = max(first, self._next_offset)
+        self._missing(first - self._next_offset, self._next_offset, first)
+        self._next_offset = max(self._next_offset, end)
+        self.gaps[DAMAGED] += max(0, end - first)
+        self._producers.clear()
+        self.problem("damaged batch", 1, f"offsets {first} to {end - 1}: {reason}")
+
+    def see_keys(self, keyed: int, misplaced: int) -> None:
+        """Take how many records have a key, and how many of them another partitioner has placed."""
+        self.keyed += keyed
+        self.misplaced += misplaced
+
     def see_times(self, first_ms: int, last_ms: int, regressions: int) -> None:
         """Take what a batch's records say of time."""
         if first_ms >= 0:
@@ -161,18 +185,34 @@ class PartitionFacts:
         return self.codecs.setdefault(Codec(header.codec).name.lower(), CodecFacts())
 
     def _check_sequence(self, header: BatchHeader) -> None:
-        """A producer numbers its records; a number that it has used before is the same record once more."""
+        """A producer numbers its records, from 0 in each of its epochs, which increase.
+
+        A number that it has used before is the same record once more. Numbers that are left out are records that have
+        gone, unless compaction may have taken them.
+        """
         known = self._producers.get(header.producer_id)
         after = increment_sequence(header.base_sequence, header.last_offset_delta + 1)
-        if known is not None and known.epoch == header.producer_epoch:
-            behind = (known.next_sequence - header.base_sequence) & 0x7FFFFFFF
-            if 0 < behind < 0x40000000:
-                self.problem(
-                    "duplicated sequence",
-                    min(behind, header.record_count),
-                    f"offset {header.base_offset}: producer {header.producer_id} epoch {header.producer_epoch} "
-                    f"sequence {header.base_sequence}, after {known.next_sequence - 1}",
-                )
-                return
-        if known is None or known.epoch <= header.producer_epoch:
+        if known is None or known.epoch < header.producer_epoch:
+            if known is not None and header.base_sequence:
+                self._sequence_gap(header, "a new epoch begins at 0")
             self._producers[header.producer_id] = _Producer(header.producer_epoch, after)
+        elif known.epoch > header.producer_epoch:
+            self.problem("producer epoch went back", 1, f"{_batch_of(header)}, after epoch {known.epoch}")
+        elif 0 < (behind := (known.next_sequence - header.base_sequence) & MAX_SEQUENCE) < HALF_OF_SEQUENCES:
+            where = f"{_batch_of(header)}, after {known.next_sequence - 1}"
+            self.problem("duplicated sequence", min(behind, header.record_count), where)
+        else:
+            if behind:
+                self._sequence_gap(header, f"{known.next_sequence} was next")
+            known.next_sequence = after
+
+    def _sequence_gap(self, header: BatchHeader, expected: str) -> None:
+        if not self.is_compacted:
+            self.problem("sequence gap", 1, f"{_batch_of(header)}, where {expected}")
+
+
+def _batch_of(header: BatchHeader) -> str:
+    return (
+        f"offset {header.base_offset}: producer {header.producer_id} epoch {header.producer_epoch} "
+        f"sequence {header.base_sequence}"
+    )

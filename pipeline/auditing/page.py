@@ -74,6 +74,7 @@ def _problems(result: AuditResult) -> str:
 
 
 def _partitions(result: AuditResult) -> str:
+    shares = result.key_shares()
     rows = [
         [
             str(each.partition),
@@ -81,13 +82,16 @@ def _partitions(result: AuditResult) -> str:
             f"{each.end_offset:,}",
             f"{each.records:,}",
             f"{each.aborted:,}",
+            f"{shares.get(each.partition, 0):.1%}",
+            f"{each.misplaced:,}",
             ", ".join(f"{count:,} {reason}" for reason, count in sorted((+each.gaps).items())) or "none",
             _time(each.first_time_ms),
             _time(each.last_time_ms),
         ]
         for each in result.partitions
     ]
-    return _table(["partition", "from", "to", "records", "aborted", "offsets without a record", "first", "last"], rows)
+    columns = ["partition", "from", "to", "records", "aborted", "share of keys", "elsewhere by murmur2"]
+    return _table([*columns, "offsets without a record", "first", "last"], rows)
 
 
 def _comparisons(result: AuditResult) -> str:
@@ -100,11 +104,12 @@ def _comparisons(result: AuditResult) -> str:
                 f"{each.missing:,}",
                 f"{each.extra:,}",
                 f"{each.different:,}",
+                f"{each.compacted:,}",
                 "; ".join(each.examples),
             ]
             for each in found
         ]
-        columns = ["partition", "same", "missing", "extra", "different", "examples"]
+        columns = ["partition", "same", "missing", "extra", "different", "compacted", "examples"]
         parts.append(f"<h2>Compared with {escape(name)}</h2>{_table(columns, rows)}")
     return "".join(parts)
 

@@ -1,7 +1,7 @@
 """The committed records of a partition, as Arrow tables in the order of offsets, wherever they are kept."""
 
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
@@ -14,13 +14,16 @@ from odradek.pipeline.segments.options import parse
 from odradek.pipeline.segments.reading import Range, Reading, decoder, read_range
 from odradek.pipeline.segments.rows import HEADERS_TYPE, TIMESTAMP_TYPE, Columns, RowFilter, Section, pa
 from odradek.pipeline.table import open_table
-from odradek.pipeline.wire_client import READ_COMMITTED, WireClient
+from odradek.pipeline.wire_client import READ_COMMITTED, Fetched, WireClient
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.records.batch import BatchHeader
+from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import ControlType, read_control_marker, records_section
 
 SECTIONS_BYTES: Final = 4 * 1024 * 1024
 """About how many bytes of records, decompressed, make a table."""
+ROWS: Final = 4_096
+"""So many rows of an archive's file are read at a time."""
 COLUMNS: Final = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 SCHEMA: Final = pa.schema(
     list(zip(COLUMNS, (pa.int64(), TIMESTAMP_TYPE, pa.int32(), pa.binary(), pa.binary(), HEADERS_TYPE), strict=True))
@@ -31,6 +34,10 @@ class Source(Protocol):
     """Where records come from."""
 
     name: str
+    is_compacted: bool
+    """Whether the log cleaner may take records from it."""
+    damages: list[str]
+    """What of it could not be read, by now."""
 
     def partitions(self) -> dict[int, tuple[int, int]]:
         """The offsets that it has of each partition: from the first up to but not with the second."""
@@ -44,9 +51,11 @@ class Source(Protocol):
 class TopicSource:
     """A topic of a cluster, read as a read_committed consumer does."""
 
-    def __init__(self, client: WireClient, topic: str, bootstrap: str) -> None:
+    def __init__(self, client: WireClient, topic: str, bootstrap: str, *, is_compacted: bool) -> None:
         self._client, self._topic = client, topic
         self.name = f"{bootstrap}/{topic}"
+        self.is_compacted = is_compacted
+        self.damages: list[str] = []
 
     def partitions(self) -> dict[int, tuple[int, int]]:
         """See `Source.partitions`: up to the last stable offset."""
@@ -56,82 +65,63 @@ class TopicSource:
         return {place.partition: (starts[place], ends[place]) for place in places}
 
     def tables(self, partition: int, start: int, end: int) -> Iterator[Any]:
-        """See `Source.tables`. Batches of a transaction are kept back until its marker comes."""
+        """See `Source.tables`. The broker says which transactions were aborted, so nothing waits for a marker."""
         place = TopicPartition(self._topic, partition)
-        decode = decoder().decode
-        ending = _Ending()
-        for header, records in batches(self._client, place, start, end):
-            if header.is_control:
-                ending.see_marker(header, records)
-            elif header.record_count:
-                ending.see(Section(header, bytes(records_section(records, header))))
-            if sections := ending.take(SECTIONS_BYTES):
-                yield _table(decode(sections, RowFilter(start, end), with_headers=True))
-        if sections := ending.rest():
-            yield _table(decode(sections, RowFilter(start, end), with_headers=True))
+        decode, rows = decoder().decode, RowFilter(start, end)
+
+        def damaged(first: int, after: int, why: str) -> None:
+            self.damages.append(
+                f"{self.name}, partition {partition}: damaged batch: offsets {first} to {after - 1}: {why}"
+            )
+
+        def of(header: BatchHeader, fetched: Fetched) -> Section | None:
+            try:
+                return Section(header, bytes(records_section(fetched.records, header)))
+            except InvalidRecordBatch as error:
+                damaged(header.base_offset, header.next_offset, str(error))
+                return None
+
+        for sections in _in_parts(committed(batches(self._client, place, start, end, damaged, READ_COMMITTED)), of):
+            yield _table(decode(sections, rows, with_headers=True))
 
 
-class _Waiting:
-    """A batch in the order of offsets: `section` is None once its transaction was aborted."""
+def _in_parts(
+    found: Iterable[tuple[BatchHeader, Fetched]], section_of: Callable[[BatchHeader, Fetched], Section | None]
+) -> Iterator[list[Section]]:
+    """Batches in lists of about `SECTIONS_BYTES`."""
+    sections: list[Section] = []
+    size_bytes = 0
+    for header, fetched in found:
+        if (section := section_of(header, fetched)) is not None:
+            sections.append(section)
+            size_bytes += len(section.data)
+        if size_bytes >= SECTIONS_BYTES:
+            yield sections
+            sections, size_bytes = [], 0
+    if sections:
+        yield sections
 
-    __slots__ = ("is_open", "section")
 
-    def __init__(self, section: Section, *, is_open: bool) -> None:
-        self.section: Section | None = section
-        self.is_open = is_open
+def committed(found: Iterable[tuple[BatchHeader, Fetched]]) -> Iterator[tuple[BatchHeader, Fetched]]:
+    """The batches with records of no aborted transaction, of fetches with `READ_COMMITTED`: a consumer's rule.
 
-
-class _Ending:
-    """Batches in the order of offsets, each given out when its transaction has been committed, or left out.
-
-    Each batch is looked at once as it comes, once at its transaction's marker, and once as it goes: the cost does not
-    depend on how many wait. What waits is in memory: everything from the first batch of the oldest open transaction on.
+    Each fetch names the producers whose transactions were aborted and from which offset on; an abort marker ends it.
     """
-
-    def __init__(self) -> None:
-        self._waiting: deque[_Waiting] = deque()
-        self._open: dict[int, list[_Waiting]] = {}
-        self._size_bytes = 0
-
-    def see(self, section: Section) -> None:
-        """Take a batch."""
-        header = section.header
-        waiting = _Waiting(section, is_open=header.is_transactional)
-        self._waiting.append(waiting)
-        self._size_bytes += header.size_bytes + len(section.data)
-        if header.is_transactional:
-            self._open.setdefault(header.producer_id, []).append(waiting)
-
-    def see_marker(self, header: BatchHeader, records: memoryview) -> None:
-        """Take a control batch."""
-        kind = read_control_marker(records[header.position : header.end_position]).type
-        if kind not in {ControlType.COMMIT, ControlType.ABORT}:
-            return
-        for waiting in self._open.pop(header.producer_id, ()):
-            waiting.is_open = False
+    of_fetch: Fetched | None = None
+    starts: list[tuple[int, int]] = []
+    aborting: set[int] = set()
+    for header, fetched in found:
+        if fetched is not of_fetch:
+            of_fetch, aborting = fetched, set()
+            starts = sorted((first, producer_id) for producer_id, first in fetched.aborted)
+        while starts and starts[0][0] <= header.last_offset:
+            aborting.add(starts.pop(0)[1])
+        if header.is_control:
+            kind = read_control_marker(fetched.records[header.position : header.end_position]).type
             if kind is ControlType.ABORT:
-                self._forget(waiting)
-                waiting.section = None
-
-    def take(self, size_bytes: int) -> list[Section]:
-        """The first ones that are decided, once about `size_bytes` wait; they are taken away."""
-        if self._size_bytes < size_bytes:
-            return []
-        taken: list[Section] = []
-        while self._waiting and not self._waiting[0].is_open:
-            waiting = self._waiting.popleft()
-            self._forget(waiting)
-            if waiting.section is not None:
-                taken.append(waiting.section)
-        return taken
-
-    def rest(self) -> list[Section]:
-        """All that are left. One without a marker is committed: compaction removes aborted records before markers."""
-        return [waiting.section for waiting in self._waiting if waiting.section is not None]
-
-    def _forget(self, waiting: _Waiting) -> None:
-        if waiting.section is not None:
-            self._size_bytes -= waiting.section.header.size_bytes + len(waiting.section.data)
+                aborting.discard(header.producer_id)
+        elif header.record_count and not (header.is_transactional and header.producer_id in aborting):
+            yield header, fetched
 
 
 def _table(columns: Columns) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -146,6 +136,8 @@ class ArchiveSource:
         self._root, self._topic = Path(path), topic
         self._table = open_table(path)
         self.name = path
+        self.is_compacted = False
+        self.damages: list[str] = []
 
     def partitions(self) -> dict[int, tuple[int, int]]:
         """See `Source.partitions`."""
@@ -158,7 +150,7 @@ class ArchiveSource:
     def tables(self, partition: int, start: int, end: int) -> Iterator[Any]:
         """See `Source.tables`. Raises PipelineError for a table without the raw columns.
 
-        Files whose ranges of offsets overlap, as those of several days of one batch may, are read together.
+        Files whose ranges of offsets overlap, as those of several days of one batch may, are merged; each is in order.
         """
         spans = [
             (span.first, span.last, file.path)
@@ -167,17 +159,48 @@ class ArchiveSource:
             if span.topic == self._topic and span.partition == partition and span.last >= start and span.first < end
         ]
         for paths in _overlapping(spans):
-            rows = pa.concat_tables([self._rows(path, partition, start, end) for path in paths])
-            yield rows.sort_by("offset")
+            yield from in_order([self._rows(path, partition, start, end) for path in paths])
 
-    def _rows(self, path: str, partition: int, start: int, end: int) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def _rows(self, path: str, partition: int, start: int, end: int) -> Iterator[Any]:
+        """A file's rows, some at a time."""
         import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
 
-        table = cast("Any", pq).ParquetFile(self._root / path).read()
-        missing = set(COLUMNS) - set(table.column_names)
-        if missing:
-            raise PipelineError(f"{self.name} was archived with --drop-raw: it lacks {', '.join(sorted(missing))}")
-        return table.filter(_within(self._topic, partition, start, end)).select(list(COLUMNS)).cast(SCHEMA)
+        with cast("Any", pq).ParquetFile(self._root / path) as file:
+            missing = set(COLUMNS) - set(file.schema_arrow.names)
+            if missing:
+                raise PipelineError(f"{self.name} was archived with --drop-raw: it lacks {', '.join(sorted(missing))}")
+            for batch in file.iter_batches(ROWS, columns=["topic", "partition", *COLUMNS]):
+                rows = pa.Table.from_batches([batch]).filter(_within(self._topic, partition, start, end))
+                if len(rows):
+                    yield rows.select(list(COLUMNS)).cast(SCHEMA)
+
+
+def in_order(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
+    """The tables of several streams, each in order of offsets, as one such stream: a table of each is held."""
+    heads: list[tuple[Any, Iterator[Any]]] = _filled((None, stream) for stream in streams)
+    while len(heads) > 1:
+        until = min(_last_offset(table) for table, _ in heads)
+        counts = [_count_to(table, until) for table, _ in heads]
+        parts = [table.slice(0, count) for (table, _), count in zip(heads, counts, strict=True)]
+        yield pa.concat_tables(parts).sort_by("offset")
+        heads = _filled((table.slice(count), stream) for (table, stream), count in zip(heads, counts, strict=True))
+    for table, stream in heads:
+        yield table
+        yield from stream
+
+
+def _filled(heads: Iterable[tuple[Any, Iterator[Any]]]) -> list[tuple[Any, Iterator[Any]]]:
+    """Each with a table that is not used up; without the streams that have ended."""
+    full = ((table if table is not None and len(table) else next(stream, None), stream) for table, stream in heads)
+    return [(table, stream) for table, stream in full if table is not None]
+
+
+def _last_offset(table: Any) -> int:  # noqa: ANN401 - pyarrow has no types
+    return table.column("offset")[len(table) - 1].as_py()
+
+
+def _count_to(table: Any, offset: int) -> int:  # noqa: ANN401 - pyarrow has no types
+    return bisect_right(table.column("offset").to_pylist(), offset)
 
 
 def _overlapping(spans: Iterable[tuple[int, int, str]]) -> Iterator[list[str]]:
@@ -197,9 +220,11 @@ def _overlapping(spans: Iterable[tuple[int, int, str]]) -> Iterator[list[str]]:
 class DirectorySource:
     """A broker's data directory."""
 
-    def __init__(self, path: str, topic: str) -> None:
+    def __init__(self, path: str, topic: str, *, is_compacted: bool) -> None:
         self._topic = topic
         self.name = path
+        self.is_compacted = is_compacted
+        self.damages: list[str] = []
         with _store_errors():
             extents = Planner(parse({"path": path, "subscribe": topic}, streaming=False)).extents()
         self._extents = {partition: one for (_, partition), one in extents.items()}

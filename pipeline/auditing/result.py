@@ -27,12 +27,15 @@ class AuditResult:
     samples: Samples
     lags: list[Lag]
     compared: dict[str, list[Difference]] = field(default_factory=dict[str, list[Difference]])
+    damages: list[str] = field(default_factory=list[str])
+    """What of the copies could not be read."""
 
     @property
     def is_clean(self) -> bool:
         """Whether everything is explained, and all copies are the same."""
         compared = (each for differences in self.compared.values() for each in differences)
-        return not any(facts.problems for facts in self.partitions) and all(each.is_identical for each in compared)
+        explained = not self.damages and not any(facts.problems for facts in self.partitions)
+        return explained and all(each.is_identical for each in compared)
 
     def codecs(self) -> dict[str, CodecFacts]:
         """The batches of all partitions by codec."""
@@ -55,12 +58,36 @@ class AuditResult:
         regressions = sum(facts.time_regressions for facts in self.partitions)
         if regressions:
             found.append(f"{regressions:,} records are older than one before them in their partition")
+        found += self._placement()
         for name, one in sorted(self.codecs().items()):
             ratio = (
                 f", {one.plain_bytes / one.size_bytes:.1f} times smaller" if name != "none" and one.size_bytes else ""
             )
             found.append(f"{one.batches:,} batches, {one.size_bytes:,} bytes: {name}{ratio}")
         found += [f"group {each.group}: {each.lag:,} behind in {each.partitions} partitions" for each in self.lags]
+        return found
+
+    def key_shares(self) -> dict[int, float]:
+        """The share of each partition in the records with a key; empty where none has one."""
+        keyed = sum(facts.keyed for facts in self.partitions)
+        return {facts.partition: facts.keyed / keyed for facts in self.partitions} if keyed else {}
+
+    def _placement(self) -> list[str]:
+        """How keys are spread over partitions. Producers may choose partitions, so that none of it is a problem."""
+        found: list[str] = []
+        shares = self.key_shares()
+        if len(shares) > 1:
+            fullest = max(shares, key=lambda partition: shares[partition])
+            found.append(
+                f"partition {fullest} has {shares[fullest]:.1%} of the records with a key, the most; an even share is "
+                f"{1 / len(shares):.1%}"
+            )
+        if misplaced := sum(facts.misplaced for facts in self.partitions):
+            keyed = sum(facts.keyed for facts in self.partitions)
+            found.append(
+                f"{misplaced:,} of {keyed:,} records with a key are not where Kafka's own partitioner (murmur2) puts "
+                "them: another client or the application chose, or the topic had fewer partitions"
+            )
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -71,6 +98,7 @@ class AuditResult:
             "facts": [_facts(facts) for facts in self.partitions],
             "codecs": {name: asdict(one) for name, one in self.codecs().items()},
             "top_keys": [[key.decode("utf-8", "replace"), count] for key, count in self.samples.keys.top()],
+            "key_shares": self.key_shares(),
             "records_without_key": self.samples.keys.without_key,
             "alike": self.samples.likeness.alike,
             "groups": [asdict(each) for each in self.lags],
@@ -91,6 +119,8 @@ def _facts(facts: PartitionFacts) -> dict[str, Any]:
         "first_time_ms": facts.first_time_ms,
         "last_time_ms": facts.last_time_ms,
         "time_regressions": facts.time_regressions,
+        "keyed": facts.keyed,
+        "misplaced": facts.misplaced,
         "largest_batch_bytes": facts.largest_batch_bytes,
         "gaps": dict(facts.gaps),
         "problems": dict(facts.problems),

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
 MOST_KEYS: Final = 20_000
 MOST_HASHES: Final = 1_000_000
 SHOWN: Final = 10
+_POSITIVE: Final = 0x7FFFFFFF
 
 
 class TopKeys:
@@ -32,6 +34,19 @@ class TopKeys:
     def top(self) -> list[tuple[bytes, int]]:
         """The most frequent ones, the first first."""
         return self._counts.most_common(SHOWN)
+
+
+class Placement:
+    """Where Kafka's own producers put a key, unless they are told otherwise: murmur2 of it, modulo the partitions."""
+
+    def __init__(self, partitions: int) -> None:
+        from aiokafka.partitioner import murmur2  # pyright: ignore[reportUnknownVariableType]
+
+        @lru_cache(MOST_KEYS)
+        def partition_of(key: bytes) -> int:
+            return (murmur2(key) & _POSITIVE) % partitions
+
+        self.partition_of = partition_of
 
 
 class Likeness:

@@ -4,92 +4,161 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from odradek.pipeline.auditing.facts import PartitionFacts
-from odradek.pipeline.auditing.samples import Samples
+from odradek.pipeline.auditing.samples import Placement, Samples
 from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.segments.reading import decoder
 from odradek.pipeline.segments.rows import Columns, RowFilter, Section
-from odradek.pipeline.wire_client import READ_UNCOMMITTED, WireClient
+from odradek.pipeline.wire_client import READ_UNCOMMITTED, Fetched, WireClient
 from odradek.pipeline.wire_socket import error_name
+from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import BatchHeader, check_crc, iter_headers
-from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.errors import CorruptBatch, InvalidRecordBatch
 from odradek.wire.records.reader import ControlType, read_control_marker, records_section
 
 FETCH_BYTES = 8 * 1024 * 1024
+ONE_BATCH_BYTES = 1
+"""A first batch is given whole, however long it is."""
 Advance = Callable[[int, int], None]
-"""Called with records and bytes that have been read since the last call."""
+"""Called with offsets and bytes that have been read since the last call."""
+Damaged = Callable[[int, int, str], None]
+"""Called with offsets that cannot be read, from the first up to but not with the second, and why."""
 
 
 def batches(
-    client: WireClient, place: TopicPartition, start: int, end: int
-) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Each stored batch from `start` on that begins below `end`, with the buffer that it lies in, its checksum right.
+    client: WireClient,
+    place: TopicPartition,
+    start: int,
+    end: int,
+    damaged: Damaged,
+    isolation: int = READ_UNCOMMITTED,
+) -> Iterator[tuple[BatchHeader, Fetched]]:
+    """Each stored batch from `start` on that begins below `end`, with the fetch that it came by, its checksum right.
 
-    Raises PipelineError where the log does not have them, and for a batch that is not as it was written.
+    What is not as it was written is told to `damaged`, and the next batch that can be read is gone on with. Raises
+    PipelineError where the log does not have the offsets.
     """
     position = start
     while position < end:
-        fetched = client.fetch(
-            {place: position},
-            max_bytes=FETCH_BYTES,
-            partition_max_bytes=FETCH_BYTES,
-            isolation=READ_UNCOMMITTED,
-        )[place]
-        if fetched.error:
-            raise PipelineError(f"{place.topic}-{place.partition} at offset {position}: {error_name(fetched.error)}")
         before = position
-        for header in iter_headers(fetched.records, allow_partial_tail=True):
-            if header.next_offset <= position:
-                continue
-            if header.base_offset >= end:
-                return
-            check_crc(fetched.records, header)
-            yield header, fetched.records
-            position = header.next_offset
+        try:
+            fetched = _fetch(client, place, position, FETCH_BYTES, isolation)
+            for header in iter_headers(fetched.records, allow_partial_tail=True):
+                if header.next_offset <= position:
+                    continue
+                if header.base_offset >= end:
+                    return
+                check_crc(fetched.records, header)
+                yield header, fetched
+                position = header.next_offset
+        except InvalidRecordBatch as error:
+            after = _next_readable(client, place, position, end, isolation)
+            damaged(position, after, str(error))
+            position = after
         if position == before:
             return  # nothing but what is not there yet
 
 
-def scan(client: WireClient, facts: PartitionFacts, place: TopicPartition, samples: Samples, advance: Advance) -> None:
-    """Read a whole partition once. A damaged batch is a problem of the partition, and ends its scan."""
-    decode = decoder().decode
-    latest_us = -1
+def _fetch(client: WireClient, place: TopicPartition, position: int, size_bytes: int, isolation: int) -> Fetched:
+    fetched = client.fetch(
+        {place: position}, max_bytes=size_bytes, partition_max_bytes=size_bytes, isolation=isolation
+    )[place]
+    if fetched.error == ErrorCode.CORRUPT_MESSAGE:
+        raise CorruptBatch("the broker finds it damaged")
+    if fetched.error:
+        raise PipelineError(f"{place.topic}-{place.partition} at offset {position}: {error_name(fetched.error)}")
+    return fetched
+
+
+def _next_readable(client: WireClient, place: TopicPartition, damaged: int, end: int, isolation: int) -> int:
+    """The first offset behind a damaged one from which a batch can be read, `end` where there is none below.
+
+    The length that a damaged batch says it has may be the damage. So it is looked for, by steps that double and then
+    by halves: a few requests for one batch each.
+    """
+    last_bad, step = damaged, 1
+    while last_bad + step < end and not _is_readable(client, place, last_bad + step, isolation):
+        last_bad, step = last_bad + step, 2 * step
+    good = min(last_bad + step, end)
+    while good - last_bad > 1:
+        middle = (last_bad + good) // 2
+        if _is_readable(client, place, middle, isolation):
+            good = middle
+        else:
+            last_bad = middle
+    return good
+
+
+def _is_readable(client: WireClient, place: TopicPartition, position: int, isolation: int) -> bool:
     try:
-        for header, records in batches(client, place, facts.start_offset, facts.end_offset):
-            advance(header.record_count, header.size_bytes)
-            if header.is_control:
-                _see_marker(facts, header, records)
-                continue
-            facts.see(header)
-            section = Section(header, records_section(records, header))
-            facts.plain_bytes(header, len(section.data))
-            columns = decode([section], RowFilter(facts.start_offset, facts.end_offset), with_headers=False)
-            latest_us = _see_records(facts, samples, columns, latest_us)
-    except InvalidRecordBatch as error:
-        facts.problem("damaged batch", 1, str(error))
-        return
+        fetched = _fetch(client, place, position, ONE_BATCH_BYTES, isolation)
+        header = next(iter_headers(fetched.records), None)
+        if header is None:
+            return True
+        check_crc(fetched.records, header)
+    except InvalidRecordBatch:
+        return False
+    return header.next_offset > position
+
+
+def scan(
+    client: WireClient,
+    facts: PartitionFacts,
+    place: TopicPartition,
+    samples: Samples,
+    placement: Placement,
+    advance: Advance,
+) -> None:
+    """Read a whole partition once. What is damaged is a problem of the partition, and the rest of it is read."""
+    one = _Scan(facts, samples, placement)
+    reached = facts.start_offset
+    for header, fetched in batches(client, place, facts.start_offset, facts.end_offset, facts.see_damage):
+        try:
+            one.see(header, fetched.records)
+        except InvalidRecordBatch as error:
+            facts.see_damage(header.base_offset, header.next_offset, str(error))
+        advance(header.next_offset - reached, header.size_bytes)
+        reached = header.next_offset
     facts.end()
 
 
-def _see_marker(facts: PartitionFacts, header: BatchHeader, records: memoryview) -> None:
-    kind = read_control_marker(records[header.position : header.end_position]).type
-    ends = kind in {ControlType.ABORT, ControlType.COMMIT}
-    facts.see_marker(header, aborts=kind is ControlType.ABORT, of_transaction=ends)
+class _Scan:
+    """One partition, batch after batch."""
 
+    def __init__(self, facts: PartitionFacts, samples: Samples, placement: Placement) -> None:
+        self._facts, self._samples, self._placement = facts, samples, placement
+        self._decode = decoder().decode
+        self._filter = RowFilter(facts.start_offset, facts.end_offset)
+        self._latest_us = -1
 
-def _see_records(facts: PartitionFacts, samples: Samples, columns: Columns, latest_us: int) -> int:
-    times = columns.timestamp.cast("int64").to_pylist()
-    regressions = 0
-    for key, value, time_us in zip(columns.key.to_pylist(), columns.value.to_pylist(), times, strict=True):
-        samples.keys.add(key)
-        samples.likeness.add(key, value, time_us)
-        regressions += time_us < latest_us
-        latest_us = max(latest_us, time_us)
-    for second, count in Counter([time_us // 1_000_000 for time_us in times]).items():
-        facts.timeline.add(second * 1_000, count)
-    if times:
-        facts.see_times(min(times) // 1000, max(times) // 1000, regressions)
-    return latest_us
+    def see(self, header: BatchHeader, records: memoryview) -> None:
+        """Take a batch. Raises InvalidRecordBatch, and then nothing of it is taken."""
+        if header.is_control:
+            kind = read_control_marker(records[header.position : header.end_position]).type
+            ends = kind in {ControlType.ABORT, ControlType.COMMIT}
+            self._facts.see_marker(header, aborts=kind is ControlType.ABORT, of_transaction=ends)
+            return
+        section = Section(header, records_section(records, header))
+        columns = self._decode([section], self._filter, with_headers=False)
+        self._facts.see(header)
+        self._facts.plain_bytes(header, len(section.data))
+        self._see_records(columns)
+
+    def _see_records(self, columns: Columns) -> None:
+        times = columns.timestamp.cast("int64").to_pylist()
+        partition, misplaced, regressions = self._facts.partition, 0, 0
+        keys = columns.key.to_pylist()
+        for key, value, time_us in zip(keys, columns.value.to_pylist(), times, strict=True):
+            self._samples.keys.add(key)
+            self._samples.likeness.add(key, value, time_us)
+            misplaced += key is not None and self._placement.partition_of(key) != partition
+            regressions += time_us < self._latest_us
+            self._latest_us = max(self._latest_us, time_us)
+        self._facts.see_keys(len(keys) - keys.count(None), misplaced)
+        for second, count in Counter([time_us // 1_000_000 for time_us in times]).items():
+            self._facts.timeline.add(second * 1_000, count)
+        if times:
+            self._facts.see_times(min(times) // 1000, max(times) // 1000, regressions)
 
 
 def ends_of(client: WireClient, places: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:

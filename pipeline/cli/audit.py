@@ -1,5 +1,7 @@
 """`odradek pipeline audit`."""
 
+import functools
+
 import click
 
 from odradek.gateway.cli.client import split_address
@@ -49,7 +51,8 @@ def audit(
     """Audit a topic: read all of it, explain every offset, and compare it with its copies record by record.
 
     The table counts records READ, those WRITTEN to stay (not aborted) and the offsets SKIPPED, by reason. Exit code 1
-    where something is unexplained or different: offsets missing, duplicated sequences, damaged batches, other records.
+    where something is unexplained or different: offsets missing, sequences used again or left out, damaged batches,
+    other records.
 
     \b
     Example:
@@ -59,6 +62,6 @@ def audit(
     from odradek.pipeline.connection import Connection
 
     other = None if against is None else (Connection(against[0], job.connection.properties), against[1])
-    with meter(f"auditing {topic}", None, shown=not job.as_json) as bar:
-        report = run(job.connection, topic, archive=archive, data=data, against=other, html=html, meter=bar)
+    bar = functools.partial(meter, f"auditing {topic}", shown=not job.as_json)
+    report = run(job.connection, topic, archive=archive, data=data, against=other, html=html, meter=bar)
     job.finish(report)

@@ -1,6 +1,7 @@
 """Whole topics of running brokers, with copies of them that are the same, and that are not."""
 
 import json
+from contextlib import contextmanager
 from html.parser import HTMLParser
 
 import pyarrow as pa
@@ -12,15 +13,14 @@ import odradek
 from odradek.gateway.cli.main import cli
 from odradek.pipeline import audit, mirror
 from odradek.pipeline.auditing import compare
-from odradek.pipeline.auditing.records import COLUMNS, SCHEMA, _Ending
+from odradek.pipeline.auditing.records import COLUMNS, SCHEMA, committed, in_order
 from odradek.pipeline.auditing.samples import Likeness, TopKeys
+from odradek.pipeline.auditing.scan import batches
 from odradek.pipeline.cluster import Cluster, TopicPartition
 from odradek.pipeline.connection import Connection
-from odradek.pipeline.segments.rows import Section
-from odradek.pipeline.wire_client import WireClient
-from odradek.wire.records.batch import parse_header
+from odradek.pipeline.wire_client import Fetched, WireClient
+from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
-from odradek.wire.records.reader import records_section
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def details(report):
     return report.as_json()
 
 
-@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_whole_topic_is_explained(connection, codec, tmp_path):
     fill(connection, codec=codec)
     report = audit(connection, "t", html=tmp_path / "page.html")
@@ -177,40 +177,189 @@ def test_what_retention_took_from_the_topic_alone_is_explained(connection, secon
     assert "offsets 0 to 3 are not there" in lost.notes[0]
 
 
-def transactional(producer_id, value):
-    more = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
-    raw = memoryview(batch(0, value, **more))
-    header = parse_header(raw)
-    return Section(header, bytes(records_section(raw, header)))
+def transactional(producer_id, offset):
+    return batch(offset, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
 
 
-def marker(producer_id, *, committed):
-    raw = end_transaction_marker(
-        committed=committed, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
-    )
-    return parse_header(raw), memoryview(raw)
+def marker(producer_id, offset, *, commits):
+    return end_transaction_marker(
+        committed=commits, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0,
+        base_offset=offset,
+    )  # fmt: skip
 
 
-def test_batches_leave_in_order_when_their_transactions_have_ended():
-    ending = _Ending()
-    sections = [transactional(producer_id, b"%d" % producer_id) for producer_id in (1, 2, 1, 3)]
-    for section in sections:
-        ending.see(section)
-    ending.see_marker(*marker(2, committed=False))
-    assert ending.take(1) == []  # the first one is open yet
-    ending.see_marker(*marker(1, committed=True))
-    assert ending.take(1) == [sections[0], sections[2]]
-    assert ending.rest() == [sections[3]]
-    ending.see_marker(*marker(3, committed=False))
-    assert ending.take(1) == []
-    assert ending.rest() == []
+def fetched(*batches, aborted=()):
+    records = memoryview(b"".join(batches))
+    answer = Fetched(0, records, aborted=tuple(aborted))
+    return [(header, answer) for header in iter_headers(records)]
+
+
+def test_aborted_records_are_known_before_their_marker_comes():
+    """In the first fetch no marker is to be seen; the second begins within a transaction."""
+    first = fetched(transactional(1, 0), transactional(2, 1), transactional(1, 2), aborted=[(2, 1)])
+    second = fetched(
+        transactional(2, 3), transactional(1, 4), marker(2, 5, commits=False), transactional(2, 6), batch(7),
+        aborted=[(2, 1)],
+    )  # fmt: skip
+    assert [header.base_offset for header, _ in committed([*first, *second])] == [0, 2, 4, 6, 7]
+
+
+def damage(folder, value):
+    """Change one byte of a stored record."""
+    changed = 0
+    for path in folder.rglob("*"):
+        if path.is_file() and value in (stored := path.read_bytes()):
+            path.write_bytes(stored.replace(value, value[:-1] + b"~"))
+            changed += 1
+    assert changed == 1
+
+
+def test_a_damaged_batch_is_told_with_its_offsets_and_the_rest_is_read(connection, broker, second, tmp_path):
+    with Cluster(connection) as cluster:
+        cluster.create_topic("t", 1, {"retention.ms": "-1"})
+    import_into(connection, "t", batch(0), batch(1, b"to be damaged"), batch(2), *map(batch, range(3, 40)))
+    mirror(connection, second, topics="t", shown=False)
+    broker.stop()
+    damage(tmp_path / "data", b"to be damaged")
+    broker.start()
+    report = audit(connection, "t", against=(second, "t"))
+    assert not report.complete
+    assert report.read == 39
+    assert report.skipped == {"damaged": 1}
+    assert "t-0: damaged batch: 1 (offsets 1 to 1: record batch checksum" in report.notes[0]
+    assert "1 extra, 0 different (offset 1 is there in addition)" in report.notes[1]
+    other = audit(second, "t", against=(connection, "t"))
+    assert "1 missing, 0 extra, 0 different (offset 1 is missing)" in other.notes[0]
+    assert f"{connection.bootstrap}/t, partition 0: damaged batch: offsets 1 to 1: " in other.notes[1]
+
+
+class Damaged:
+    """What a client fetches of a log of batches of ten records, of which some cannot be parsed."""
+
+    def __init__(self, batches, damaged):
+        self.batches, self.damaged, self.fetches = batches, damaged, 0
+
+    def fetch(self, positions, *, max_bytes, partition_max_bytes, isolation):
+        self.fetches += 1
+        ((place, position),) = positions.items()
+        first = position // 10
+        count = 1 if partition_max_bytes == 1 else 7
+        found = [
+            b"\0" * 61 if first + number in self.damaged else one
+            for number, one in enumerate(self.batches[first : first + count])
+        ]
+        return {place: Fetched(0, memoryview(b"".join(found)))}
+
+
+@pytest.mark.parametrize("damaged", [{0}, {3, 4, 5}, {98, 99}, {0, 2, 99}, {*range(100)}])
+def test_what_cannot_be_parsed_is_passed_over(damaged):
+    log = [build_batch([SimpleRecord(None, b"v")] * 10, base_offset=10 * number) for number in range(100)]
+    told, client = [], Damaged(log, damaged)
+    found = batches(client, TopicPartition("t", 0), 0, 1000, lambda first, end, why: told.append((first, end)))
+    assert [header.base_offset for header, _ in found] == [10 * n for n in range(100) if n not in damaged]
+    assert sum(end - first for first, end in told) == 10 * len(damaged)
+    assert client.fetches < 150
+
+
+def test_keys_that_another_partitioner_has_placed_are_remarked_and_no_problem(connection):
+    for topic, partitioner in (("kafka", "murmur2_random"), ("crc", "consistent_random")):
+        with Cluster(connection) as cluster:
+            cluster.create_topic(topic, 4, {"retention.ms": "-1"})
+        producer = Producer({**connection.for_librdkafka(), "partitioner": partitioner})
+        for number in range(200):
+            producer.produce(topic, b"v", b"key %d" % number)
+            producer.produce(topic, b"v", partition=0)
+        producer.flush()
+    as_kafka, otherwise = audit(connection, "kafka"), audit(connection, "crc")
+    assert (as_kafka.complete, otherwise.complete) == (True, True)
+    assert [each["misplaced"] for each in details(as_kafka)["facts"]] == [0, 0, 0, 0]
+    assert not any("murmur2" in note for note in as_kafka.notes)
+    assert any("of 200 records with a key are not where Kafka's own partitioner" in note for note in otherwise.notes)
+    shares = details(as_kafka)["key_shares"]
+    assert sum(shares.values()) == pytest.approx(1)
+    assert any(f"has {max(shares.values()):.1%} of the records with a key" in note for note in as_kafka.notes)
+
+
+def test_what_compaction_has_taken_since_a_copy_was_made_is_explained(connection, second):
+    """Both hold the same ten records at first; what is a compacted topic's then lacks the older ones of two keys."""
+    values = {
+        0: (b"a", b"1"),
+        1: (b"b", b"1"),
+        2: (b"a", b"2"),
+        3: (b"gone", b"1"),
+        4: (b"gone", None),
+        5: (b"a", b"3"),
+    }
+    left = {1, 5}
+    for place, kept in ((connection, left), (second, set(values))):
+        with Cluster(place) as cluster:
+            cluster.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"})
+        import_into(place, "t", *[keyed(offset, *values[offset]) for offset in sorted(kept)])
+    for first, other in ((connection, second), (second, connection)):
+        report = audit(first, "t", against=(other, "t"))
+        assert report.complete, report.notes
+        assert any(
+            "4 records are on one side alone since the other's compaction took them" in one for one in report.notes
+        )
+
+
+def test_what_no_later_record_explains_is_missing_also_from_a_compacted_topic(connection, second):
+    for place, offsets in ((connection, (0, 2)), (second, (0, 1, 2))):
+        with Cluster(place) as cluster:
+            cluster.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"})
+        import_into(place, "t", *[keyed(offset, b"key %d" % offset, b"v") for offset in offsets])
+    report = audit(connection, "t", against=(second, "t"))
+    assert not report.complete
+    assert "0 missing, 1 extra, 0 different (offset 1 is there in addition)" in report.notes[0]
+
+
+def keyed(offset, key, value):
+    return build_batch([SimpleRecord(key, value, timestamp_ms=1_000)], base_offset=offset)
+
+
+def test_keys_beyond_the_bound_are_taken_for_explained():
+    waiting = compare.Successors(is_compacted=True, most=2)
+    for offset in range(4):
+        waiting.lacks({"key": b"%d" % offset, "value": b"v", "offset": offset})
+    assert (waiting.explained, waiting.unexplained, waiting.examples()) == (2, 2, [0, 1])
+
+
+def table_of(*offsets):
+    rows = [(each, 0, 0, None, b"%d" % each, None) for each in offsets]
+    return pa.table(dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))).cast(SCHEMA)
+
+
+def test_files_whose_offsets_interleave_are_merged():
+    days = [[table_of(0, 4), table_of(5, 9)], [table_of(1, 2, 3)], [], [table_of(6), table_of(7, 8)]]
+    found = [each for table in in_order([iter(day) for day in days]) for each in table.column("offset").to_pylist()]
+    assert found == list(range(10))
+
+
+def test_the_progress_line_has_a_total_and_comes_to_it(connection, second):
+    fill(connection)
+    mirror(connection, second, topics="t", shown=False)
+    totals, done = [], []
+
+    class Counting:
+        def advance(self, records, size_bytes):
+            done.append(records)
+
+    @contextmanager
+    def opened(total):
+        totals.append(total)
+        yield Counting()
+
+    report = audit(connection, "t", against=(second, "t"), meter=opened)
+    assert report.complete, report.notes
+    assert totals == [2 * sum(one.to_offset - one.from_offset for one in report.partitions)]
+    assert sum(done) == totals[0]
 
 
 class TestCursors:
     """Two sources whose tables end at different places."""
 
     class Fixed:
-        name = "fixed"
+        name, is_compacted = "fixed", False
 
         def __init__(self, rows, size):
             self.rows, self.size = rows, size
@@ -227,9 +376,9 @@ class TestCursors:
     @pytest.mark.parametrize("sizes", [(1, 3), (3, 1), (4, 4), (2, 7)])
     def test_they_are_compared_all_the_same(self, sizes):
         first, other = self.Fixed(range(20), sizes[0]), self.Fixed([n for n in range(20) if n != 7], sizes[1])
-        found = compare.compare(first, other, 0)
+        found = compare.compare(first, other, 0, lambda offsets, _: None)
         assert (found.same, found.missing, found.extra, found.different) == (19, 1, 0, 0)
-        found = compare.compare(other, first, 0)
+        found = compare.compare(other, first, 0, lambda offsets, _: None)
         assert (found.same, found.missing, found.extra, found.different) == (19, 0, 1, 0)
 
 

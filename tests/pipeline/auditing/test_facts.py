@@ -76,6 +76,37 @@ def test_sequences_used_again(epoch, sequence, duplicated):
     assert found.problems["duplicated sequence"] == duplicated
 
 
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "problem"),
+    [(0, 2, None), (0, 9, "sequence gap"), (1, 0, None), (1, 3, "sequence gap")],
+)
+@pytest.mark.parametrize("compacted", [False, True])
+def test_sequences_left_out(epoch, sequence, problem, compacted):
+    found = facts(4, compacted=compacted)
+    found.see(header(0, 2, producer_id=7, epoch=0, sequence=0))
+    found.see(header(2, 2, producer_id=7, epoch=epoch, sequence=sequence))
+    assert dict(found.problems) == ({} if problem is None or compacted else {problem: 1})
+
+
+def test_an_epoch_that_goes_back():
+    found = facts(6)
+    for offset, epoch in ((0, 3), (2, 2), (4, 3)):
+        found.see(header(offset, 2, producer_id=7, epoch=epoch, sequence=0 if offset < 4 else 2))
+    assert found.problems == {"producer epoch went back": 1}
+    assert found.examples["producer epoch went back"] == ["offset 2: producer 7 epoch 2 sequence 0, after epoch 3"]
+
+
+def test_damaged_offsets_are_neither_missing_nor_a_gap_in_sequences():
+    found = facts(6)
+    found.see(header(0, 2, producer_id=7, epoch=0, sequence=0))
+    found.see_damage(2, 4, "why")
+    found.see(header(4, 2, producer_id=7, epoch=0, sequence=4))
+    found.end()
+    assert found.problems == {"damaged batch": 1}
+    assert found.examples == {"damaged batch": ["offsets 2 to 3: why"]}
+    assert +found.gaps == {"damaged": 2}
+
+
 def test_sequences_wrap():
     found = facts(4)
     found.see(header(0, 2, producer_id=7, epoch=0, sequence=2**31 - 2))
