@@ -2,9 +2,6 @@
 
 import contextlib
 import json
-import os
-import random
-import signal
 import subprocess
 import sys
 import time
@@ -18,6 +15,7 @@ from odradek.pipeline.errors import PipelineError
 from tests.long_form import rounds
 from tests.pipeline.archive import topics
 from tests.pipeline.archive.topics import create, places, produce, produce_transactions, rows, topic_rows
+from tests.pipeline.killing import chance, kill, start
 
 SETTINGS = ("spark.driver.memory=1g", "spark.ui.enabled=false")
 RECORDS = 3_000
@@ -28,18 +26,6 @@ def command(connection: Connection, path: Path, *more: str, master: str = "local
     conf = [word for setting in SETTINGS for word in ("--conf", setting)]
     words = ["-m", "odradek", "pipeline", "archive", "t", "--to", str(path), "--bootstrap", connection.bootstrap]
     return [sys.executable, *words, "--master", master, *conf, "--max-offsets", str(BATCH), "--json", *more]
-
-
-def start(arguments: list[str], errors: Path) -> "subprocess.Popen[str]":
-    with errors.open("w") as out:
-        return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=out, text=True, start_new_session=True)
-
-
-def kill(process: "subprocess.Popen[str]") -> None:
-    """The driver, its JVM and its workers at once."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
 
 
 def wait_for_records(path: Path, process: "subprocess.Popen[str]", records: int) -> None:
@@ -54,9 +40,7 @@ def wait_for_records(path: Path, process: "subprocess.Popen[str]", records: int)
 @pytest.mark.torture
 @pytest.mark.timeout(900)
 def test_kills_at_random_moments_cost_and_double_nothing(spark, connection, tmp_path):
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    random = chance()
     create(connection, "t", 3)
     produce(connection, "t", [b'{"n":%d}' % number if number % 10 else b"poison" for number in range(RECORDS)])
     produce_transactions(connection, "t", [True, False, True])
@@ -66,7 +50,7 @@ def test_kills_at_random_moments_cost_and_double_nothing(spark, connection, tmp_
         process = start(command(connection, path, "--value", "json"), errors)
         try:
             wait_for_records(path, process, RECORDS * 8 // 10 * number // kills)
-            time.sleep(chance.random() * 2)  # anywhere in the batches that follow
+            time.sleep(random.random() * 2)  # anywhere in the batches that follow
         finally:
             kill(process)
     done = subprocess.run(command(connection, path, "--value", "json"), capture_output=True, text=True, check=False)

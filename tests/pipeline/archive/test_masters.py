@@ -1,5 +1,6 @@
 """The same job file on one machine, on executors of their own, one of which is killed, and on a standalone cluster."""
 
+import contextlib
 import os
 import re
 import signal
@@ -13,16 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from odradek.pipeline import open_table
+from odradek.pipeline import open_table, read_table
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.java import find_java
-from tests.long_form import LONG
-from tests.pipeline.archive.topics import create, produce
+from tests.long_form import rounds
+from tests.pipeline.archive.topics import create, places, produce
+from tests.pipeline.killing import chance
 
 ROOT = Path(__file__).parents[3]
 JOB = ROOT / "examples" / "pipeline_archive.py"
 NO_JAVA = os.environ.get("ODRADEK_NO_JAVA") == "1"
-pytestmark = [pytest.mark.skipif(NO_JAVA, reason="no Java here (ODRADEK_NO_JAVA=1)"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.skipif(NO_JAVA, reason="no Java here (ODRADEK_NO_JAVA=1)"), pytest.mark.timeout(900)]
+EXECUTOR = "CoarseGrainedExecutorBackend"
 READINGS = [b'{"city":"%s","degrees":%d}' % (b"Prague" if n % 2 else b"Brno", n % 30) for n in range(2_000)]
 
 
@@ -87,12 +90,9 @@ def test_the_example_on_this_machine_and_on_a_standalone_cluster(connection, tmp
 
 
 @pytest.mark.torture
-@pytest.mark.skipif(not LONG, reason="runs in the long form alone: make torture")
-def test_an_executor_that_is_killed_costs_and_doubles_nothing(spark, connection, tmp_path):
-    """On local-cluster an executor is a process of its own: the first one that appears is killed."""
-    from odradek.pipeline import read_table
-    from tests.pipeline.archive.topics import places
-
+def test_on_local_cluster_executors_that_are_killed_cost_and_double_nothing(spark, connection, tmp_path):
+    """On local-cluster an executor is a process of its own: one is killed, in the long form one after another."""
+    random = chance()
     create(connection, "t", 2)
     produce(connection, "t", READINGS)
     path = tmp_path / "table"
@@ -102,25 +102,30 @@ def test_an_executor_that_is_killed_costs_and_doubles_nothing(spark, connection,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        executor = _first_executor(process)
-        os.kill(executor, signal.SIGKILL)
+        killed = 0
+        while killed < rounds(1, 6) and (executors := running_executors(process)):
+            time.sleep(random.uniform(0, 5))
+            with contextlib.suppress(ProcessLookupError):  # the job has ended
+                os.kill(random.choice(executors), signal.SIGKILL)
+                killed += 1
         output, errors = process.communicate()
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, errors[-3000:]
+    print(f"{killed} executors were killed")
+    assert killed
     check(output, path)
     assert set(places(read_table(spark, path)).values()) == {1}
 
 
-def _first_executor(process: "subprocess.Popen[str]") -> int:
-    """The process id of an executor of this session."""
+def running_executors(process: "subprocess.Popen[str]") -> list[int]:
+    """The process ids of the executors of this session, once there is one; none when the job has ended."""
     while process.poll() is None:
         listed = subprocess.run(
-            ["ps", "-s", str(process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
+            ["ps", "-ww", "-s", str(process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
         )
-        for line in listed.stdout.splitlines():
-            if "CoarseGrainedExecutorBackend" in line:
-                return int(line.split()[0])
+        if found := [int(line.split()[0]) for line in listed.stdout.splitlines() if EXECUTOR in line]:
+            return found
         time.sleep(0.1)
-    raise AssertionError(process.communicate()[1][-3000:])
+    return []
