@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
 from odradek.storage_backends.interface import (
+    NO_ROWS,
     LogPolicy,
     PartitionStore,
     ReadLease,
@@ -151,9 +152,9 @@ class FaultyPartition:
         """See `PartitionStore.find_max_timestamp`."""
         return self._read(self._inner.find_max_timestamp)
 
-    def truncate(self, end_offset: int) -> LogSnapshot:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """See `PartitionStore.truncate`."""
-        return self._commit(lambda: self._inner.truncate(end_offset))
+        return self._commit(lambda: self._inner.truncate(end_offset, rebuilt))
 
     def draft(self, base_offset: int, end_offset: int) -> "FaultyDraft":
         """See `PartitionStore.draft`."""

@@ -13,12 +13,13 @@ are mapped to `StoreError` at the backend's edge and never leave it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
 from odradek.wire.values import immutable
 
 __all__ = [
+    "NO_ROWS",
     "DiskFullError",
     "LogPolicy",
     "OffsetNotInStoreError",
@@ -36,6 +37,10 @@ __all__ = [
     "StoreSpace",
     "StrayLog",
 ]
+
+
+NO_ROWS: Final[Mapping[int, bytes]] = {}
+"""No producer's row."""
 
 
 class StoreError(Exception):
@@ -233,16 +238,16 @@ class PartitionStore(Protocol):
         """
         ...
 
-    def truncate(self, end_offset: int) -> LogSnapshot:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """Durably drop every batch that ends at or above `end_offset`, and what was written with or after it.
 
         The cut is `end_offset` or the base offset of the first dropped batch, whichever is lower: the log then ends
         at the cut (or where it ended), epochs that start at or above the cut and aborted ranges that end there go,
         even when no batch does. A log start above the cut comes down to it; below the log start nothing is left, and
         the log goes on, empty, at `end_offset`. A producer's row goes when the write that last set it left the log end
-        above the cut; the others are as they were then. The caller, who gets the snapshot that is left, rebuilds the
-        rows that went from the batches that stay. Held leases stay valid. Raises StoreError; then the log is `failed`,
-        and opened again it is as it was or truncated.
+        above the cut, and what `rebuilt` has for that producer takes its place in the same transaction: the caller
+        makes it from the batches that stay. The other rows are as they were then, whatever `rebuilt` says. Held leases
+        stay valid. Raises StoreError; then the log is `failed`, and opened again it is as it was or truncated.
         """
         ...
 

@@ -134,6 +134,17 @@ def visible_aborted(aborted: Iterable[AbortedTransaction], log_start_offset: int
     return tuple(sorted(seen, key=lambda each: (each.last_offset, each.producer_id)))
 
 
+def producers_below(
+    rows: Mapping[int, tuple[int, bytes]], cut: int, rebuilt: Mapping[int, bytes]
+) -> dict[int, tuple[int, bytes]]:
+    """The rows that a truncation at `cut` leaves of those set at (log end, state): see `PartitionStore.truncate`."""
+    return {
+        producer_id: row if row[0] <= cut else (cut, rebuilt[producer_id])
+        for producer_id, row in rows.items()
+        if row[0] <= cut or producer_id in rebuilt
+    }
+
+
 def sealed_run(infos: Iterable[SegmentInfo], base_offset: int, end_offset: int) -> tuple[SegmentInfo, ...]:
     """Return the sealed segments that lie in the range."""
     return tuple(

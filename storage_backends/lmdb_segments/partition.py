@@ -5,12 +5,13 @@ commit, and pin the segment they need. So readers take no lock of the writer's.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
+    NO_ROWS,
     LogPolicy,
     OffsetNotInStoreError,
     SegmentDraft,
@@ -265,13 +266,13 @@ class LmdbPartition:
             self._check_not_gone(segment)
             raise
 
-    def truncate(self, end_offset: int) -> LogSnapshot:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """See `PartitionStore.truncate`."""
         self._check_usable()
         with mapping_errors(self._directory, "truncating"):
             self.log.check()
         try:
-            self.log.truncate(end_offset)
+            self.log.truncate(end_offset, rebuilt)
         except BaseException as error:
             self._failure = "truncation"
             if isinstance(error, ForeignError):

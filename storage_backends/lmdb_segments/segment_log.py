@@ -12,7 +12,7 @@ import logging
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -321,28 +321,30 @@ class SegmentLog:
         finally:
             self._active.unpin()
 
-    def truncate(self, end_offset: int) -> None:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes]) -> None:
         """See `PartitionStore.truncate`. After an error here the log must be opened anew."""
         state = self.state
         is_above_start = end_offset >= state.meta.log_start_offset
         index = bisect_right(state.bases, end_offset) - 1 if is_above_start else -1
         if index == len(state.segments) - 1:
-            self._truncate_active(end_offset)
+            self._truncate_active(end_offset, rebuilt)
         else:
             base_offset = state.bases[index] if index >= 0 else end_offset
-            self._make_truncated(base_offset, end_offset, exists=index >= 0)
+            self._make_truncated(base_offset, end_offset, rebuilt, exists=index >= 0)
             self._replace_from(max(index, 0), base_offset)
 
-    def _truncate_active(self, end_offset: int) -> None:
+    def _truncate_active(self, end_offset: int, rebuilt: Mapping[int, bytes]) -> None:
         before = self.state.meta
         start_offset = before.log_start_offset
         rows = alive(self.rows(), start_offset)
-        meta = self._write(lambda txn, log: truncate_segment((txn, log), before, rows, end_offset, start_offset))
+        meta = self._write(
+            lambda txn, log: truncate_segment((txn, log), before, rows, rebuilt, end_offset, start_offset)
+        )
         if not self.synced:
             self._sync()
         self._publish(meta)
 
-    def _make_truncated(self, base_offset: int, end_offset: int, *, exists: bool) -> None:
+    def _make_truncated(self, base_offset: int, end_offset: int, rebuilt: Mapping[int, bytes], *, exists: bool) -> None:
         """Make the file that takes the place of all segments from `base_offset` on; on return that is decided."""
         target = self._directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}"
         draft = draft_path(target)
@@ -354,11 +356,11 @@ class SegmentLog:
             handle = open_env(draft, settings)
         else:
             meta = SegmentMeta(end_offset, end_offset, end_offset)
-            handle = make_segment(draft, settings, meta, below(rows, end_offset))
+            handle = make_segment(draft, settings, meta, below(rows, end_offset, rebuilt))
         try:
             meta, _ = read_segment(handle, draft)
             with handle.env.begin(write=True) as txn:
-                truncate_segment((txn, handle.log), meta, rows, end_offset, log_start_offset)
+                truncate_segment((txn, handle.log), meta, rows, rebuilt, end_offset, log_start_offset)
         finally:
             close_env(handle.env)
         draft.replace(target)

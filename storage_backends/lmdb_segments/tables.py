@@ -25,7 +25,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
 )
 from odradek.storage_backends.lmdb_segments.segment import LogDb, WriteTxn
 from odradek.storage_backends.options import StoreOptions
-from odradek.storage_backends.planning import NO_TIMESTAMP, visible_aborted, visible_epochs
+from odradek.storage_backends.planning import NO_TIMESTAMP, producers_below, visible_aborted, visible_epochs
 
 _Bytes = bytes | bytearray | memoryview
 _NEVER = U64.pack(0)
@@ -242,11 +242,11 @@ def alive(kept: LogRows, log_start_offset: int) -> LogRows:
     )
 
 
-def below(kept: LogRows, cut: int) -> LogRows:
-    """Return the rows that a truncation at `cut` leaves."""
+def below(kept: LogRows, cut: int, rebuilt: Mapping[int, bytes]) -> LogRows:
+    """Return the rows that a truncation at `cut` leaves; see `PartitionStore.truncate` about `rebuilt`."""
     return LogRows(
         {epoch: start for epoch, start in kept.epochs.items() if start < cut},
-        {producer_id: row for producer_id, row in kept.producers.items() if row[0] <= cut},
+        producers_below(kept.producers, cut, rebuilt),
         [each for each in kept.aborted if each.last_offset < cut],
         [info for info in kept.sealed if info.end_offset <= cut],
         min(kept.clean_offset, cut),

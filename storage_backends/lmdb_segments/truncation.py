@@ -1,5 +1,7 @@
 """Cutting a segment's end off, inside one transaction."""
 
+from collections.abc import Mapping
+
 from odradek.storage_backends.lmdb_segments.layout import META_KEY, TIME, U64, SegmentMeta
 from odradek.storage_backends.lmdb_segments.segment import LogDb, WriteTxn
 from odradek.storage_backends.lmdb_segments.tables import LogRows, below, replace_rows, rows
@@ -8,11 +10,17 @@ from odradek.wire.records.batch import iter_headers, trim_before_offset
 
 
 def truncate_segment(
-    tables: tuple[WriteTxn, LogDb], meta: SegmentMeta, kept: LogRows, end_offset: int, log_start_offset: int
+    tables: tuple[WriteTxn, LogDb],
+    meta: SegmentMeta,
+    kept: LogRows,
+    rebuilt: Mapping[int, bytes],
+    end_offset: int,
+    log_start_offset: int,
 ) -> SegmentMeta:
     """Drop what `PartitionStore.truncate` says from the segment that contains `end_offset`; return its new meta.
 
-    `kept` and `log_start_offset` are the log's own: a sealed segment has them as they were when it was sealed.
+    `rebuilt` takes the place of rows that go. `kept` and `log_start_offset` are the log's own: a sealed segment has
+    them as they were when it was sealed.
     """
     txn, log = tables
     cut, first_key, dropped_bytes = _cut_log(txn, log, end_offset)
@@ -28,7 +36,7 @@ def truncate_segment(
         meta.max_timestamp_ms if first_key is None else _max_timestamp(txn, log),
         min(meta.indexed_bytes, size_bytes),
     )
-    replace_rows(txn, below(kept, cut))
+    replace_rows(txn, below(kept, cut, rebuilt))
     txn.put(META_KEY, meta.pack())
     return meta
 

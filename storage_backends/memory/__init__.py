@@ -5,6 +5,7 @@ from threading import Lock
 
 from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
+    NO_ROWS,
     LogPolicy,
     SegmentDraft,
     SegmentInfo,
@@ -99,11 +100,11 @@ class MemoryPartition:
         with self._lock:
             return self._open_log().live.find_max_timestamp()
 
-    def truncate(self, end_offset: int) -> LogSnapshot:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """See `PartitionStore.truncate`."""
         with self._lock:
             log = self._open_log()
-            log.truncate(end_offset)
+            log.truncate(end_offset, rebuilt)
             return log.live.snapshot()
 
     def draft(self, base_offset: int, end_offset: int) -> MemoryDraft:

@@ -4,7 +4,7 @@ Not thread-safe: `odradek.storage_backends.memory` holds a lock around it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 
@@ -16,6 +16,7 @@ from odradek.storage_backends.planning import (
     RunStart,
     SegmentFill,
     plan_runs,
+    producers_below,
     sealed_run,
     visible_aborted,
     visible_epochs,
@@ -133,7 +134,7 @@ class MemoryLog:
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
             del self.segments[0]
 
-    def truncate(self, end_offset: int) -> None:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes]) -> None:
         """See `PartitionStore.truncate`."""
         epochs = visible_epochs(self.epochs, self.log_start_offset)
         aborted = visible_aborted(self.aborted, self.log_start_offset)
@@ -143,7 +144,7 @@ class MemoryLog:
         self.log_end_offset = min(self.log_end_offset, cut)
         self.log_start_offset = min(self.log_start_offset, cut)
         self.epochs = {each.leader_epoch: each.start_offset for each in epochs if each.start_offset < cut}
-        self.producers = {each: row for each, row in self.producers.items() if row[0] <= cut}
+        self.producers = producers_below(self.producers, cut, rebuilt)
         self.aborted = [each for each in aborted if each.last_offset < cut]
         self.clean_offset = min(self.clean_offset, cut)
 

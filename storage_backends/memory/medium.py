@@ -4,7 +4,7 @@ With `power_cuts` the medium also keeps, for each log, what a disk would still h
 last synced commit, and the unsynced commits after it in order. The fault wrapper and the simulation use that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from odradek.partitions.model import PartitionKey
@@ -39,12 +39,12 @@ class MediumLog:
                 self.durable.apply(runs)
             self.unsynced.clear()
 
-    def truncate(self, end_offset: int) -> None:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes]) -> None:
         """Truncate durably."""
         self.sync()
-        self.live.truncate(end_offset)
+        self.live.truncate(end_offset, rebuilt)
         if self.durable is not None:
-            self.durable.truncate(end_offset)
+            self.durable.truncate(end_offset, rebuilt)
 
     def replace(self, draft: MemoryDraft) -> bool:
         """Replace segments durably."""

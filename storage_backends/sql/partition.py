@@ -1,12 +1,13 @@
 """The log of one partition in a database."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
+    NO_ROWS,
     LogPolicy,
     OffsetNotInStoreError,
     SegmentDraft,
@@ -137,12 +138,12 @@ class SqlPartition:
             largest = queries.max_time(connection, self.log, start, end)
             return None if largest is None else queries.find_at(connection, self.log, start, end, largest)
 
-    def truncate(self, end_offset: int) -> LogSnapshot:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """See `PartitionStore.truncate`."""
         with self._using() as state:
             segments = state.survivors(end_offset)
         with self._writing():
-            after, keep_below = self._truncated(state, segments, end_offset)
+            after, keep_below = self._truncated(state, segments, end_offset, rebuilt)
             self._store.group.run(
                 lambda connection: statements.write_truncation(connection, self.log, keep_below, after)
             )
@@ -151,15 +152,17 @@ class SqlPartition:
         self._tail.forget(after.log_end_offset)
         return after.snapshot()
 
-    def _truncated(self, state: LogState, segments: list[SegmentState], end_offset: int) -> tuple[LogState, int]:
+    def _truncated(
+        self, state: LogState, segments: list[SegmentState], end_offset: int, rebuilt: Mapping[int, bytes]
+    ) -> tuple[LogState, int]:
         """The state after a truncation, and the offset below which batches stay."""
         if not segments:
-            return state.truncated(end_offset, [SegmentState(end_offset)]), 0
+            return state.truncated(end_offset, [SegmentState(end_offset)], rebuilt), 0
         with self._store.database.reading(f"truncating {self._key}") as connection:
             first_cut = queries.first_ending_at(connection, self.log, end_offset)
             cut = end_offset if first_cut is None else min(end_offset, first_cut)
             last = queries.summed(connection, self.log, segments[-1].base_offset, cut)
-        return state.truncated(cut, [*segments[:-1], last]), cut
+        return state.truncated(cut, [*segments[:-1], last], rebuilt), cut
 
     def draft(self, base_offset: int, end_offset: int) -> SqlDraft:
         """See `PartitionStore.draft`."""

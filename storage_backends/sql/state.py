@@ -5,7 +5,7 @@ state as it was.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, SegmentInfo, StoredBatch
@@ -16,6 +16,7 @@ from odradek.storage_backends.planning import (
     RunStart,
     SegmentFill,
     plan_runs,
+    producers_below,
     visible_aborted,
     visible_epochs,
     without_run,
@@ -152,7 +153,7 @@ class LogState:
         kept = [each for each in self.segments if each.base_offset <= end_offset]
         return kept if end_offset >= self.log_start_offset else []
 
-    def truncated(self, cut: int, segments: list[SegmentState]) -> "LogState":
+    def truncated(self, cut: int, segments: list[SegmentState], rebuilt: Mapping[int, bytes]) -> "LogState":
         """The state after a truncation at `cut`, which leaves `segments`."""
         epochs = visible_epochs(self.epochs, self.log_start_offset)
         aborted = visible_aborted(self.aborted, self.log_start_offset)
@@ -162,7 +163,7 @@ class LogState:
             min(self.log_end_offset, cut),
             min(self.clean_offset, cut),
             {each.leader_epoch: each.start_offset for each in epochs if each.start_offset < cut},
-            {producer_id: row for producer_id, row in self.producers.items() if row[0] <= cut},
+            producers_below(self.producers, cut, rebuilt),
             [each for each in aborted if each.last_offset < cut],
         )
 

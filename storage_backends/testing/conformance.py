@@ -318,6 +318,22 @@ class _Truncating(_Fixtures):
         assert log.truncate(2) == LogSnapshot(0, 2, 5, (EpochStart(0, 0),))
         assert log.find_max_timestamp() == 0
 
+    @pytest.mark.parametrize("segment_bytes", [150, 10_000])
+    def test_a_row_that_goes_is_replaced_in_the_same_transaction(
+        self, medium: StoreMedium, store: Store, segment_bytes: int
+    ) -> None:
+        log = store.open(KEY, LogPolicy(segment_bytes=segment_bytes))
+        for offset in range(4):
+            log.commit([LogWrite([make_batch(offset)], producers={offset % 2: b"%d" % offset})], sync=True)
+        log.commit([LogWrite([make_batch(4)], producers={2: b"4"})], sync=True)
+        left = log.truncate(3, {0: b"not used", 1: b"rebuilt", 5: b"of nobody"})
+        assert left.producers == {0: b"2", 1: b"rebuilt"}
+        assert log.truncate(3).producers == left.producers, "it stands at the cut"
+        store.close()
+        reopened = medium.open()
+        assert reopened.open(KEY, POLICY).load() == left
+        reopened.close()
+
     def test_a_batch_that_spans_the_offset_goes_whole(self, log: PartitionStore) -> None:
         log.commit([LogWrite([make_batch(0, 2), make_batch(2, 5)], [EpochStart(3, 2)])], sync=True)
         snapshot = log.truncate(4)

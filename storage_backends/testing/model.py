@@ -1,8 +1,10 @@
 """A log as simple as can be, against which the backends are held: one list of batches, no segments."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
+from odradek.storage_backends.interface import NO_ROWS
 from odradek.storage_backends.planning import visible_aborted, visible_epochs
 
 
@@ -40,7 +42,7 @@ class LogModel:
         self.log_start_offset = self.log_end_offset = offset
         self.clean_offset = 0
 
-    def truncate(self, end_offset: int) -> None:
+    def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> None:
         """Cut the end off."""
         before = self.snapshot(-1)
         dropped = [batch.base_offset for batch in self.kept() if batch.last_offset >= end_offset]
@@ -51,7 +53,9 @@ class LogModel:
         self.log_end_offset = min(self.log_end_offset, cut)
         self.log_start_offset = min(self.log_start_offset, cut)
         self.epochs = {each.leader_epoch: each.start_offset for each in before.epochs if each.start_offset < cut}
-        self.producers = {each: row for each, row in self.producers.items() if row[0] <= cut}
+        gone = {each for each, row in self.producers.items() if row[0] > cut}
+        self.producers = {each: row for each, row in self.producers.items() if each not in gone}
+        self.producers |= {each: (cut, rebuilt[each]) for each in gone if each in rebuilt}
         self.aborted = [each for each in before.aborted if each.last_offset < cut]
         self.clean_offset = min(self.clean_offset, cut)
 

@@ -188,12 +188,12 @@ class LogMachine(RuleBasedStateMachine):
         self.log.commit([write], sync=True)
 
     @precondition(lambda self: self.model.batches)
-    @rule(place=st.floats(-0.2, 1.2))
-    def truncate(self, place: float) -> None:
+    @rule(place=st.floats(-0.2, 1.2), rebuilt=st.dictionaries(st.integers(0, 4), st.binary(max_size=3)))
+    def truncate(self, place: float, rebuilt: dict[int, bytes]) -> None:
         """Cut the end off, anywhere."""
         end_offset = max(self._offset(place), 0)
-        self.model.truncate(end_offset)
-        snapshot = self.log.truncate(end_offset)
+        self.model.truncate(end_offset, rebuilt)
+        snapshot = self.log.truncate(end_offset, rebuilt)
         assert snapshot == self.model.snapshot(snapshot.max_timestamp_ms)
 
     @rule(policy=_policies)

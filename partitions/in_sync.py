@@ -1,0 +1,246 @@
+"""The in-sync replicas of a partition as its leader sees them: who counts for the high watermark, who joins, who leaves.
+
+Theory of operation (KIP-497, KIP-841, KIP-903, KIP-966)
+--------------------------------------------------------
+The controller decides the ISR; the leader proposes. While a proposal is under way, the leader does not know whether it
+is in force, and counts for the high watermark every replica that may be in the ISR by now, the *maximal ISR*:
+
+    committed ISR ──propose──► proposal under way: maximal ISR = committed ∪ proposed
+         ▲                        │ accepted, or an image of a later partition epoch: that ISR is committed
+         │                        │ refused for certain (not attempted, ineligible replica): the committed ISR again
+         └────────────────────────┤
+                                  │ no answer, an answer that says nothing of it: sent again, still under way
+                                  │ refused since the leader's view is old (epochs, topic): under way until the image
+                                  ▼ tells what is in force
+
+An image of the partition epoch that is known already changes nothing of this. It is the echo of an accepted proposal,
+and the next one may be under way.
+
+- *Joining*: a follower that has fetched in this epoch up to the high watermark and to where the epoch began, from the
+  broker's present registration, which is neither fenced nor shutting down. The epoch's beginning counts because the
+  leader's high watermark may be behind what its predecessor had committed.
+- *Leaving*: an in-sync follower that has not caught up within `replica.lag.time.max.ms`.
+- *The high watermark* is the smallest log end of the maximal ISR, and of those that have caught up and are about to
+  join; otherwise a fast leader would leave them behind for ever. With fewer than `min.insync.replicas` in the committed
+  ISR it does not move (KIP-966): what is committed then might be lost with one broker.
+- `min.insync.replicas` never means more than there are replicas.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from odradek.partitions.config import LogConfig
+from odradek.partitions.remote import UNKNOWN_BROKER_EPOCH, RemoteReplica
+from odradek.partitions.results import UNKNOWN_OFFSET
+from odradek.wire.errors import ErrorCode
+from odradek.wire.values import immutable
+
+
+class BrokerStanding(NamedTuple):
+    """What the metadata says of a broker: the epoch of its registration, and whether it may join an ISR now."""
+
+    epoch: int
+    is_active: bool
+
+
+Brokers = Callable[[int], BrokerStanding | None]
+"""The standing of a broker in the newest metadata, None of one that is not registered."""
+
+
+@immutable
+class Membership:
+    """What the controller has decided of a partition's replicas, seen from `broker_id`, one of them."""
+
+    broker_id: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    partition_epoch: int
+
+
+ALONE: Final = Membership(0, (0,), (0,), 0)
+"""A partition whose one replica is the leader."""
+
+
+class IsrMember(NamedTuple):
+    """A proposed member, and the registration of its broker in which it has fetched; -1 where it has not yet."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@immutable
+class IsrProposal:
+    """An ISR that the leader proposes: valid while the controller knows these two epochs of the partition.
+
+    `reasons` says of each replica that joins or leaves why, for the log.
+    """
+
+    members: tuple[IsrMember, ...]
+    leader_epoch: int
+    partition_epoch: int
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The members' broker ids."""
+        return tuple(member.broker_id for member in self.members)
+
+
+class IsrDecision(NamedTuple):
+    """The controller's answer to a proposal that it took."""
+
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int
+
+
+REFUSED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+"""The proposal is certainly not in force."""
+VIEW_IS_OLD: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+"""The controller knows more than the leader: what is in force comes with the metadata."""
+
+
+class InSyncReplicas:
+    """The ISR of one leader epoch. `epoch_start_offset` is where the epoch began in the leader's log.
+
+    `remotes` are the other replicas, in the ISR or not; `isr` is the committed one; `proposal` is under way, if any.
+    """
+
+    def __init__(self, membership: Membership, leader_epoch: int, epoch_start_offset: int, brokers: Brokers) -> None:
+        self.isr = frozenset(membership.isr)
+        self.maximal = self.isr
+        self.proposal: IsrProposal | None = None
+        self.remotes: dict[int, RemoteReplica] = {}
+        self.now_ms = 0
+        self._broker_id = membership.broker_id
+        self._partition_epoch = membership.partition_epoch
+        self._leader_epoch = leader_epoch
+        self._epoch_start_offset = epoch_start_offset
+        self._brokers = brokers
+
+    def begin(self, membership: Membership, now_ms: int) -> None:
+        """Learn who the replicas are; in-sync ones have `replica.lag.time.max.ms` from now on to fetch."""
+        self.now_ms = now_ms
+        self._set_replicas(membership.replicas)
+
+    def _set_replicas(self, replicas: Sequence[int]) -> None:
+        others = [each for each in replicas if each != self._broker_id]
+        known = self.remotes
+        self.remotes = {
+            each: known.get(each) or RemoteReplica(self.now_ms, in_sync=each in self.maximal) for each in others
+        }
+
+    def assign(self, membership: Membership) -> bool:
+        """Take what the metadata says within the epoch; returns whether the ISR is another one now."""
+        if membership.partition_epoch <= self._partition_epoch:
+            return False  # the echo of an accepted proposal, or older still
+        self._commit(membership.isr, membership.partition_epoch)
+        self._set_replicas(membership.replicas)
+        return True
+
+    def _commit(self, isr: Sequence[int], partition_epoch: int) -> None:
+        self.isr = self.maximal = frozenset(isr)
+        self._partition_epoch = partition_epoch
+        self.proposal = None
+
+    def is_short(self, config: LogConfig) -> bool:
+        """Whether the ISR has fewer members than `min.insync.replicas`."""
+        return len(self.isr) < min(config.min_insync_replicas, len(self.remotes) + 1)
+
+    def committed_end(self, own_end: int, config: LogConfig) -> int:
+        """The offset below which every replica that counts has the log, -1 while too few count."""
+        if self.is_short(config):
+            return UNKNOWN_OFFSET
+        end = own_end
+        for broker_id, remote in self.remotes.items():
+            if remote.log_end_offset < end and (
+                broker_id in self.maximal or self._is_joining(broker_id, remote, own_end, config)
+            ):
+                end = remote.log_end_offset
+        return end
+
+    def _is_joining(self, broker_id: int, remote: RemoteReplica, readable_end: int, config: LogConfig) -> bool:
+        return (
+            remote.has_fetched
+            and remote.is_caught_up(readable_end, self.now_ms, config.replica_lag_time_max_ms)
+            and self._is_eligible(broker_id, remote)
+        )
+
+    def _is_eligible(self, broker_id: int, remote: RemoteReplica) -> bool:
+        standing = self._brokers(broker_id)
+        return standing is not None and standing.is_active and standing.epoch == remote.broker_epoch
+
+    def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the broker has registered anew since it sent what it said in `broker_epoch`."""
+        standing = self._brokers(broker_id)
+        return standing is not None and standing.epoch > broker_epoch
+
+    def expansion(self, broker_id: int, high_watermark: int) -> IsrProposal | None:
+        """Propose that a follower joins, if it may; the proposal is under way then."""
+        remote = self.remotes[broker_id]
+        if self.proposal is not None or broker_id in self.isr or not remote.has_fetched:
+            return None
+        if remote.log_end_offset < max(high_watermark, self._epoch_start_offset):
+            return None
+        if not self._is_eligible(broker_id, remote):
+            return None
+        reason = f"replica {broker_id} joins at offset {remote.log_end_offset}"
+        return self._propose(sorted({*self.isr, broker_id}), (reason,))
+
+    def shrinking(self, readable_end: int, max_lag_ms: int) -> IsrProposal | None:
+        """Propose that in-sync followers leave that have lagged for too long, if any; it is under way then."""
+        if self.proposal is not None:
+            return None
+        lagging = [
+            broker_id
+            for broker_id, remote in self.remotes.items()
+            if broker_id in self.isr and not remote.is_caught_up(readable_end, self.now_ms, max_lag_ms)
+        ]
+        if not lagging:
+            return None
+        reasons = [self._lag_of(broker_id, readable_end) for broker_id in lagging]
+        return self._propose(sorted(self.isr.difference(lagging)), tuple(reasons))
+
+    def _lag_of(self, broker_id: int, readable_end: int) -> str:
+        remote = self.remotes[broker_id]
+        behind_ms = self.now_ms - remote.last_caught_up_ms
+        if not remote.has_fetched:
+            return f"replica {broker_id} leaves, which has not fetched for {behind_ms} ms"
+        end = remote.log_end_offset
+        return f"replica {broker_id} leaves at offset {end} of {readable_end}, behind for {behind_ms} ms"
+
+    def _propose(self, isr: Sequence[int], reasons: tuple[str, ...]) -> IsrProposal:
+        members = tuple(IsrMember(each, self._epoch_of(each)) for each in isr)
+        self.proposal = IsrProposal(members, self._leader_epoch, self._partition_epoch, reasons)
+        self.maximal = self.isr.union(isr)
+        return self.proposal
+
+    def _epoch_of(self, broker_id: int) -> int:
+        remote = self.remotes.get(broker_id)
+        if remote is not None:
+            return remote.broker_epoch
+        own = self._brokers(broker_id)
+        return UNKNOWN_BROKER_EPOCH if own is None else own.epoch
+
+    def answered(self, proposal: IsrProposal, answer: IsrDecision | ErrorCode) -> bool:
+        """Take the controller's answer; returns whether the proposal has to be sent again."""
+        if self.proposal is not proposal:
+            return False  # the metadata was quicker
+        if isinstance(answer, IsrDecision):
+            is_known = answer.leader_epoch == self._leader_epoch and answer.partition_epoch > self._partition_epoch
+            if is_known:
+                self._commit(answer.isr, answer.partition_epoch)
+            return False  # else what is in force comes with the metadata
+        if answer in REFUSED:
+            self.proposal, self.maximal = None, self.isr
+            return False
+        return answer not in VIEW_IS_OLD
