@@ -32,7 +32,8 @@ _DELETE_ONLY: Final = frozenset({CleanupPolicy.DELETE})
 class LogConfig:
     """Topic settings with Kafka 4.x's defaults.
 
-    `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`, `transaction_verification` its
+    `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`, `replica_lag_time_max_ms` its
+    `replica.lag.time.max.ms`, `transaction_verification` its
     `transaction.partition.verification.enable`, which is off unless a broker asks for it. `retention_ms` and
     `retention_bytes` are -1 where there is no limit. `max_decompressed_bytes` bounds the records of a batch that has to
     be looked into (`odradek.inspect.max.decompressed.bytes`).
@@ -56,6 +57,7 @@ class LogConfig:
     flush_ms: int = NO_LIMIT
     min_insync_replicas: int = 1
     producer_id_expiration_ms: int = 86_400_000
+    replica_lag_time_max_ms: int = 30_000
     transaction_verification: bool = False
     max_decompressed_bytes: int = DEFAULT_MAX_RECORDS_BYTES
 

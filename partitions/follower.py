@@ -5,6 +5,8 @@ the leader's, as far as the records below it are durable here. Truncation goes b
 high watermark: a record below the leader's may be above this one (KIP-101).
 """
 
+from typing import NamedTuple
+
 from odradek.partitions.model import AbortedTransaction, EpochStart, LogWrite, StoredBatch
 from odradek.partitions.reads import Reads
 from odradek.partitions.results import Appended, EpochEnd, Rejected
@@ -12,6 +14,18 @@ from odradek.partitions.state import PartitionState
 from odradek.partitions.truncation import TruncationPoint, truncation_point
 from odradek.partitions.validation import read_replicated_batches
 from odradek.wire.records.batch import batch_bytes
+
+
+class FetchPosition(NamedTuple):
+    """Where a follower fetches on: the offset after its last record, that record's epoch, its log start.
+
+    An answer is of use only to a follower that still stands at the position that was asked from, in the same epoch.
+    """
+
+    leader_epoch: int
+    offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
 
 
 class Follower(Reads):
@@ -23,6 +37,13 @@ class Follower(Reads):
         super().__init__(state)
         self.leader_id = leader_id
         self._leader_high_watermark = 0
+        self._leader_log_start = 0
+
+    @property
+    def position(self) -> FetchPosition:
+        """Where to fetch on. The offset acknowledges what is below, so all of it has to be durable before the fetch."""
+        state = self.state
+        return FetchPosition(state.leader_epoch, state.log_end_offset, state.epochs.latest, state.log_start_offset)
 
     def append(self, records: memoryview) -> Appended | Rejected:
         """Take the leader's batches with their offsets and epochs, all or none, with any gaps between them."""
@@ -61,6 +82,23 @@ class Follower(Reads):
         """The leader reports its high watermark, with a Fetch answer. Returns whether the one here moved."""
         self._leader_high_watermark = high_watermark
         return self.state.raise_high_watermark(high_watermark)
+
+    def leader_starts(self, log_start_offset: int) -> LogWrite | None:
+        """The leader reports where its log starts; this one follows, as far as it is committed here.
+
+        Returns the write that makes it durable, if the log start moved.
+        """
+        self._leader_log_start = max(self._leader_log_start, log_start_offset)
+        offset = min(self._leader_log_start, self.state.high_watermark)
+        write = self.state.move_log_start(offset)
+        return write if isinstance(write, LogWrite) and write.log_start_offset is not None else None
+
+    def reset_offset(self, leader_log_start: int) -> int | None:
+        """Where the log has to begin anew after OFFSET_OUT_OF_RANGE, if the leader has deleted all that is here.
+
+        None when the next fetch goes on from the log end: what the leader does not have is cut by epochs.
+        """
+        return leader_log_start if leader_log_start > self.state.log_end_offset else None
 
     def truncation(self, diverging: EpochEnd) -> TruncationPoint:
         """Where to cut after the leader has answered with its largest epoch and that epoch's end; see `truncation.py`.

@@ -1,11 +1,11 @@
-"""The in-sync replicas of a partition as its leader sees them: who counts for the high watermark, who joins, who leaves.
+"""The in-sync replicas of a partition as its leader sees them: who counts for the high watermark, joins and leaves.
 
 Theory of operation (KIP-497, KIP-841, KIP-903, KIP-966)
 --------------------------------------------------------
 The controller decides the ISR; the leader proposes. While a proposal is under way, the leader does not know whether it
 is in force, and counts for the high watermark every replica that may be in the ISR by now, the *maximal ISR*:
 
-    committed ISR ──propose──► proposal under way: maximal ISR = committed ∪ proposed
+    committed ISR ──propose──► proposal under way: maximal ISR = committed and proposed
          ▲                        │ accepted, or an image of a later partition epoch: that ISR is committed
          │                        │ refused for certain (not attempted, ineligible replica): the committed ISR again
          └────────────────────────┤
@@ -124,7 +124,7 @@ class InSyncReplicas:
         self._broker_id = membership.broker_id
         self._partition_epoch = membership.partition_epoch
         self._leader_epoch = leader_epoch
-        self._epoch_start_offset = epoch_start_offset
+        self.epoch_start_offset = epoch_start_offset
         self._brokers = brokers
 
     def begin(self, membership: Membership, now_ms: int) -> None:
@@ -189,7 +189,7 @@ class InSyncReplicas:
         remote = self.remotes[broker_id]
         if self.proposal is not None or broker_id in self.isr or not remote.has_fetched:
             return None
-        if remote.log_end_offset < max(high_watermark, self._epoch_start_offset):
+        if remote.log_end_offset < max(high_watermark, self.epoch_start_offset):
             return None
         if not self._is_eligible(broker_id, remote):
             return None
@@ -236,7 +236,7 @@ class InSyncReplicas:
         if self.proposal is not proposal:
             return False  # the metadata was quicker
         if isinstance(answer, IsrDecision):
-            is_known = answer.leader_epoch == self._leader_epoch and answer.partition_epoch > self._partition_epoch
+            is_known = answer.leader_epoch == self._leader_epoch and answer.partition_epoch >= self._partition_epoch
             if is_known:
                 self._commit(answer.isr, answer.partition_epoch)
             return False  # else what is in force comes with the metadata

@@ -1,30 +1,56 @@
 """The partition's leader: judges what clients and coordinators write, and says what is committed.
 
 A record is committed when every in-sync replica has it durably, this one included: the high watermark is the smallest
-of their log ends. That is decided in `_advance` and nowhere else. With this replica alone in the ISR the smallest log
-end is its own durable end.
+of their log ends (`in_sync.py`). It moves in `_advance` and nowhere else. Where this is the only replica, it is its own
+durable end.
+
+Followers fetch from the leader what is durable there, and a fetch from an offset says that all below is durable with
+the follower. One whose log has diverged is told so, and nothing of its fetch is recorded (KAFKA-13141).
 
 The leader's epoch begins at its log end. Until the high watermark has reached it, a predecessor may have reported a
 higher one to clients than is known here, and ListOffsets answers OFFSET_NOT_AVAILABLE (KIP-207).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.partitions.imports import ImportedBatch, take_imported
+from odradek.partitions.in_sync import ALONE, Brokers, InSyncReplicas, IsrDecision, IsrProposal, Membership
 from odradek.partitions.markers import read_end_txn_marker
 from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
 from odradek.partitions.reads import Reads
-from odradek.partitions.results import NO_LEADER_EPOCH, Appended, AppendOrigin, Duplicate, Rejected
+from odradek.partitions.results import (
+    NO_LEADER_EPOCH,
+    Appended,
+    AppendOrigin,
+    Duplicate,
+    FetchPlan,
+    Isolation,
+    Rejected,
+)
 from odradek.partitions.state import PartitionState
 from odradek.partitions.transaction_guard import VerificationGuard
 from odradek.partitions.validation import LATEST_PRODUCE_VERSION, check_client_batch, check_trusted_batch
+from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import NO_SEQUENCE, BatchHeader, stamp_batch
 
 _NO_PRODUCERS: Final[Mapping[int, bytes | None]] = MappingProxyType({})
-_UNKNOWN_END: Final = 0
-"""Of a follower that has not fetched in this epoch nothing is known, and so nothing more is committed."""
+NOT_ENOUGH_REPLICAS: Final = Rejected(
+    ErrorCode.NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas demands"
+)
+
+
+class FollowerFetch(NamedTuple):
+    """Who fetches: a follower, in which registration of its broker, and where its log starts."""
+
+    broker_id: int
+    broker_epoch: int
+    log_start_offset: int
+
+
+def _knows_no_broker(_broker_id: int) -> None:
+    return None
 
 
 class Leader(Reads):
@@ -32,28 +58,107 @@ class Leader(Reads):
 
     leads = True
 
-    def __init__(self, state: PartitionState, followers: Iterable[int]) -> None:
+    def __init__(self, state: PartitionState, in_sync: InSyncReplicas) -> None:
         super().__init__(state)
-        self.epoch_start_offset = state.log_end_offset
-        self._follower_ends = dict.fromkeys(followers, _UNKNOWN_END)
+        self.epoch_start_offset = min(in_sync.epoch_start_offset, state.log_end_offset)
+        self.in_sync = in_sync
         self._advance()
+
+    def over(self, restored: PartitionState) -> tuple["Leader", LogWrite | None]:
+        """Lead on in the same epoch over a log that was opened again, and may have lost what was not durable.
+
+        The write is as that of `lead`.
+        """
+        started = restored.begin_epoch(self.state.leader_epoch)
+        return Leader(restored, self.in_sync), None if started is None else LogWrite(epochs=(started,))
 
     def durable(self, end_offset: int) -> bool:
         """The store has made everything below `end_offset` durable. Returns whether the high watermark moved."""
         self.state.mark_durable(end_offset)
         return self._advance()
 
-    def follower_has(self, broker_id: int, end_offset: int) -> bool:
-        """An in-sync follower has everything below `end_offset`. Returns whether the high watermark moved."""
-        if broker_id not in self._follower_ends:
-            return False
-        self._follower_ends[broker_id] = end_offset
+    def _advance(self) -> bool:
+        state = self.state
+        end_offset = state.durable_end_offset
+        if self.in_sync.remotes:
+            end_offset = self.in_sync.committed_end(end_offset, state.config)
+        return state.raise_high_watermark(end_offset)
+
+    def assign(self, membership: Membership) -> bool:
+        """Take the replicas and the ISR of the metadata within the epoch. Returns whether the high watermark moved."""
+        self.in_sync.assign(membership)
         return self._advance()
 
-    def _advance(self) -> bool:
-        ends = self._follower_ends
-        own_end = self.state.durable_end_offset
-        return self.state.raise_high_watermark(min(own_end, *ends.values()) if ends else own_end)
+    def advance_at(self, now_ms: int) -> bool:
+        """Time has passed, or settings or brokers have changed. Returns whether the high watermark moved."""
+        self.in_sync.now_ms = now_ms
+        return self._advance()
+
+    def plan_follower_fetch(
+        self,
+        follower: FollowerFetch,
+        offset: int,
+        *,
+        max_bytes: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> FetchPlan | Rejected:
+        """Plan a follower's read, as `fetch` does, up to what is durable here.
+
+        UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER without an epoch, for a broker that has no replica;
+        NOT_LEADER_OR_FOLLOWER for one that has registered anew since.
+        """
+        plan = self.fetch(
+            offset,
+            max_bytes=max_bytes,
+            isolation=Isolation.LOG_END,
+            current_leader_epoch=current_leader_epoch,
+            last_fetched_epoch=last_fetched_epoch,
+        )
+        if isinstance(plan, Rejected):
+            return plan
+        if follower.broker_id not in self.in_sync.remotes:
+            is_epoch_known = current_leader_epoch != NO_LEADER_EPOCH
+            error = ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return Rejected(error, f"broker {follower.broker_id} has no replica of the partition")
+        if self.in_sync.is_stale(follower.broker_id, follower.broker_epoch):
+            message = f"broker {follower.broker_id} has registered anew since epoch {follower.broker_epoch}"
+            return Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)
+        return plan
+
+    def record_fetch(self, follower: FollowerFetch, plan: FetchPlan, now_ms: int) -> tuple[bool, IsrProposal | None]:
+        """Take note of how far the follower of a planned read has come.
+
+        Returns whether the high watermark moved, and a proposal to be sent when the follower is to join the ISR. A
+        follower whose log has diverged has not come anywhere.
+        """
+        if plan.diverging is not None:
+            return False, None
+        in_sync, broker_id = self.in_sync, follower.broker_id
+        in_sync.now_ms = now_ms
+        in_sync.remotes[broker_id].fetched(
+            plan.start, follower.log_start_offset, follower.broker_epoch, self.state.durable_end_offset, now_ms
+        )
+        proposal = in_sync.expansion(broker_id, self.state.high_watermark)
+        return self._advance(), proposal
+
+    def shrinking(self, now_ms: int) -> IsrProposal | None:
+        """The proposal that followers leave the ISR that have lagged for too long, if there are any."""
+        self.in_sync.now_ms = now_ms
+        return self.in_sync.shrinking(self.state.durable_end_offset, self.state.config.replica_lag_time_max_ms)
+
+    def answered(self, proposal: IsrProposal, answer: IsrDecision | ErrorCode) -> tuple[bool, bool]:
+        """The controller has answered a proposal.
+
+        Returns whether the high watermark moved, and whether the proposal has to be sent again.
+        """
+        again = self.in_sync.answered(proposal, answer)
+        return self._advance(), again
+
+    @property
+    def is_short(self) -> bool:
+        """Whether acks=all is refused, since fewer replicas are in sync than `min.insync.replicas` demands."""
+        return bool(self.in_sync.remotes) and self.in_sync.is_short(self.state.config)
 
     def append(
         self,
@@ -66,8 +171,11 @@ class Leader(Reads):
         guard: VerificationGuard | None = None,
         judged: BatchHeader | Rejected | None = None,
         leader_epoch: int = NO_LEADER_EPOCH,
+        all_in_sync: bool = False,
     ) -> Appended | Duplicate | Rejected:
         """Judge `records` and give them the next offsets.
+
+        With `all_in_sync` (acks=all) NOT_ENOUGH_REPLICAS comes before all else; see `is_short`.
 
         A writable buffer is patched in place and must stay as it is until the write is durable; a read-only one is
         copied. A refused or duplicate batch is not touched. `api_version` is that of the Produce request;
@@ -80,6 +188,8 @@ class Leader(Reads):
             fenced = state.check_epoch(leader_epoch)
             if fenced is not None:
                 return fenced
+        if all_in_sync and self.is_short:
+            return NOT_ENOUGH_REPLICAS
         if origin is AppendOrigin.CLIENT:
             header = judged or check_client_batch(records, state.config, now_ms, api_version)
         else:
@@ -198,11 +308,19 @@ class Leader(Reads):
         return refusal
 
 
-def lead(state: PartitionState, epoch: int, followers: Iterable[int] = ()) -> tuple[Leader, LogWrite | None]:
-    """Lead in `epoch`; `followers` are the other in-sync replicas.
+def lead(
+    state: PartitionState,
+    epoch: int,
+    membership: Membership = ALONE,
+    brokers: Brokers = _knows_no_broker,
+    now_ms: int = 0,
+) -> tuple[Leader, LogWrite | None]:
+    """Lead in `epoch` at a time of the monotonic clock; an epoch below the one known is our own bug.
 
-    The write, None when nothing is new, must be durable before a fetch of a follower is served (KIP-101). An epoch
-    below the one known is our own bug.
+    The write, None when nothing is new, has to be stored with the epoch's first batch at the latest. Before that
+    nothing that anybody has rests on it: an epoch without batches leaves no trace in any log.
     """
     started = state.begin_epoch(epoch)
-    return Leader(state, followers), None if started is None else LogWrite(epochs=(started,))
+    in_sync = InSyncReplicas(membership, epoch, state.log_end_offset, brokers)
+    in_sync.begin(membership, now_ms)
+    return Leader(state, in_sync), None if started is None else LogWrite(epochs=(started,))

@@ -176,11 +176,6 @@ class Producers:
         """
         return Producers.restore(rows, [ended for ended in self._unreplicated if ended[1] < end_offset])
 
-    def adopt(self, rebuilt: Mapping[int, ProducerEntry]) -> None:
-        """Take states that were rebuilt from the log, of producers that have none here."""
-        self._entries |= rebuilt
-        self._ongoing = _open_transactions(self._entries)
-
     def await_first_batch_retry(self, lost: Mapping[int, ProducerEntry]) -> None:
         """Make producers whose very first batches were lost (a failed commit) or refused begin with those batches.
 

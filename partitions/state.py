@@ -216,23 +216,21 @@ class PartitionState:
         expired = self.producer_states.expire(now_ms, self.config.producer_id_expiration_ms)
         return LogWrite(producers=dict.fromkeys(expired)) if expired else None
 
-    def truncated(self, left: LogSnapshot) -> frozenset[int]:
-        """The store has cut the log's end off (`PartitionStore.truncate`) and holds `left`.
+    def truncated(self, left: LogSnapshot) -> None:
+        """The store has cut the log's end off (`PartitionStore.truncate`), or begun it anew, and holds `left`.
 
-        Returns the producers whose rows went with the end although batches of theirs may stay: `truncation.py` rebuilds
-        them. Raises ProducerRowError.
+        Raises ProducerRowError.
         """
-        before = self.producer_states
         end_offset = left.log_end_offset
         self.log_start_offset = left.log_start_offset
         self.log_end_offset = end_offset
-        self.durable_end_offset = min(self.durable_end_offset, end_offset)
-        self.high_watermark = min(self.high_watermark, end_offset)
-        self.epochs.truncate_end(end_offset)
-        self.producer_states = before.truncated(left.producers, end_offset)
+        self.durable_end_offset = end_offset
+        self.high_watermark = max(min(self.high_watermark, end_offset), left.log_start_offset)
+        self.epochs = EpochHistory(left.epochs)
+        self.epochs.truncate_start(left.log_start_offset)
+        self.producer_states = self.producer_states.truncated(left.producers, end_offset)
         self._take_aborted(left.aborted)
         self.clean_offset = left.clean_offset
-        return frozenset(before.entries.keys() - left.producers.keys())
 
 
 def last_offset_of(aborted: AbortedTransaction) -> int:

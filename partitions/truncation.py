@@ -12,19 +12,18 @@ newer, and where that epoch ends (KIP-101, KIP-279, KIP-595). Then, as in Kafka'
 
 A cut that moves no offset may still drop epochs that begin at the log end, so it is carried out all the same.
 
-The store forgets each producer's row that was set at or above the cut. `ProducerRebuild` makes it again from the
-batches that stay.
+The store forgets each producer's row that was set at or above the cut. `ProducerRebuild` makes the rows again from the
+batches that stay, before the cut, so that the store can put them in place in the same transaction: a crash must not
+leave a log that takes a producer's retry for a new batch.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from odradek.partitions.epochs import EpochHistory
 from odradek.partitions.markers import read_end_txn_marker
-from odradek.partitions.model import LogWrite
 from odradek.partitions.producers import Producers
 from odradek.partitions.results import NO_LEADER_EPOCH, UNKNOWN_OFFSET, EpochEnd
-from odradek.partitions.state import PartitionState
 from odradek.wire.records.batch import iter_headers
 
 
@@ -48,16 +47,15 @@ def truncation_point(epochs: EpochHistory, log_end_offset: int, leader: EpochEnd
 
 
 class ProducerRebuild:
-    """Makes the rows of the `lost` producers again, from all batches that stay, in offset order."""
+    """Makes the rows of producers from the batches that stay, in offset order."""
 
-    def __init__(self, lost: Iterable[int]) -> None:
-        self._lost = frozenset(lost)
+    def __init__(self) -> None:
         self._producers = Producers()
 
     def add(self, chunk: memoryview) -> None:
         """Take whole batches. Raises odradek.wire.records.errors.InvalidRecordBatch for damage."""
         for header in iter_headers(chunk):
-            if header.producer_id not in self._lost:
+            if not header.has_producer_id:
                 continue
             marker = read_end_txn_marker(chunk, header) if header.is_control else None
             if marker is not None:
@@ -65,7 +63,6 @@ class ProducerRebuild:
             elif not header.is_control:
                 self._producers.add_batch(header, header.base_offset, header.max_timestamp)
 
-    def finish(self, state: PartitionState) -> LogWrite:
-        """Give the producers back to `state`; the write stores their rows."""
-        state.producer_states.adopt(self._producers.entries)
-        return LogWrite(producers=self._producers.rows())
+    def rows(self) -> Mapping[int, bytes]:
+        """The rows, for `PartitionStore.truncate`."""
+        return self._producers.rows()

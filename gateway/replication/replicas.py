@@ -15,11 +15,12 @@ from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.image.delta import MAX_DELETED, MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.gateway.errors import PartitionUnavailable
-from odradek.gateway.replication.assignment import Assignment
+from odradek.gateway.replication.assignment import Assignment, standing_of
 from odradek.gateway.replication.recovery import shared_cause
 from odradek.gateway.replication.replica import LogResources, Replica, ReplicaState
 from odradek.gateway.replication.strays import few, knows
 from odradek.partitions.config import LogConfig
+from odradek.partitions.in_sync import BrokerStanding
 from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import StoreError, StoreSpace
 from odradek.wire.errors import ErrorCode
@@ -104,7 +105,10 @@ class Replicas:
     def _make(self, image: MetadataImage, topic: TopicImage, index: int) -> Replica:
         key = PartitionKey(topic.name, topic.topic_id, index)
         assigned = Assignment.of(topic.partitions[index], self._node_id)
-        return Replica(key, self._log_config(image, topic.name), assigned, self._resources)
+        return Replica(key, self._log_config(image, topic.name), assigned, self._resources, self._standing_of)
+
+    def _standing_of(self, broker_id: int) -> BrokerStanding | None:
+        return standing_of(self._image, broker_id)
 
     def fixed(self, key: PartitionKey, config: LogConfig, leader_epoch: int) -> Replica:
         """A replica that stands outside the image, which this broker leads: the metadata log itself."""

@@ -23,6 +23,7 @@ from odradek.storage_backends.testing.medium import StoreFactory, StoreMedium
 from odradek.storage_backends.testing.replicating import Replicating
 from odradek.storage_backends.testing.setting_aside import SettingAside
 from odradek.storage_backends.testing.state_machine import check_against_model
+from odradek.storage_backends.testing.truncating import Truncating
 
 POLICY = LogPolicy()
 _BIG = 2**31 - 1
@@ -306,80 +307,6 @@ class _Deleting(_Fixtures):
         assert log.load().aborted == (aborted[1],)
 
 
-class _Truncating(_Fixtures):
-    def test_batches_and_all_that_came_with_them_go(self, log: PartitionStore) -> None:
-        log.commit([LogWrite([make_batch(0, 2, max_timestamp_ms=5)], [EpochStart(0, 0)], {1: b"a"})], sync=True)
-        log.commit([LogWrite([make_batch(2, 2, max_timestamp_ms=9)], [EpochStart(1, 2)], {2: b"b"})], sync=True)
-        log.commit(
-            [LogWrite([make_batch(4)], producers={1: b"c"}, aborted=[AbortedTransaction(2, 2, 4, 2)])], sync=True
-        )
-        assert log.truncate(4).producers == {2: b"b"}
-        assert log.load() == LogSnapshot(0, 4, 9, (EpochStart(0, 0), EpochStart(1, 2)), {2: b"b"})
-        assert log.truncate(2) == LogSnapshot(0, 2, 5, (EpochStart(0, 0),))
-        assert log.find_max_timestamp() == 0
-
-    @pytest.mark.parametrize("segment_bytes", [150, 10_000])
-    def test_a_row_that_goes_is_replaced_in_the_same_transaction(
-        self, medium: StoreMedium, store: Store, segment_bytes: int
-    ) -> None:
-        log = store.open(KEY, LogPolicy(segment_bytes=segment_bytes))
-        for offset in range(4):
-            log.commit([LogWrite([make_batch(offset)], producers={offset % 2: b"%d" % offset})], sync=True)
-        log.commit([LogWrite([make_batch(4)], producers={2: b"4"})], sync=True)
-        left = log.truncate(3, {0: b"not used", 1: b"rebuilt", 5: b"of nobody"})
-        assert left.producers == {0: b"2", 1: b"rebuilt"}
-        assert log.truncate(3).producers == left.producers, "it stands at the cut"
-        store.close()
-        reopened = medium.open()
-        assert reopened.open(KEY, POLICY).load() == left
-        reopened.close()
-
-    def test_a_batch_that_spans_the_offset_goes_whole(self, log: PartitionStore) -> None:
-        log.commit([LogWrite([make_batch(0, 2), make_batch(2, 5)], [EpochStart(3, 2)])], sync=True)
-        snapshot = log.truncate(4)
-        assert (snapshot.log_end_offset, snapshot.epochs) == (2, ())
-        log.commit([LogWrite([make_batch(2, 1)])], sync=True)
-        assert read_all(log, 2) == make_batch(2, 1).data
-
-    def test_at_the_end_only_an_epoch_without_batches_goes(self, log: PartitionStore) -> None:
-        fill(log, 3)
-        log.commit([LogWrite(epochs=[EpochStart(0, 0), EpochStart(1, 3)])], sync=True)
-        assert log.truncate(4).epochs == (EpochStart(0, 0), EpochStart(1, 3))
-        assert log.truncate(3) == LogSnapshot(0, 3, 1002, (EpochStart(0, 0),))
-
-    def test_into_a_sealed_segment(self, medium: StoreMedium, store: Store) -> None:
-        log = store.open(KEY, LogPolicy(segment_bytes=500))
-        batches = fill(log, 20)
-        log.commit([LogWrite(log_start_offset=4)], sync=True)
-        snapshot = log.truncate(8)
-        assert snapshot == LogSnapshot(4, 8, 1007)
-        assert read_all(log, 4) == joined(batches[4:6]) or read_all(log, 4).startswith(joined(batches[4:5]))
-        later = fill(log, 10, start=8)
-        store.close()
-        reopened = medium.open()
-        log = reopened.open(KEY, POLICY)
-        assert log.load().log_end_offset == 18
-        assert read_all(log, 17) == later[-1].data
-        assert log.find_by_timestamp(1007) == 7
-        reopened.close()
-
-    @pytest.mark.parametrize("end_offset", [0, 3])
-    def test_below_the_log_start(self, store: Store, end_offset: int) -> None:
-        log = store.open(KEY, LogPolicy(segment_bytes=500))
-        fill(log, 20)
-        log.commit([LogWrite(log_start_offset=15, epochs=[EpochStart(0, 1)])], sync=True)
-        snapshot = log.truncate(end_offset)
-        assert (snapshot.log_start_offset, snapshot.log_end_offset) == (end_offset, end_offset)
-        fill(log, 3, start=end_offset)
-        assert log.load().log_end_offset == end_offset + 3
-
-    def test_below_the_log_start_a_dead_batch_does_not_count(self, log: PartitionStore) -> None:
-        log.commit([LogWrite([make_batch(0, 4), make_batch(4, 4)]), LogWrite(log_start_offset=5)], sync=True)
-        assert log.truncate(2) == LogSnapshot(2, 2)
-        log.commit([LogWrite([make_batch(2)])], sync=True)
-        assert read_all(log, 2) == make_batch(2).data
-
-
 class _Replacing(_Fixtures):
     @pytest.fixture
     def cleanable(self, store: Store) -> PartitionStore:
@@ -593,7 +520,7 @@ class StoreConformance(
     _Searching,
     _Rolling,
     _Deleting,
-    _Truncating,
+    Truncating,
     _Replacing,
     _Keeping,
 ):

@@ -214,14 +214,12 @@ class Replica:
 
     def cut(self, role: Follower, diverging: EpochEnd) -> None:
         point = role.truncation(diverging)
-        lost = self.state.truncated(self.store.truncate(point.offset))
-        rebuild = ProducerRebuild(lost)
-        offset = self.state.log_start_offset
-        while offset < self.state.log_end_offset:
-            chunk = memoryview(read_all(self.store, offset))
+        rebuild, offset = ProducerRebuild(), self.state.log_start_offset
+        while offset < point.offset:
+            chunk = memoryview(read_all(self.store, offset, point.offset))
             rebuild.add(chunk)
             offset = [header.next_offset for header in iter_headers(chunk)][-1]
-        self.store.commit([rebuild.finish(self.state)], sync=True)
+        self.state.truncated(self.store.truncate(point.offset, rebuild.rows()))
 
     def batches(self) -> bytes:
         got, offset = b"", self.state.log_start_offset

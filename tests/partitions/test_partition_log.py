@@ -6,9 +6,11 @@ from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_produc
 from odradek.partitions import offsets
 from odradek.partitions.config import LogConfig, MessageTimestampType
 from odradek.partitions.follower import follow
-from odradek.partitions.leader import lead
+from odradek.partitions.in_sync import Membership
+from odradek.partitions.leader import FollowerFetch, lead
 from odradek.partitions.model import EpochStart, LogSnapshot, LogWrite
 from odradek.partitions.results import (
+    NO_LEADER_EPOCH,
     OFFSET_NOT_FOUND,
     Appended,
     AppendOrigin,
@@ -73,14 +75,23 @@ def test_committing_what_was_never_assigned_is_our_bug() -> None:
 
 def test_what_is_durable_is_committed_when_every_in_sync_replica_has_it() -> None:
     log = PartitionState.restore(LogSnapshot(log_end_offset=9), LogConfig())
-    leader, _ = lead(log, 1, followers=[2, 3])
+    leader, _ = lead(log, 1, Membership(1, (1, 2, 3), (1, 2, 3), 0))
+
+    def fetches(broker_id: int, offset: int) -> bool:
+        follower = FollowerFetch(broker_id, 0, 0)
+        plan = leader.plan_follower_fetch(
+            follower, offset, max_bytes=1, current_leader_epoch=1, last_fetched_epoch=NO_LEADER_EPOCH
+        )
+        assert isinstance(plan, FetchPlan)
+        return leader.record_fetch(follower, plan, 0)[0]
+
     assert (log.durable_end_offset, log.high_watermark) == (9, 0)
-    moved = [leader.follower_has(2, 7), leader.follower_has(3, 5), leader.follower_has(4, 9), leader.follower_has(3, 8)]
-    assert (moved, log.high_watermark) == ([False, True, False, True], 7)
-    assert leader.follower_has(2, 12)
-    assert leader.follower_has(3, 12)
+    moved = [fetches(2, 7), fetches(3, 5), fetches(3, 8)]
+    assert (moved, log.high_watermark) == ([False, True, True], 7)
+    assert fetches(2, 9)
+    assert fetches(3, 9)
     assert log.high_watermark == 9, "this replica has no more"
-    assert not leader.follower_has(3, 4)
+    assert not fetches(3, 4)
     assert log.high_watermark == 9, "it never moves back"
 
 

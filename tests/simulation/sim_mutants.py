@@ -182,7 +182,7 @@ def log_lost_at_start(patch: pytest.MonkeyPatch) -> None:
         cut_power(self, survivors)
         last = self.live.segments[-1].batches
         if last:
-            self.truncate(last[-1].base_offset)
+            self.truncate(last[-1].base_offset, {})
 
     patch.setattr(MediumLog, "cut_power", cut)
 

@@ -1,0 +1,183 @@
+"""The part of a replica that leads: it takes writes, serves followers, and proposes who is in sync."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from odradek.gateway.env.completion import Completion
+from odradek.gateway.replication.partition import OPEN, PartitionLog, ReplicaState
+from odradek.gateway.replication.proposals import IsrAnswer
+from odradek.partitions.imports import ImportedBatch
+from odradek.partitions.in_sync import IsrDecision, IsrProposal
+from odradek.partitions.leader import FollowerFetch, Leader
+from odradek.partitions.producers import ProducerEntry
+from odradek.partitions.reads import NOT_LEADER
+from odradek.partitions.results import NO_LEADER_EPOCH, Appended, AppendOrigin, Duplicate, FetchPlan, Rejected
+from odradek.partitions.transaction_guard import VerificationGuard
+from odradek.partitions.validation import check_client_batch, takes_long
+from odradek.wire.records.batch import BatchHeader, peek_header
+from odradek.wire.records.errors import InvalidRecordBatch
+
+log = logging.getLogger(__name__)
+
+MAX_REFUSED_PRODUCERS: Final = 10_000
+"""How many producers a partition that does not serve remembers; see `LeadingLog.note_refused`."""
+
+
+class LeadingLog(PartitionLog):
+    """A log with what its leader does; every call raises PartitionUnavailable where another broker leads."""
+
+    @property
+    def leader(self) -> Leader:
+        """The leading role. Raises PartitionUnavailable when the partition does not serve, or is led by another."""
+        role = self._role
+        if self.state is not OPEN:
+            self._refuse()
+        if isinstance(role, Leader):
+            return role
+        raise self._not_leader()
+
+    def append(
+        self,
+        records: memoryview,
+        origin: AppendOrigin,
+        *,
+        api_version: int = 9,
+        transaction_version: int = 0,
+        guard: VerificationGuard | None = None,
+        judged: BatchHeader | Rejected | None = None,
+        leader_epoch: int = NO_LEADER_EPOCH,
+        all_in_sync: bool = False,
+    ) -> Appended | Duplicate | Rejected:
+        """Decide on one batch and queue it; the result stands once the offset after it is `durable` or `committed`.
+
+        That holds for a duplicate, too, whose original may still be on its way to the disk. `judged` is what
+        `judgement` said of the records, which must not be changed or reused before they are durable. Raises
+        PartitionUnavailable.
+        """
+        if self._recovery.writing.is_failing:
+            self._check_writable()
+        leader = self.leader
+        if self._refused:  # while writes were failing, and the log was open
+            leader.state.await_first_batch_retry(self._refused)
+            self._refused.clear()
+        result = leader.append(
+            records,
+            origin=origin,
+            now_ms=self._env.wall_ms(),
+            api_version=api_version,
+            transaction_version=transaction_version,
+            guard=guard,
+            judged=judged,
+            leader_epoch=leader_epoch,
+            all_in_sync=all_in_sync,
+        )
+        if isinstance(result, Appended):
+            self._submit(result.write, result.last_offset + 1)
+        return result
+
+    def take_imported(self, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
+        """Queue batches of another log at the offsets that they have; stands as what `append` gives does.
+
+        `records` must not be changed or reused before they are durable. Raises PartitionUnavailable.
+        """
+        self._check_writable()
+        result = self.leader.take_imported(records, batches)
+        if isinstance(result, Appended):
+            self._submit(result.write, result.last_offset + 1)
+        return result
+
+    def judgement(self, records: memoryview, api_version: int) -> Callable[[], BatchHeader | Rejected] | None:
+        """What judges a client's records where that takes long, to be called in a thread; mostly None.
+
+        All that depends on other batches is judged by `append`.
+        """
+        config, now_ms = self._config, self._env.wall_ms()
+        if not takes_long(records, config, now_ms):
+            return None
+        return lambda: check_client_batch(records, config, now_ms, api_version)
+
+    def note_refused(self, records: memoryview) -> None:
+        """Take note of a batch that was refused because the log does not serve.
+
+        If it was its producer's first one, batches on their way behind it must not be taken when the log serves again.
+        """
+        try:
+            header = peek_header(records)
+        except InvalidRecordBatch:
+            return  # it would have been refused anyway
+        if header.has_producer_id and header.base_sequence == 0 and len(self._refused) < MAX_REFUSED_PRODUCERS:
+            self._refused[header.producer_id] = ProducerEntry(
+                header.producer_epoch, last_timestamp_ms=self._env.wall_ms()
+            )
+
+    def plan_follower_fetch(
+        self,
+        follower: FollowerFetch,
+        offset: int,
+        *,
+        max_bytes: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> FetchPlan | Rejected:
+        """Plan the read of a follower; see `Leader.plan_follower_fetch`. Raises PartitionUnavailable.
+
+        The epoch of the request is judged before the role, as in all reads.
+        """
+        role = self.role
+        if not isinstance(role, Leader):
+            return role.state.check_epoch(current_leader_epoch) or NOT_LEADER
+        return role.plan_follower_fetch(
+            follower,
+            offset,
+            max_bytes=max_bytes,
+            current_leader_epoch=current_leader_epoch,
+            last_fetched_epoch=last_fetched_epoch,
+        )
+
+    def record_fetch(self, follower: FollowerFetch, plan: FetchPlan) -> None:
+        """Take note of how far the follower has come by the plan that was just made for it, and act on it.
+
+        Raises PartitionUnavailable.
+        """
+        leader = self.leader
+        moved, proposal = leader.record_fetch(follower, plan, self._env.monotonic_ms())
+        self._committed(moved=moved)
+        if proposal is not None:
+            self._propose(leader, proposal)
+
+    def watch_lag(self) -> None:
+        """Look at the clock: propose that lagging followers leave. To be called now and then."""
+        leader = self._role
+        if self.state is ReplicaState.OPEN and isinstance(leader, Leader) and leader.in_sync.remotes:
+            self._committed(moved=leader.advance_at(self._env.monotonic_ms()))
+            proposal = leader.shrinking(self._env.monotonic_ms())
+            if proposal is not None:
+                self._propose(leader, proposal)
+
+    def _propose(self, leader: Leader, proposal: IsrProposal) -> None:
+        isr = ",".join(str(each) for each in sorted(leader.in_sync.isr))
+        wanted = ",".join(str(each) for each in proposal.isr)
+        text = "proposing in-sync replicas partition=%s isr=%s proposed=%s reason=%s high_watermark=%d"
+        high_watermark = leader.state.high_watermark
+        log.info(text, self.key, isr, wanted, "; ".join(proposal.reasons), high_watermark)
+        self._send(proposal)
+
+    def _send(self, proposal: IsrProposal) -> None:
+        answered = self._resources.proposals.propose(self.key, proposal)
+        answered.on_settled(partial(self._answered, proposal))
+
+    def _answered(self, proposal: IsrProposal, answered: Completion[IsrAnswer]) -> None:
+        leader, answer = self._role, answered.result()
+        if not isinstance(leader, Leader) or leader.in_sync.proposal is not proposal:
+            return  # the epoch has ended, and all that was proposed in it, or the metadata was quicker
+        moved, again = leader.answered(proposal, answer)
+        if isinstance(answer, IsrDecision):
+            isr = ",".join(str(each) for each in answer.isr)
+            log.info("in-sync replicas partition=%s isr=%s epoch=%d", self.key, isr, answer.partition_epoch)
+        else:
+            log.info("in-sync replicas are not as proposed partition=%s error=%s", self.key, answer.name)
+        self._committed(moved=moved)
+        if again:
+            self._send(proposal)
