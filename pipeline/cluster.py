@@ -134,17 +134,45 @@ class Cluster:
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
         """The topic's settings that differ from the cluster's defaults."""
+        return self.topic_configs([topic])[topic]
+
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:
+        """The same of several topics, in one request."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ConfigSource
 
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        answer = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        if not resources:
+            return {}
+        set_on_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        found: dict[str, dict[str, str | None]] = {}
+        for resource, answer in self._admin.describe_configs(resources, request_timeout=self._timeout_s).items():
+            try:
+                entries = answer.result()
+            except KafkaException as error:
+                raise self._failure(f"the settings of {resource.name!r}", error) from error
+            found[resource.name] = {
+                name: entry.value for name, entry in entries.items() if entry.source == set_on_topic
+            }
+        return found
+
+    def alter_topic_config(self, topic: str, settings: Mapping[str, str | None]) -> None:
+        """Set these of the topic's settings; None takes one away. The others stay as they are."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+        entries = [
+            ConfigEntry(name, value or "", incremental_operation=AlterConfigOpType.DELETE)
+            if value is None
+            else ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        [answer] = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s).values()
         try:
-            entries = answer.result()
+            answer.result()
         except KafkaException as error:
             raise self._failure(f"the settings of {topic!r}", error) from error
-        set_on_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        return {name: entry.value for name, entry in entries.items() if entry.source == set_on_topic}
 
     def _failure(self, what: str, error: Any) -> PipelineError:  # noqa: ANN401 - confluent-kafka has no types
         reason = error.args[0]

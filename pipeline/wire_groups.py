@@ -5,7 +5,7 @@ librdkafka 2.16.1's administrative client crashes where a coordinator is loading
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.pipeline.cluster import Offsets, TopicPartition
 from odradek.pipeline.wire_client import BrokerError, WireClient
@@ -24,6 +24,14 @@ from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 OF_CONSUMERS: Final = frozenset({"", "classic", "consumer"})
 """The types of groups that commit offsets; brokers before Kafka 3.7 tell none."""
 WITHOUT_MEMBERS: Final = frozenset({"Empty", "Dead"})
+NO_METADATA: Final[Mapping[TopicPartition, str]] = {}
+
+
+class Committed(NamedTuple):
+    """A committed offset, and the text that its consumer has committed with it."""
+
+    offset: int
+    metadata: str
 
 
 class WireGroups:
@@ -46,29 +54,42 @@ class WireGroups:
 
     def committed(self, group: str) -> Offsets:
         """The group's committed offsets; empty for a group that does not exist."""
+        return {place: one.offset for place, one in self.committed_whole(group).items()}
+
+    def committed_whole(self, group: str) -> dict[TopicPartition, Committed]:
+        """The same with their metadata."""
         return self._client.repeated(lambda: self._committed(group))
 
-    def _committed(self, group: str) -> Offsets:
+    def _committed(self, group: str) -> dict[TopicPartition, Committed]:
         request = OffsetFetchRequest(group_id=group, topics=None)
         answer = self._client.request(request, OffsetFetchResponse, self._coordinator(group))
         _check(answer.error_code, f"the offsets of group {group!r}")
-        found: Offsets = {}
+        found: dict[TopicPartition, Committed] = {}
         for topic in answer.topics:
             for part in topic.partitions:
                 _check(part.error_code, f"the offset of group {group!r} for {topic.name}-{part.partition_index}")
                 if part.committed_offset >= 0:
-                    found[TopicPartition(topic.name, part.partition_index)] = part.committed_offset
+                    place = TopicPartition(topic.name, part.partition_index)
+                    found[place] = Committed(part.committed_offset, part.metadata or "")
         return found
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        metadata: Mapping[TopicPartition, str] = NO_METADATA,
+    ) -> None:
         """Commit offsets for a group without members; BrokerError of UNKNOWN_MEMBER_ID where it has some."""
         if offsets:
-            self._client.repeated(lambda: self._commit(group, offsets))
+            committed = {place: Committed(offset, metadata.get(place, "")) for place, offset in offsets.items()}
+            self._client.repeated(lambda: self._commit(group, committed))
 
-    def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def _commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for place, offset in offsets.items():
-            part = OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
+        for place, one in offsets.items():
+            part = OffsetCommitRequestPartition(
+                partition_index=place.partition, committed_offset=one.offset, committed_metadata=one.metadata
+            )
             topics.setdefault(place.topic, []).append(part)
         listed = [OffsetCommitRequestTopic(name=name, partitions=tuple(parts)) for name, parts in topics.items()]
         request = OffsetCommitRequest(group_id=group, topics=tuple(listed))

@@ -1,4 +1,4 @@
-"""Copying consumer groups' committed offsets, as they are or translated by the offset map.
+"""Copying consumer groups' committed offsets, as they are or translated by the offset map, with their metadata.
 
 An offset is never moved back, and never beyond what was copied: a group finds at the target what it has not read yet,
 or reads some records again. Groups with members at the target are left alone, since they commit their own.
@@ -51,12 +51,13 @@ class Groups:
 
     def _copy(self, name: str, translate: Translate) -> None:
         present, ahead = self._target.committed(name), Offsets()
-        for place, offset in self._source.committed(name).items():
-            translated = translate(place, offset)
+        there = self._source.committed_whole(name)
+        for place, one in there.items():
+            translated = translate(place, one.offset)
             if translated is not None and translated > present.get(place, -1):
                 ahead[place] = translated
         try:
-            self._target.commit(name, ahead)
+            self._target.commit(name, ahead, {place: there[place].metadata for place in ahead})
         except BrokerError as error:
             if error.code not in _OF_MEMBERS:
                 raise

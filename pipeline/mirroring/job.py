@@ -1,7 +1,7 @@
 """The job: rounds of planning, copying, and committing groups' offsets, once or until it is stopped."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -24,6 +24,7 @@ ROUND_S: Final = 10.0
 """How long a round lasts at most when it is continuous: then topics are looked for and groups copied again."""
 IDLE_S: Final = 0.5
 LAG_EVERY_S: Final = 10.0
+SETTINGS_EVERY_S: Final = 60.0
 RETRY_LIMIT_S: Final = 120.0
 EVERY_TOPIC: Final = ".*"
 
@@ -74,7 +75,9 @@ class _Mirror:
         shown: bool,
     ) -> None:
         self._reader, self._writer, self._source, self._target = reader, writer, source, target
-        self._stopping, self._shown = stopping, shown
+        self._stopping, self._shown, self._append = stopping, shown, append
+        self._next_sync_s = 0.0
+        self._told: set[str] = set()
         self._planner = Planner(reader, writer, source, append=append)
         reader.topics(())
         self._own = WireGroups(writer)
@@ -120,11 +123,23 @@ class _Mirror:
         wanted = self._still_there(topics_of.selected(self._source.topics(), pattern))
         for line in topics_of.prepare(self._source, self._target, wanted):
             self._note(line)
+        self._sync_settings(wanted)
         own = self._own.committed(progress_group(self._cluster_id))
         self._maps = read_maps(self._target, self._cluster_id) | self._maps
         self._planner.add(wanted, self._maps, own)
         self._planner.find_ends()
         self._publish({place: part.report.to_offset for place, part in self._planner.verbatim.items()}, own)
+
+    def _sync_settings(self, wanted: Mapping[str, int]) -> None:
+        """Now and then, unless the topics are shared with others."""
+        now_s = time.monotonic()
+        if self._append or now_s < self._next_sync_s:
+            return
+        self._next_sync_s = now_s + SETTINGS_EVERY_S
+        for line in topics_of.sync_settings(self._source, self._target, wanted):
+            if line not in self._told:
+                self._told.add(line)
+                self._note(line)
 
     def _still_there(self, topics: dict[str, int]) -> dict[str, int]:
         """Those of the topics that are the ones that they were, or new; the others are copied no longer."""

@@ -5,7 +5,7 @@
 # confluent-kafka's types are incomplete
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -15,6 +15,7 @@ from odradek.pipeline.cluster import LOG, Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring.offset_map import MAP_TOPIC
+from odradek.pipeline.mirroring.retrying import may_pass
 
 OF_ONE_CLUSTER: Final = frozenset(
     {
@@ -26,6 +27,14 @@ OF_ONE_CLUSTER: Final = frozenset(
     }
 )
 """Settings of a topic that speak of the brokers it stands on."""
+NOT_SYNCED: Final = OF_ONE_CLUSTER | {
+    "message.timestamp.difference.max.ms",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+}
+"""What is not changed in a topic that exists, as MirrorMaker 2 does not: a target has its own number of replicas, and
+timestamps have been given by the source."""
 
 
 def selected(topics: Mapping[str, int], pattern: str) -> dict[str, int]:
@@ -62,6 +71,36 @@ def prepare(source: Cluster, target: Cluster, topics: Mapping[str, int]) -> list
         elif there[name] > count:
             raise PipelineError(f"topic {name!r} has {there[name]} partitions at the target, {count} at the source")
     return notes
+
+
+def sync_settings(source: Cluster, target: Cluster, topics: Iterable[str]) -> list[str]:
+    """Let topics that both have take the settings of the source's, and lose those that it does not have; returns notes.
+
+    A target that refuses is noted, and the copy goes on. Raises PipelineError where a cluster does not answer.
+    """
+    notes: list[str] = []
+    both = sorted(set(topics) & target.topics().keys())
+    wanted, present = source.topic_configs(both), target.topic_configs(both)
+    for name in both:
+        changes = _changes(wanted[name], present[name])
+        if not changes:
+            continue
+        told = ", ".join(key if text is None else f"{key}={text}" for key, text in changes.items())
+        try:
+            target.alter_topic_config(name, changes)
+        except PipelineError as error:
+            if may_pass(error):
+                raise
+            notes.append(f"topic {name!r} does not take the source's settings {told}: {error.message}")
+        else:
+            notes.append(f"topic {name!r} takes the source's settings: {told}")
+    return notes
+
+
+def _changes(wanted: Mapping[str, str | None], present: Mapping[str, str | None]) -> dict[str, str | None]:
+    """What makes the one of the other; None takes a setting away."""
+    names = sorted((wanted.keys() | present.keys()) - NOT_SYNCED)
+    return {name: wanted.get(name) for name in names if wanted.get(name) != present.get(name)}
 
 
 def _grow(connection: Connection, topic: str, count: int) -> None:

@@ -11,7 +11,9 @@ from mirrored import Pair, batch, extent, fill, producer, raw, records, seen, tr
 from odradek.gateway.cli.output import Meter
 from odradek.pipeline import mirror
 from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.mirroring.topics import sync_settings
 from odradek.pipeline.mirroring.verbatim import Part, Round, copy_round
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.wire_client import Imported, WireClient
@@ -126,6 +128,49 @@ def test_topics_come_with_their_partitions_and_settings(pair: Pair) -> None:
     with Cluster(pair.copy) as there:
         assert {name: n for name, n in there.topics().items() if not name.startswith("__")} == {"orders": 5, "other": 2}
     assert_same(pair, "orders", 5)
+
+
+def test_settings_of_topics_that_exist_are_kept_in_step(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+    def config(connection: Connection) -> dict[str, str | None]:
+        with Cluster(connection) as cluster:
+            return cluster.topic_config("t")
+
+    pair.source.create_topic("t", 1, {"cleanup.policy": "compact", "max.message.bytes": 5_000_000})
+    pair.target.create_topic("t", 1, {"segment.bytes": 2_000_000, "min.insync.replicas": 1})
+    copied = mirror(pair.origin, pair.copy)
+    assert copied.complete
+    kept = {"cleanup.policy": "compact", "max.message.bytes": "5000000", "min.insync.replicas": "1"}
+    assert config(pair.copy) == kept
+    said = "topic 't' takes the source's settings: cleanup.policy=compact, max.message.bytes=5000000, segment.bytes\n"
+    assert said in capsys.readouterr().err
+    with Cluster(pair.origin) as cluster:
+        cluster.alter_topic_config("t", {"cleanup.policy": None, "max.message.bytes": "6000000"})
+    copy(pair, append=True)
+    assert config(pair.copy) == kept
+    copy(pair)
+    assert config(pair.copy) == {"max.message.bytes": "6000000", "min.insync.replicas": "1"}
+
+
+def test_settings_that_the_target_refuses_are_told(pair: Pair) -> None:
+    class Refusing(Cluster):
+        def alter_topic_config(self, topic: str, settings: Mapping[str, str | None]) -> None:
+            raise PipelineError(f"{topic} has a policy")
+
+    pair.source.create_topic("t", 1, {"max.message.bytes": 5_000_000})
+    pair.target.create_topic("t")
+    with Cluster(pair.origin) as source, Refusing(pair.copy) as target:
+        assert sync_settings(source, target, ["t", "elsewhere"]) == [
+            "topic 't' does not take the source's settings max.message.bytes=5000000: t has a policy"
+        ]
+
+
+def test_metadata_of_committed_offsets_are_copied(pair: Pair) -> None:
+    pair.source.create_topic("t")
+    fill(pair.origin, "t", 20)
+    with WireClient(pair.origin) as source, WireClient(pair.copy) as target:
+        WireGroups(source).commit("g", {PART: 7}, {PART: "as far as the 7th"})
+        copy(pair, groups="g")
+        assert WireGroups(target).committed_whole("g") == {PART: (7, "as far as the 7th")}
 
 
 @pytest.mark.parametrize("option", ["topics", "groups"])
