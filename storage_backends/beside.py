@@ -1,4 +1,4 @@
-"""What a store shows of its logs to another process than the broker that writes them. Nothing here locks or writes."""
+"""What a store shows of its logs to another process than the broker that writes them. Views neither lock nor write."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -7,7 +7,7 @@ from typing import Protocol, Self
 from odradek.partitions.model import AbortedTransaction, PartitionKey
 from odradek.storage_backends.interface import StoreError
 
-__all__ = ["LogBeside", "LogGoneError", "LogsBeside", "SegmentGoneError"]
+__all__ = ["Backfill", "LogBeside", "LogGoneError", "LogsBeside", "SegmentGoneError"]
 
 
 class SegmentGoneError(StoreError):
@@ -61,4 +61,24 @@ class LogsBeside(Protocol):
 
     def close(self) -> None:
         """Close files and connections."""
+        ...
+
+
+class Backfill(Protocol):
+    """Fills in rows of records that are older than the topic's setting `odradek.sql.columns`, beside the broker."""
+
+    def begin(self, topic: str) -> None:
+        """Make the topic's view, if there is none. Raises StoreError."""
+        ...
+
+    def fill(self, key: PartitionKey, stable_offset: int, aborted: Sequence[AbortedTransaction]) -> int | None:
+        """Fill in a part of a log, the newest first; return how many records, None where nothing is left to do.
+
+        Below `stable_offset` all transactions are decided, and `aborted` are those that were aborted.
+        Raises LogGoneError, StoreError.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
         ...

@@ -80,16 +80,19 @@ class OffsetNotInStoreError(StoreError):
 
 @immutable
 class LogPolicy:
-    """The topic settings a store acts on (`segment.bytes`, `segment.ms`, and whether `flush.messages` is 1).
+    """The topic settings a store acts on (`segment.bytes`, `segment.ms`, whether `flush.messages` is 1,
+    and `odradek.sql.columns`).
 
     `durable` says that commits will ask for `sync`, so that a backend may arrange for it. Where it is False, commits
     without `sync` are left to the operating system's page cache if the backend can do that, and after an
-    operating-system crash the newest part of the log may be missing.
+    operating-system crash the newest part of the log may be missing. With `columns` a SQL database keeps the records as
+    rows beside the batches, written in the same transaction; other backends do nothing about it.
     """
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 60 * 60 * 1000
     durable: bool = True
+    columns: bool = False
 
 
 @immutable

@@ -5,14 +5,15 @@ from importlib import import_module
 from typing import cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from odradek.storage_backends.beside import LogsBeside
+from odradek.storage_backends.beside import Backfill, LogsBeside
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.options import StoreOptions
 
-__all__ = ["StoreOptions", "StoreUrlError", "open_beside", "open_store"]
+__all__ = ["StoreOptions", "StoreUrlError", "open_backfill", "open_beside", "open_store"]
 
 _Factory = Callable[[str, StoreOptions], Store]
 _Viewer = Callable[[str], LogsBeside]
+_Backfiller = Callable[[str], Backfill]
 
 _BACKENDS = {
     "memory": "odradek.storage_backends.memory:open_memory_store",
@@ -21,6 +22,7 @@ _BACKENDS = {
 _SQL_BACKEND = "odradek.storage_backends.sql.store:open_sql_store"
 _LMDB_VIEWER = "odradek.storage_backends.lmdb_segments.beside:open_lmdb_beside"
 _SQL_VIEWER = "odradek.storage_backends.sql.beside:open_sql_beside"
+_SQL_BACKFILL = "odradek.storage_backends.sql.columns.backfill:SqlBackfill"
 _SQL_SCHEMES = ("sqlite", "postgresql+psycopg")
 
 
@@ -55,6 +57,14 @@ def open_beside(url: str) -> LogsBeside:
         raise StoreUrlError("a memory store is the broker's own: what is in it can be read by Kafka's protocol only")
     _factory(parts.scheme)
     return cast("_Viewer", _imported(_LMDB_VIEWER))(_path(url, parts))
+
+
+def open_backfill(url: str) -> Backfill:
+    """Open a database in order to fill in rows of older records. Raises StoreUrlError for other stores, StoreError."""
+    parts = urlsplit(url)
+    if parts.scheme not in _SQL_SCHEMES:
+        raise StoreUrlError(f"only a SQL database keeps records as rows, and {url} is none")
+    return cast("_Backfiller", _of_extra(parts.scheme, _SQL_BACKFILL))(_checked_sql(url, parts))
 
 
 def _factory(scheme: str) -> _Factory:

@@ -8,7 +8,10 @@ from odradek.wire.values import immutable
 
 @immutable
 class LogSettings:
-    """What the logs of a topic act on. Names are Kafka's topic configs with underscores; -1 is "no limit"."""
+    """What the logs of a topic act on. Names are Kafka's topic configs with underscores; -1 is "no limit".
+
+    `sql_columns` is our `odradek.sql.columns`.
+    """
 
     segment_bytes: int
     segment_ms: int
@@ -31,6 +34,7 @@ class LogSettings:
     message_timestamp_type: str
     message_timestamp_before_max_ms: int
     message_timestamp_after_max_ms: int
+    sql_columns: bool
 
 
 def log_config_from(values: Mapping[str, ConfigValue]) -> LogSettings:
@@ -59,6 +63,7 @@ def log_config_from(values: Mapping[str, ConfigValue]) -> LogSettings:
         message_timestamp_type=_text(values, "message.timestamp.type"),
         message_timestamp_before_max_ms=_int(values, "message.timestamp.before.max.ms"),
         message_timestamp_after_max_ms=_int(values, "message.timestamp.after.max.ms"),
+        sql_columns=values["odradek.sql.columns"] is True,
     )
 
 

@@ -1,7 +1,8 @@
-"""Odradek's own broker configs, all under `odradek.` so that they can never meet one of Kafka's: a pure table.
+"""Odradek's own configs, all under `odradek.` so that they can never meet one of Kafka's: a pure table.
 
-A new one gets a field in `gateway/config/broker_config.py` that code reads, and its line in docs/settings.md by
-`odradek configs list --markdown > docs/settings.md`; tests/coordinator/configs/test_effects.py checks both.
+A new one of the broker gets a field in `gateway/config/broker_config.py` that code reads, and its line in
+docs/settings.md by `odradek configs list --markdown > docs/settings.md`; tests/coordinator/configs/test_effects.py
+checks both.
 """
 
 from typing import Final
@@ -11,6 +12,7 @@ from odradek.coordinator.configs.validators import NonEmpty, at_least, between
 
 INT: Final = ConfigType.INT
 LONG: Final = ConfigType.LONG
+BOOLEAN: Final = ConfigType.BOOLEAN
 STRING: Final = ConfigType.STRING
 HIGH: Final = Importance.HIGH
 READ_ONLY: Final = UpdateMode.READ_ONLY
@@ -171,5 +173,15 @@ ODRADEK_DEFINITIONS: Final = (
         at_least(1),
         mode=READ_ONLY,
         doc="Partitions that the cluster takes; creating more is refused with POLICY_VIOLATION.",
+    ),
+)
+
+ODRADEK_TOPIC_DEFINITIONS: Final = (
+    Definition(
+        "odradek.sql.columns",
+        BOOLEAN,
+        "false",
+        internal=True,  # described where it is set, for topics have to look as Kafka's do
+        doc="Keep the topic's records as rows of a table as well, in a SQL database; without effect in other stores.",
     ),
 )

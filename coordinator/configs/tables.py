@@ -12,7 +12,7 @@ from odradek.coordinator.configs.client_metrics_defs import CLIENT_METRICS_DEFIN
 from odradek.coordinator.configs.definition import ConfigType, Definition, UpdateMode
 from odradek.coordinator.configs.differences import DELIBERATE_DIFFERENCES
 from odradek.coordinator.configs.group_defs import GROUP_DEFINITIONS
-from odradek.coordinator.configs.odradek_defs import ODRADEK_DEFINITIONS
+from odradek.coordinator.configs.odradek_defs import ODRADEK_DEFINITIONS, ODRADEK_TOPIC_DEFINITIONS
 from odradek.coordinator.configs.topic_defs import TOPIC_DEFINITIONS
 from odradek.wire.values import immutable
 
@@ -26,7 +26,7 @@ def _table(definitions: Iterable[Definition], scope: str) -> Mapping[str, Defini
 
 
 BROKER_CONFIGS: Final = _table((*BROKER_DEFINITIONS, *ODRADEK_DEFINITIONS), "broker")
-TOPIC_CONFIGS: Final = _table(TOPIC_DEFINITIONS, "topic")
+TOPIC_CONFIGS: Final = _table((*TOPIC_DEFINITIONS, *ODRADEK_TOPIC_DEFINITIONS), "topic")
 GROUP_CONFIGS: Final = _table(GROUP_DEFINITIONS, "group")
 CLIENT_METRICS_CONFIGS: Final = _table(CLIENT_METRICS_DEFINITIONS, "client-metrics")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
+from odradek.coordinator.configs.definition import ResourceType
 from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.beside import LogsBeside, SegmentGoneError
 from odradek.storage_backends.interface import StoreCorruptError, StoreError
@@ -15,7 +16,7 @@ from odradek.wire.records.batch import check_crc, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import read_records
 from odradek.wire.stored.framing import decode_metadata_record
-from odradek.wire.stored.metadata_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from odradek.wire.stored.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, "__consumer_offsets", "__transaction_state"})
@@ -33,6 +34,7 @@ class Catalog:
         self._position = 0
         self._names: dict[UUID, str] = {}
         self._partitions: dict[UUID, set[int]] = defaultdict(set)
+        self._settings: dict[str, dict[str, str]] = defaultdict(dict)
 
     def topics(self) -> dict[str, Topic]:
         """Return the topics by name. Raises StoreError."""
@@ -42,6 +44,10 @@ class Catalog:
             return _by_logs(keys)
         self._read_on(metadata_log)
         return {name: self._topic(topic_id, name) for topic_id, name in self._names.items()}
+
+    def settings(self, topic: str) -> Mapping[str, str]:
+        """The settings of a topic's own that differ from the defaults, as `topics` has read them last."""
+        return self._settings.get(topic, {})
 
     def _topic(self, topic_id: UUID, name: str) -> Topic:
         return {index: PartitionKey(name, topic_id, index) for index in sorted(self._partitions[topic_id])}
@@ -72,8 +78,17 @@ class Catalog:
         elif isinstance(record, PartitionRecord):
             self._partitions[record.topic_id].add(record.partition_id)
         elif isinstance(record, RemoveTopicRecord):
-            self._names.pop(record.topic_id, None)
+            self._settings.pop(self._names.pop(record.topic_id, ""), None)
             self._partitions.pop(record.topic_id, None)
+        elif isinstance(record, ConfigRecord) and record.resource_type == ResourceType.TOPIC:
+            self._set(record)
+
+    def _set(self, record: ConfigRecord) -> None:
+        settings = self._settings[record.resource_name]
+        if record.value is None:
+            settings.pop(record.name, None)
+        else:
+            settings[record.name] = record.value
 
 
 def _by_logs(keys: Sequence[PartitionKey]) -> dict[str, Topic]:

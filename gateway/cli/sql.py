@@ -1,10 +1,12 @@
 """`odradek sql`: a statement over the topics of a store, beside its broker."""
 
 import base64
+import contextlib
 import csv
 import json
 import os
 import sys
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from odradek.gateway.cli.errors import CliError
-from odradek.gateway.cli.output import table
+from odradek.gateway.cli.output import counted, table
 from odradek.gateway.cli.serve import storage_url
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ Examples, over a topic such as `echo '{"carrier": "UA"}' | odradek produce fligh
 
 \b
 Conditions on partition, offset and timestamp decide what is read; others are checked on every record. A join of two
-topics is quicker over WITH x AS MATERIALIZED (SELECT ...), which SQLite makes an index for.
+topics is quicker over WITH x AS MATERIALIZED (SELECT ...), which SQLite makes an index for. In PostgreSQL the statement
+is PostgreSQL's, runs there, and sees the topics that have odradek.sql.columns=true.
 
 \b
 Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
@@ -45,7 +48,7 @@ Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
 
 
 @click.command("sql", epilog=EPILOG)
-@click.argument("statement")
+@click.argument("statement", required=False)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -59,15 +62,28 @@ Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
 )
 @click.option("--json", "form", flag_value="json", help="Print a JSON array of objects.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV with a line of names.")
-def sql(*, statement: str, data: Path | None, storage: str | None, form: str | None) -> None:
+@click.option(
+    "--backfill",
+    metavar="TOPIC",
+    help="Fill in the rows that a topic with odradek.sql.columns=true has had no time for, beside the broker.",
+)
+def sql(
+    *, statement: str | None, data: Path | None, storage: str | None, form: str | None, backfill: str | None
+) -> None:
     """Run a SQL statement over topics, whether a broker is running on them or not."""
     from odradek.gateway.sql.results import SqlError
     from odradek.storage_backends.interface import StoreError
     from odradek.storage_backends.opener import StoreUrlError
 
+    if (statement is None) == (backfill is None):
+        raise click.UsageError("give either a statement or --backfill TOPIC")
+    url = _url(data, storage)
     try:
-        with _session(_url(data, storage)) as session:
-            _print(session.run(statement), form)
+        if backfill is not None:
+            click.echo(f"Filled in {counted(_fill(url, backfill), 'record')}.")
+        elif statement is not None:
+            with _session(url) as session:
+                _print(session.run(statement), form)
     except (SqlError, StoreError, StoreUrlError) as error:
         raise CliError(str(error)) from error
 
@@ -85,10 +101,23 @@ def _session(url: str) -> "SqlSession":
 
     logs = open_beside(url)
     try:
+        if url.startswith("postgresql"):
+            from odradek.gateway.sql.postgres import PostgresSession
+
+            logs.close()
+            return PostgresSession(url)
         from odradek.gateway.sql.sqlite import SqliteSession
     except ModuleNotFoundError as error:
         raise CliError(f"`odradek sql` needs {error.name}: pip install 'odradek[sql]'") from error
     return SqliteSession(logs)
+
+
+def _fill(url: str, topic: str) -> int:
+    from odradek.gateway.sql.backfill import backfill
+    from odradek.storage_backends.opener import open_backfill, open_beside
+
+    with contextlib.closing(open_backfill(url)) as rows, contextlib.closing(open_beside(url)) as logs:
+        return backfill(logs, rows, topic)
 
 
 def _print(result: "Result", form: str | None) -> None:
@@ -116,9 +145,16 @@ def _print_json(result: "Result") -> None:
         named: dict[str, object] = {}
         for name, cell in zip(result.columns, row, strict=True):
             named |= _as_json(name, cell)
-        click.echo(before + json.dumps(named, ensure_ascii=False, default=str), nl=False)
+        click.echo(before + json.dumps(named, ensure_ascii=False, default=_plain), nl=False)
         before = ",\n  "
     click.echo("[]" if before.startswith("[") else "\n]")
+
+
+def _plain(cell: object) -> object:
+    """What JSON has for PostgreSQL's numbers and times."""
+    if isinstance(cell, Decimal):
+        return int(cell) if cell == cell.to_integral_value() else float(cell)
+    return str(cell)
 
 
 def _as_json(name: str, cell: object) -> dict[str, object]:

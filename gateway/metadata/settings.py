@@ -78,6 +78,7 @@ class LiveSettings:
             flush_messages=settings.flush_messages,
             flush_ms=settings.flush_ms,
             min_insync_replicas=settings.min_insync_replicas,
+            sql_columns=settings.sql_columns,
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
             transaction_verification=self.config.transaction_partition_verification_enable,
             max_decompressed_bytes=self.config.inspect_max_decompressed_bytes,

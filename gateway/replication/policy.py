@@ -13,7 +13,8 @@ MAX_POLICIES: Final = 1000
 @lru_cache(MAX_POLICIES)
 def policy_of(config: LogConfig) -> LogPolicy:
     """The part of a topic's settings that the store acts on; one value for all logs that share them."""
-    return LogPolicy(config.segment_bytes, config.roll_ms, durable=is_synced(config))
+    durable = is_synced(config)
+    return LogPolicy(config.segment_bytes, config.roll_ms, durable=durable, columns=config.sql_columns)
 
 
 def is_synced(config: LogConfig) -> bool:

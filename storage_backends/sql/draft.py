@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection
+
 from odradek.partitions.model import AbortedTransaction, SegmentInfo, StoredBatch
 from odradek.storage_backends.interface import StoreError
+from odradek.storage_backends.sql.columns import statements as columns
+from odradek.storage_backends.sql.columns.decoding import Rows, rows_of
 from odradek.storage_backends.sql.state import SegmentState
 from odradek.storage_backends.sql.statements import insert_batches
 from odradek.wire.values import mutable
@@ -24,6 +28,7 @@ class SqlDraft:
     end_offset: int
     sources: tuple[SegmentInfo, ...]
     segment: SegmentState
+    has_rows: bool = False
     aborted: tuple[AbortedTransaction, ...] = ()
     discarded: bool = False
     placed: bool = field(default=False)
@@ -32,7 +37,13 @@ class SqlDraft:
         """See `SegmentDraft.add`."""
         owned = [replace(batch, data=bytes(batch.data)) for batch in batches]
         size_bytes = sum(len(batch.data) for batch in owned)
-        self.store.group.run(lambda connection: insert_batches(connection, self.log, owned), size_bytes)
+        rows = rows_of(owned) if self.has_rows else Rows()
+
+        def insert(connection: Connection) -> None:
+            insert_batches(connection, self.log, owned)
+            columns.insert(connection, self.log, rows)
+
+        self.store.group.run(insert, size_bytes + rows.size_bytes)
         for batch in owned:
             self.segment = self.segment.with_batch(batch)
 

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection
+
 from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
     NO_ROWS,
@@ -16,9 +18,11 @@ from odradek.storage_backends.interface import (
 )
 from odradek.storage_backends.planning import checked_run, sealed_run
 from odradek.storage_backends.sql import queries, statements
+from odradek.storage_backends.sql.columns import statements as columns
+from odradek.storage_backends.sql.columns.decoding import rows_of
 from odradek.storage_backends.sql.draft import SqlDraft
 from odradek.storage_backends.sql.hot import HotTail
-from odradek.storage_backends.sql.state import LogState, SegmentState
+from odradek.storage_backends.sql.state import Change, LogState, SegmentState
 
 if TYPE_CHECKING:
     from odradek.storage_backends.sql.store import SqlStore
@@ -53,6 +57,7 @@ class SqlPartition:
         self._tail = HotTail(store.tails, state.log_end_offset)
         self._failed = False
         self._closed = False
+        self._has_columns: bool | None = None  # as the last commit left it; None: another setting may have been there
 
     @property
     def key(self) -> PartitionKey:
@@ -75,14 +80,38 @@ class SqlPartition:
         with self._using() as state:
             change = state.change(writes, self._policy)
         start_offset = change.segments[0].base_offset if change.restarts else state.log_end_offset
-        size_bytes = sum([len(batch.data) for batch in change.batches])
         with self._writing():
-            self._store.group.run(lambda connection: statements.write_change(connection, self.log, change), size_bytes)
+            self._write(change, start_offset)
         self._tail.append(change.batches, start_offset, restarts=change.restarts)
         with self._lock:
             state.apply(change)
         if change.dropped_segments:
             self._store.purge_soon(self)
+
+    def _write(self, change: Change, start_offset: int) -> None:
+        size_bytes = sum([len(batch.data) for batch in change.batches])
+        rows = rows_of(change.batches) if self._policy.columns else None
+        if rows is None and self._has_columns is False:
+            self._store.group.run(lambda connection: statements.write_change(connection, self.log, change), size_bytes)
+            return
+        if rows is not None and self._has_columns is not True:
+            self._store.show(self._key.topic)
+
+        def write(connection: Connection) -> None:
+            if change.restarts:
+                columns.lock(connection, self.log)
+                columns.truncate(connection, self.log, 0)
+            statements.write_change(connection, self.log, change)
+            if rows is None:
+                columns.end(connection, self.log)
+                return
+            columns.begin(connection, self.log, start_offset)
+            columns.insert(connection, self.log, rows)
+
+        self._store.group.run(write, size_bytes + (0 if rows is None else rows.size_bytes))
+        if rows is None:
+            self._store.purge_soon(self)
+        self._has_columns = rows is not None
 
     def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
         """See `PartitionStore.commit_at_once`: a database always waits."""
@@ -169,7 +198,8 @@ class SqlPartition:
         with self._using() as state:
             sources = checked_run(state.infos(), base_offset, end_offset)
         log = self._store.make_log(self._key, statements.DRAFT)
-        return SqlDraft(self._store, log, base_offset, end_offset, sources, SegmentState(base_offset))
+        segment = SegmentState(base_offset)
+        return SqlDraft(self._store, log, base_offset, end_offset, sources, segment, self._policy.columns)
 
     def replace(self, draft: SegmentDraft) -> bool:
         """See `PartitionStore.replace`."""
@@ -177,12 +207,24 @@ class SqlPartition:
         with self._using() as state:
             if sealed_run(state.infos(), draft.base_offset, draft.end_offset) != draft.sources:
                 return False
-        with self._writing():
-            self._store.group.run(
-                lambda connection: statements.write_replacement(
-                    connection, self.log, draft.log, draft.segment, draft.end_offset, draft.aborted
-                )
+        aborted = [*state.aborted, *draft.aborted]
+
+        def write(connection: Connection) -> None:
+            columns.lock(connection, self.log)
+            columns.put_in_place(
+                connection,
+                self.log,
+                draft.log,
+                draft.base_offset,
+                draft.end_offset,
+                aborted if draft.has_rows else None,
             )
+            statements.write_replacement(
+                connection, self.log, draft.log, draft.segment, draft.end_offset, draft.aborted
+            )
+
+        with self._writing():
+            self._store.group.run(write)
         draft.placed = True
         with self._lock:
             state.replaced(draft.segment, draft.end_offset, draft.aborted)
@@ -192,6 +234,8 @@ class SqlPartition:
 
     def configure(self, policy: LogPolicy) -> None:
         """See `PartitionStore.configure`."""
+        if policy.columns != self._policy.columns:
+            self._has_columns = None
         self._policy = policy
 
     def segments(self) -> Sequence[SegmentInfo]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection
 
 from odradek.storage_backends.interface import StoreError
+from odradek.storage_backends.sql.columns import statements as columns
 from odradek.storage_backends.sql.group import CommitGroup
 from odradek.storage_backends.sql.statements import delete_log, purge
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("odradek.storage")
 ROWS: Final = 256
 """How many batches one transaction deletes."""
+RECORDS: Final = 5000
+"""How many rows of records one does."""
 _BEYOND_ALL: Final = 2**63 - 1
 
 
@@ -80,9 +83,11 @@ class Purger:
 
 def _delete_rows(connection: Connection, work: "int | SqlPartition") -> bool:
     if isinstance(work, int):
-        if purge(connection, work, _BEYOND_ALL, ROWS):
+        if columns.purge(connection, work, _BEYOND_ALL, RECORDS) or purge(connection, work, _BEYOND_ALL, ROWS):
             return True
         delete_log(connection, work)
         return False
     before = work.first_offset()  # asked inside the transaction: a truncation may have come between
-    return before is not None and purge(connection, work.log, before, ROWS)
+    if before is None:
+        return False
+    return columns.purge(connection, work.log, before, RECORDS) or purge(connection, work.log, before, ROWS)

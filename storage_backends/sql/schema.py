@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     Index,
@@ -13,9 +14,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
-VERSION = "0001"
+VERSION = "0002"
 """The newest migration, which this version of the store reads and writes."""
 
 METADATA = MetaData()
@@ -49,6 +51,8 @@ LOGS = Table(
     Column("log_start_offset", BigInteger, nullable=False),
     Column("log_end_offset", BigInteger, nullable=False),
     Column("clean_offset", BigInteger, nullable=False),
+    # From here on batches have their rows in odradek_records; none has where it is NULL.
+    Column("columns_start", BigInteger, nullable=True),
     Index("odradek_logs_partition", "topic", "topic_id", "partition"),
 )
 
@@ -113,4 +117,57 @@ ABORTED = Table(
     Column("last_offset", BigInteger, nullable=False),
     Column("last_stable_offset", BigInteger, nullable=False),
     Index("odradek_aborted_offsets", "log_id", "last_offset"),
+)
+
+SHORT_KEYS = "NOT has_long_key"
+"""Of the rows that the index on keys has: an entry of PostgreSQL's is bounded in size."""
+OF_TRANSACTIONS = "producer_id IS NOT NULL"
+
+RECORDS = Table(
+    "odradek_records",
+    METADATA,
+    # No foreign key: it would be checked for each record.
+    Column("log_id", BigInteger, nullable=False),
+    Column("record_offset", BigInteger, nullable=False),
+    Column("timestamp_ms", BigInteger, nullable=False),
+    Column("record_key", LargeBinary, nullable=True),
+    Column("record_value", LargeBinary, nullable=True),
+    Column("headers", Text, nullable=True),
+    # Of a transaction: the record counts if the producer's next marker is a commit.
+    Column("producer_id", BigInteger, nullable=True),
+    Column("has_long_key", Boolean, nullable=False),
+    Index("odradek_records_offsets", "log_id", "record_offset", unique=True),
+    Index("odradek_records_times", "log_id", "timestamp_ms"),
+    Index(
+        "odradek_records_keys",
+        "record_key",
+        "log_id",
+        sqlite_where=text(SHORT_KEYS),
+        postgresql_where=text(SHORT_KEYS),
+    ),
+    Index(
+        "odradek_records_long_keys",
+        "log_id",
+        "record_offset",
+        sqlite_where=text("has_long_key"),
+        postgresql_where=text("has_long_key"),
+    ),
+    Index(
+        "odradek_records_transactions",
+        "log_id",
+        "producer_id",
+        "record_offset",
+        sqlite_where=text(OF_TRANSACTIONS),
+        postgresql_where=text(OF_TRANSACTIONS),
+    ),
+)
+
+MARKERS = Table(
+    "odradek_markers",
+    METADATA,
+    Column("log_id", BigInteger, nullable=False),
+    Column("producer_id", BigInteger, nullable=False),
+    Column("marker_offset", BigInteger, nullable=False),
+    Column("is_commit", Boolean, nullable=False),
+    PrimaryKeyConstraint("log_id", "producer_id", "marker_offset"),
 )

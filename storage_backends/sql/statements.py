@@ -5,6 +5,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from odradek.partitions.model import AbortedTransaction, StoredBatch
+from odradek.storage_backends.sql.columns import statements as columns
 from odradek.storage_backends.sql.state import Change, LogState, SegmentState
 
 LIVE, STRAY, DRAFT, DEAD = range(4)
@@ -79,7 +80,9 @@ def write_change(connection: Connection, log: int, change: Change) -> None:
 
 def write_truncation(connection: Connection, log: int, keep_below: int, after: LogState) -> None:
     """Write the state after a truncation; only batches that end below `keep_below` stay."""
+    columns.lock(connection, log)
     connection.execute(_CUT_BATCHES, {"log": log, "end": keep_below})
+    columns.truncate(connection, log, keep_below)
     _delete_state(connection, log)
     _upsert_segments(connection, log, after.segments)
     _upsert_epochs(connection, log, after.epochs)

@@ -14,6 +14,8 @@ from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import LogPolicy, StoreError, StoreSpace, StrayLog
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.sql import queries
+from odradek.storage_backends.sql.columns.statements import has_purgeable
+from odradek.storage_backends.sql.columns.views import make_view
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.errors import mapped
 from odradek.storage_backends.sql.group import CommitGroup
@@ -98,7 +100,8 @@ class SqlStore:
             log = self.make_log(key, LIVE)
         with self._reading(f"opening {key}") as connection:
             state = queries.load(connection, log)
-            left_over = queries.has_rows_below(connection, log, state.segments[0].base_offset)
+            first = state.segments[0].base_offset
+            left_over = queries.has_rows_below(connection, log, first) or has_purgeable(connection, log, first)
         partition = SqlPartition(self, key, log, state, policy)
         with self._lock:
             self._open[key] = partition
@@ -205,6 +208,13 @@ class SqlStore:
     def purge_soon(self, partition: SqlPartition) -> None:
         """Delete the rows below the first segment in the background."""
         self._purger.shorten(partition)
+
+    def show(self, topic: str) -> None:
+        """Make the view of a topic that has rows. Where that fails the log says so, and all else goes on."""
+        try:
+            make_view(self.database, topic)
+        except StoreError as error:
+            LOG.warning("topic %s has no view for SQL: %s", topic, error)
 
     def note_left_over(self, error: StoreError) -> None:
         """Log that rows stay that are of no use; they go when the store is opened next."""

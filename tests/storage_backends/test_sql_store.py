@@ -57,7 +57,7 @@ class TestSchema:
     def test_a_newer_schema_is_refused_with_both_versions_named(self, url):
         SqlStore(url).close()
         run(url, "UPDATE odradek_schema SET version_num = '0099'")
-        with pytest.raises(StoreFormatError, match=r"schema 0099.*up to 0001"):
+        with pytest.raises(StoreFormatError, match=r"schema 0099.*up to 0002"):
             SqlStore(url)
 
 

@@ -1,0 +1,102 @@
+"""Rows for records that are older than the setting, filled in beside the broker."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, text
+
+from odradek.partitions.model import AbortedTransaction, PartitionKey, StoredBatch
+from odradek.storage_backends.beside import LogGoneError
+from odradek.storage_backends.sql.columns import statements
+from odradek.storage_backends.sql.columns.decoding import Rows, rows_of
+from odradek.storage_backends.sql.columns.views import make_view
+from odradek.storage_backends.sql.database import Database
+from odradek.storage_backends.sql.statements import LIVE
+
+CHUNK_BYTES: Final = 1024 * 1024
+"""How many bytes of batches one transaction takes; the broker's commits wait for it."""
+_CHUNK_BATCHES: Final = 500
+
+_LOG: Final = text(
+    f"SELECT id, columns_start, log_start_offset, log_end_offset FROM odradek_logs WHERE kind = {LIVE} "  # noqa: S608
+    "AND topic = :topic AND topic_id = :topic_id AND partition = :partition"
+)
+_SIZES: Final = text(
+    "SELECT base_offset, size_bytes FROM odradek_batches WHERE log_id = :log AND last_offset < :before "
+    "AND last_offset >= :start ORDER BY last_offset DESC LIMIT :rows"
+)
+_BATCHES: Final = text(
+    "SELECT base_offset, last_offset, max_timestamp_ms, records FROM odradek_batches WHERE log_id = :log "
+    "AND base_offset >= :from AND last_offset < :before ORDER BY last_offset"
+)
+
+
+class SqlBackfill:
+    """Fills in the rows of logs, from their newest records to their oldest, a chunk in each transaction.
+
+    What the broker commits, deletes and compacts meanwhile is right at any moment: both hold the log's row while they
+    change what rows are made of.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url)
+
+    def begin(self, topic: str) -> None:
+        """Make the topic's view, if there is none. Raises StoreError."""
+        make_view(self._database, topic)
+
+    def fill(self, key: PartitionKey, stable_offset: int, aborted: Sequence[AbortedTransaction]) -> int | None:
+        """Fill in one chunk; the number of records, None where nothing is left to do.
+
+        Below `stable_offset` all transactions are decided, and `aborted` are those that were aborted. Raises
+        StoreError.
+        """
+        with self._database.writing(f"filling in the rows of {key}") as connection:
+            columns = {"topic": key.topic, "topic_id": str(key.topic_id), "partition": key.index}
+            if (found := connection.execute(_LOG, columns).one_or_none()) is None:
+                raise LogGoneError(f"{key} is no more: the topic was deleted")
+            statements.lock(connection, found.id)
+            _, start, log_start, log_end = connection.execute(_LOG, columns).one()
+            before = log_end if start is None else start
+            rows = _chunk(connection, found.id, log_start, before)
+            if rows is None:
+                statements.replace(connection, found.id, Rows(), min(log_start, before), before)
+                return None
+            first, decided = rows[0], _decided(rows[1], stable_offset, aborted)
+            statements.replace(connection, found.id, decided, first, before)
+            return len(decided.records)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+
+def _chunk(connection: Connection, log: int, log_start: int, before: int) -> tuple[int, Rows] | None:
+    """Where the last batches before an offset begin, and their rows; None where there is no batch."""
+    extent = {"log": log, "start": log_start, "before": before, "rows": _CHUNK_BATCHES}
+    first, size_bytes = -1, 0
+    for base_offset, its_bytes in connection.execute(_SIZES, extent):
+        if first >= 0 and size_bytes + its_bytes > CHUNK_BYTES:
+            break
+        first, size_bytes = base_offset, size_bytes + its_bytes
+    if first < 0:
+        return None
+    found = connection.execute(_BATCHES, {"log": log, "from": first, "before": before})
+    return first, rows_of([StoredBatch(base, last, time, bytes(data)) for base, last, time, data in found])
+
+
+def _decided(rows: Rows, stable_offset: int, aborted: Sequence[AbortedTransaction]) -> Rows:
+    """The rows without those of aborted transactions; those of committed ones need no marker any more."""
+    kept: list[dict[str, Any]] = []
+    for row in rows.records:
+        if row["producer"] is not None and row["offset"] < stable_offset:
+            if any(_covers(each, row) for each in aborted):
+                continue
+            row["producer"] = None
+        kept.append(row)
+    return Rows(kept, rows.markers)
+
+
+def _covers(transaction: AbortedTransaction, row: dict[str, Any]) -> bool:
+    is_of_it = transaction.producer_id == row["producer"]
+    return is_of_it and transaction.first_offset <= row["offset"] <= transaction.last_offset

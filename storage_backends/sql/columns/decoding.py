@@ -1,0 +1,72 @@
+"""Batches to the rows of their records, and to markers of transactions."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import field
+from typing import Any, Final
+
+from odradek.partitions.model import StoredBatch
+from odradek.storage_backends.headers import headers_as_json
+from odradek.wire.records.batch import BatchHeader, parse_header
+from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.records.reader import ControlType, read_control_marker, read_records
+from odradek.wire.values import mutable
+
+LOG: Final = logging.getLogger("odradek.storage")
+LONG_KEY_BYTES: Final = 1024
+"""A longer key is not in the index on keys; an entry of PostgreSQL's has 2,700 bytes at most."""
+
+
+@mutable
+class Rows:
+    """What goes into `odradek_records` and `odradek_markers`, by the names of the columns."""
+
+    records: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    markers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    size_bytes: int = 0
+
+    def of(self, log: int) -> "Rows":
+        """The same, as rows of a log."""
+        for row in (*self.records, *self.markers):
+            row["log"] = log
+        return self
+
+
+def rows_of(batches: Iterable[StoredBatch]) -> Rows:
+    """The rows of batches. A batch that cannot be decoded has none, and the log says so."""
+    rows = Rows()
+    for batch in batches:
+        header = parse_header(batch.data)
+        try:
+            if header.is_control:
+                _add_marker(rows, batch, header)
+            else:
+                rows.records += _records(batch, header)
+        except InvalidRecordBatch as error:
+            LOG.warning("offsets %d to %d have no rows for SQL: %s", batch.base_offset, batch.last_offset, error)
+            continue
+        rows.size_bytes += len(batch.data)
+    return rows
+
+
+def _records(batch: StoredBatch, header: BatchHeader) -> list[dict[str, Any]]:
+    producer_id = header.producer_id if header.is_transactional else None
+    return [
+        {
+            "offset": offset,
+            "time": timestamp_ms,
+            "key": key,
+            "value": value,
+            "headers": headers_as_json(headers),
+            "producer": producer_id,
+            "long": key is not None and len(key) > LONG_KEY_BYTES,
+        }
+        for offset, timestamp_ms, key, value, headers in read_records(batch.data, header)
+    ]
+
+
+def _add_marker(rows: Rows, batch: StoredBatch, header: BatchHeader) -> None:
+    marker = read_control_marker(batch.data, header)
+    if marker.type in {ControlType.COMMIT, ControlType.ABORT}:
+        commits = marker.type is ControlType.COMMIT
+        rows.markers.append({"producer": header.producer_id, "offset": marker.offset, "commit": commits})

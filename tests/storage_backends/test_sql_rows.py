@@ -1,0 +1,110 @@
+"""Rows of records under what only a store sees: truncation, logs that restart, compaction and filling in at once."""
+
+from contextlib import closing
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from odradek.partitions.model import LogWrite, StoredBatch
+from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.sql.columns.backfill import SqlBackfill
+from odradek.storage_backends.sql.store import SqlStore
+from odradek.storage_backends.testing.keys import KEY
+from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
+
+ON = LogPolicy(segment_bytes=200, columns=True)
+OFF = LogPolicy(segment_bytes=200)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path):
+    return f"sqlite:///{tmp_path}/store.db" if request.param == "sqlite" else request.getfixturevalue("postgres")
+
+
+def batch(offset, value, producer=None):
+    of = {} if producer is None else {"producer_id": producer, "producer_epoch": 0, "transactional": True}
+    return StoredBatch(offset, offset, 0, build_batch([SimpleRecord(b"k", value, 0)], base_offset=offset, **of))
+
+
+def commit_marker(offset, producer=7):
+    data = end_transaction_marker(
+        committed=True, producer_id=producer, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0, base_offset=offset
+    )
+    return StoredBatch(offset, offset, 0, data)
+
+
+def write(log, *batches):
+    for each in batches:
+        log.commit([LogWrite([each])], sync=True)
+
+
+def shown(url, view="topics.orders"):
+    engine = create_engine(url)
+    if url.startswith("sqlite"):
+        view = "orders"
+    with engine.connect() as connection:
+        rows = connection.execute(text(f'SELECT "offset", "value" FROM {view} ORDER BY 1')).all()
+    engine.dispose()
+    return [(offset, bytes(value)) for offset, value in rows]
+
+
+def test_a_truncation_takes_rows_and_markers(url):
+    with closing(SqlStore(url)) as store:
+        log = store.open(KEY, ON)
+        write(log, batch(0, b"a"), batch(1, b"t", producer=7), commit_marker(2), batch(3, b"b"))
+        assert shown(url) == [(0, b"a"), (1, b"t"), (3, b"b")]
+        log.truncate(2)
+        assert shown(url) == [(0, b"a")]  # the transaction is open again
+        write(log, commit_marker(2))
+        assert shown(url) == [(0, b"a"), (1, b"t")]
+        log.commit([LogWrite(log_start_offset=10)], sync=True)
+        write(log, batch(10, b"z"))
+        assert shown(url) == [(10, b"z")]
+
+
+def test_a_draft_without_rows_leaves_a_gap_that_is_filled_in_again(url):
+    """Older records are filled in while they are being compacted for a log that had no rows when that began."""
+    with closing(SqlStore(url)) as store, closing(SqlBackfill(url)) as backfill:
+        log = store.open(KEY, OFF)
+        write(log, *[batch(offset, b"%d" % offset) for offset in range(8)])
+        end = log.segments()[1].end_offset
+        draft = log.draft(0, end)
+        draft.add([batch(0, b"0")])
+        draft.seal([])
+        log.configure(ON)
+        write(log, batch(8, b"8"))
+        while backfill.fill(KEY, 9, ()) is not None:
+            pass
+        assert [offset for offset, _ in shown(url)] == list(range(9))
+        assert log.replace(draft)
+        assert [offset for offset, _ in shown(url)] == list(range(end, 9))
+        while backfill.fill(KEY, 9, ()) is not None:
+            pass
+        assert [offset for offset, _ in shown(url)] == [0, *range(end, 9)]
+
+
+def test_rows_that_compaction_leaves_count_without_markers(url):
+    with closing(SqlStore(url)) as store:
+        log = store.open(KEY, ON)
+        write(log, batch(0, b"t", producer=7), commit_marker(1))
+        write(log, *[batch(offset, b"%d" % offset) for offset in range(2, 6)])
+        end = log.segments()[-2].end_offset
+        draft = log.draft(0, end)
+        draft.add([batch(0, b"t", producer=7)])
+        draft.seal([])
+        assert log.replace(draft)
+        assert shown(url)[0] == (0, b"t")
+        engine = create_engine(url)
+        with engine.connect() as connection:
+            assert connection.execute(text("SELECT count(*) FROM odradek_markers")).scalar() == 0
+        engine.dispose()
+
+
+def test_a_batch_that_cannot_be_decoded_is_stored_and_has_no_rows(url, caplog):
+    garbled = batch(0, b"good").data[:-1] + b"?"
+    with closing(SqlStore(url)) as store:
+        log = store.open(KEY, ON)
+        write(log, StoredBatch(0, 0, 0, garbled), batch(1, b"good"))
+        assert [offset for offset, _ in shown(url)] == [1]
+        assert log.load().log_end_offset == 2
+    assert "offsets 0 to 0 have no rows for SQL" in caplog.text
