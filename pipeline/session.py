@@ -12,6 +12,7 @@ from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import MissingError
 from odradek.pipeline.java import find_java
 from odradek.pipeline.setup import prepare
+from odradek.pipeline.starting import check_answers, check_master, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,16 +61,20 @@ def spark_session(
     else `local[*]`. `packages` are jars to have beside the connector. `conf` wins over everything. An existing session
     is returned as it is, with `conf` applied where Spark can change it.
 
-    Missing jars are fetched first, with a progress bar on a terminal. Raises MissingError for what is not installed.
+    Missing jars are fetched first, with a progress bar on a terminal. Raises MissingError for what is not installed,
+    PipelineError for a master that is none or does not answer, and where Spark does not start.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise MissingError("this needs Spark: pip install 'odradek[spark]'")
+    given = dict(conf or {})
+    chosen = master or given.get("spark.master") or (None if _is_submitted() else DEFAULT_MASTER)
+    if chosen is not None:
+        check_master(chosen)
+        check_answers(chosen)
     _choose_java()
     from pyspark.sql import SparkSession
 
-    given = dict(conf or {})
     builder = SparkSession.builder.appName(app_name)  # pyright: ignore[reportUnknownMemberType]
-    chosen = master or given.get("spark.master") or (None if _is_submitted() else DEFAULT_MASTER)
     if chosen is not None:
         builder = builder.master(chosen)
     if (chosen or "").startswith(LOCAL):
@@ -79,7 +84,7 @@ def spark_session(
     settings: dict[str, Any] = {**_SETTINGS, **(_LOCAL_SETTINGS if (chosen or "").startswith(LOCAL) else {})}
     settings |= _own_settings(bootstrap, data, connection) | given
     settings["spark.jars"] = ",".join([*files, *filter(None, [given.get("spark.jars")])])
-    session = builder.config(map=settings).getOrCreate()
+    session = start(builder.config(map=settings))
     _register_segments(session, data)
     return session
 

@@ -1,0 +1,116 @@
+"""How Spark is started: masters that are none refused, failures in one line, a terminal without Spark's greeting."""
+
+# pyright: reportUnknownMemberType=false
+# pyspark's types are incomplete
+
+import os
+import re
+import socket
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from odradek.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STDERR: Final = 2
+STANDALONE: Final = "spark://"
+CONNECT_S: Final = 10.0
+GREETING: Final = (
+    b"WARNING: Using incubator modules: jdk.incubator.vector",
+    b'Setting default log level to "',
+    b"To adjust logging level use sc.setLogLevel(newLevel).",
+)
+"""How the lines begin that every start of PySpark prints, whatever is configured, and that say nothing."""
+_MASTER: Final = re.compile(
+    r"local(\[\s*(\*|[1-9]\d*)\s*(,\s*\d+\s*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|"
+    r"spark://[^,\s]+:\d+(,[^,\s]+:\d+)*|yarn|k8s://\S+"
+)
+_CAUSE: Final = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+(?:[\w$]*(?:Exception|Error)): (.+)")
+
+
+def check_master(master: str) -> None:
+    """Raise PipelineError for what Spark would refuse, before a JVM is started for it."""
+    if not _MASTER.fullmatch(master):
+        raise PipelineError(
+            f"{master!r} is no master of Spark, which is local[*], local[2], spark://HOST:PORT, yarn or k8s://URL"
+        )
+
+
+def check_answers(master: str) -> None:
+    """Raise PipelineError where no standalone master answers: Spark finds that out after a minute, with a traceback."""
+    if not master.startswith(STANDALONE):
+        return
+    addresses = master.removeprefix(STANDALONE).split(",")
+    errors = [error for one in addresses if (error := _connect(one)) is not None]
+    if len(errors) == len(addresses):
+        raise PipelineError(f"no master of Spark answers at {master}: {errors[0]}")
+
+
+def _connect(address: str) -> OSError | None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except OSError as error:
+        return error
+    return None
+
+
+def start(builder: Any) -> "SparkSession":  # noqa: ANN401 - a SparkSession.Builder, of which pyspark has two
+    """The session. Raises PipelineError with the last cause where Spark does not start."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        with without_greeting():
+            return builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"Spark does not start: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [found[1] for line in lines if (found := _CAUSE.match(line))]
+    return (causes or lines or [type(error).__name__])[-1 if causes else 0]
+
+
+@contextmanager
+def without_greeting() -> Generator[None]:
+    """Keep the lines of `GREETING` from a terminal, where the JVM is started inside the block.
+
+    The JVM and what it starts get a pipe for their stderr, of which a thread writes all other lines to the terminal for
+    as long as they run.
+    """
+    from pyspark import SparkContext
+
+    running: Any = cast("Any", SparkContext)._gateway  # noqa: SLF001 - no public name says whether a JVM runs
+    if running is not None or not sys.stderr.isatty():
+        yield
+        return
+    sys.stderr.flush()
+    terminal = os.dup(STDERR)
+    reader, writer = os.pipe()
+    os.dup2(writer, STDERR)
+    os.close(writer)
+    relay = threading.Thread(target=_relay, args=(reader, terminal), daemon=True)
+    relay.start()
+    failed = True
+    try:
+        yield
+        failed = False
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, STDERR)
+        if failed:
+            relay.join(1.0)  # what a JVM has said before it ended comes before what we say of it
+
+
+def _relay(reader: int, terminal: int) -> None:
+    with os.fdopen(reader, "rb") as lines, os.fdopen(terminal, "wb", buffering=0) as shown:
+        for line in lines:
+            if not line.startswith(GREETING):
+                shown.write(line)
