@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from odradek.gateway.env.loop_watch import LoopRecord
     from odradek.gateway.maintenance.cleaner import LogCleaner
     from odradek.gateway.maintenance.retention import RetentionJanitor
+    from odradek.gateway.metadata.active import Leadership
+    from odradek.gateway.metadata.client import ControllerClient
     from odradek.gateway.metadata.controller import Controller
+    from odradek.gateway.metadata.forwarding import Forwarder
     from odradek.gateway.metadata.publisher import MetadataPublisher
     from odradek.gateway.metadata.settings import LiveSettings
     from odradek.gateway.replication.replicas import Replicas
@@ -32,9 +35,11 @@ if TYPE_CHECKING:
 class Services:
     """One broker's services.
 
-    `advertised` maps a listener's name to the host and port that clients connect to, `advertised_controllers` the same
-    for the listeners of controllers. `loop` counts the turns of the event loop that took too long; `inspection` is
-    where records are looked into for clients, `matching` where regular expressions are matched.
+    `controller` decides while this node is the active controller, which `leadership` knows; `controllers` is the active
+    one, wherever it is, and `forwarder` sends clients' requests to it. `advertised` maps a listener's name to the host
+    and port that clients connect to, `advertised_controllers` the same for the listeners of controllers. `loop` counts
+    the turns of the event loop that took too long; `inspection` is where records are looked into for clients,
+    `matching` where regular expressions are matched.
     """
 
     def __init__(
@@ -44,6 +49,9 @@ class Services:
         settings: LiveSettings,
         metadata: MetadataPublisher,
         controller: Controller,
+        leadership: Leadership,
+        controllers: ControllerClient,
+        forwarder: Forwarder,
         replicas: Replicas,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
@@ -59,6 +67,9 @@ class Services:
         self.settings = settings
         self.metadata = metadata
         self.controller = controller
+        self.leadership = leadership
+        self.controllers = controllers
+        self.forwarder = forwarder
         self.replicas = replicas
         self.groups = groups
         self.producer_ids = producer_ids

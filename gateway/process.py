@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -18,7 +19,7 @@ import trio
 from odradek.coordinator.metadata.controller.create_topics import create_topics
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.coordinator.metadata.settings import DecisionContext, MetadataConfig
 from odradek.gateway.assembly import Services
 from odradek.gateway.config import BrokerConfig, Endpoint
 from odradek.gateway.config.rules import host_and_port
@@ -37,7 +38,11 @@ from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError, first_error
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
+from odradek.gateway.metadata.active import SoleLeadership
+from odradek.gateway.metadata.channels import Channels
+from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.forwarding import Forwarder, not_enveloped
 from odradek.gateway.metadata.metadata_log import METADATA_KEY, METADATA_LEADER_EPOCH, metadata_log_config
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.settings import LiveSettings
@@ -215,17 +220,60 @@ async def _join(
     replicas = Replicas(resources, config.node_id, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
     metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataPublisher()
-    controller = Controller(metadata_log, env, MetadataConfig(config.node_id, config.layers.static), metadata)
+    leadership = SoleLeadership(config.node_id)
+    static = MetadataConfig(config.node_id, config.layers.static)
+    controller = Controller(metadata_log, env, static, metadata, leadership)
+    context = partial(_decision_context, metadata, settings)
+    channels = Channels(env, nursery, leadership, config)
+    controllers = ControllerClient(controller, leadership, channels.deciding("requests", controller), metadata, context)
+    forwarder = Forwarder(channels.channel("forwarding", not_enveloped), config.request_timeout_ms)
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
     commit_timeout_ms = config.offsets_commit_timeout_ms
     groups = GroupCoordinator(
-        metadata, controller, replicas, env, config.group, regexes, commit_timeout_ms=commit_timeout_ms
+        metadata, controllers, replicas, env, config.group, regexes, commit_timeout_ms=commit_timeout_ms
     )
-    ids = ProducerIds(controller)
-    transactions = TransactionCoordinator(metadata, controller, replicas, env, config.transaction, groups, ids, nursery)
+    ids = ProducerIds(controllers)
+    transactions = TransactionCoordinator(
+        metadata, controllers, replicas, env, config.transaction, groups, ids, nursery
+    )
 
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
+
+    _act_on_metadata(metadata, settings, replicas, groups, transactions, janitor, cleaner)
+    cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
+    replicas.image_is_current()
+    return Services(
+        env,
+        cluster_id,
+        settings,
+        metadata,
+        controller,
+        leadership,
+        controllers,
+        forwarder,
+        replicas,
+        groups,
+        ids,
+        transactions,
+        janitor,
+        cleaner,
+        advertised,
+        advertised_controllers,
+        loop,
+    )
+
+
+def _act_on_metadata(
+    metadata: MetadataPublisher,
+    settings: LiveSettings,
+    replicas: Replicas,
+    groups: GroupCoordinator,
+    transactions: TransactionCoordinator,
+    janitor: RetentionJanitor,
+    cleaner: LogCleaner,
+) -> None:
+    """Name what acts on changes of metadata, in the order in which it does."""
 
     def wake_maintenance(delta: MetadataDelta, image: MetadataImage) -> None:
         changed = settings.changed_topics(delta, image)
@@ -246,24 +294,10 @@ async def _join(
         groups.on_published,
         transactions.on_published,
     )
-    cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
-    replicas.image_is_current()
-    return Services(
-        env,
-        cluster_id,
-        settings,
-        metadata,
-        controller,
-        replicas,
-        groups,
-        ids,
-        transactions,
-        janitor,
-        cleaner,
-        advertised,
-        advertised_controllers,
-        loop,
-    )
+
+
+def _decision_context(metadata: MetadataPublisher, settings: LiveSettings) -> DecisionContext:
+    return DecisionContext(metadata.image, settings.config.layers, settings.config.node_id)
 
 
 class Running:

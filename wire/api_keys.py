@@ -338,7 +338,36 @@ CONTROLLER_APIS: frozenset[ApiKey] = frozenset(
 )
 """The APIs that Kafka serves on controller listeners; those that are here alone are never served to clients."""
 
-CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {ApiKey.API_VERSIONS: ADVERTISED[ApiKey.API_VERSIONS]}
+CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
+    **{
+        key: ADVERTISED[key]
+        for key in (
+            ApiKey.API_VERSIONS,
+            ApiKey.CREATE_TOPICS,
+            ApiKey.DELETE_TOPICS,
+            ApiKey.ALTER_CONFIGS,
+            ApiKey.CREATE_PARTITIONS,
+            ApiKey.ELECT_LEADERS,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            ApiKey.ALTER_CLIENT_QUOTAS,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            ApiKey.DESCRIBE_QUORUM,
+            ApiKey.UPDATE_FEATURES,
+            ApiKey.UNREGISTER_BROKER,
+            ApiKey.ADD_RAFT_VOTER,
+            ApiKey.REMOVE_RAFT_VOTER,
+        )
+    },
+    ApiKey.ALTER_PARTITION: (2, 3),
+    ApiKey.ENVELOPE: (0, 0),
+    ApiKey.BROKER_REGISTRATION: (0, 4),
+    # 2 adds the directories that a broker wants no new replicas in (KIP-1066).
+    ApiKey.BROKER_HEARTBEAT: (0, 1),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.CONTROLLER_REGISTRATION: (0, 0),
+}
 """As `ADVERTISED`, but on controller listeners. An API joins it with its handler and the test that drives it."""
 
 _BY_NUMBER: dict[int, ApiKey] = {int(key): key for key in ApiKey}

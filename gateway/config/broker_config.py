@@ -46,6 +46,8 @@ class BrokerConfig:
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
     queued_max_request_bytes: int
+    request_timeout_ms: int
+    socket_connection_setup_timeout_ms: int
     socket_request_max_bytes: int
     commit_threads: int
     commit_max_bytes: int
@@ -127,6 +129,8 @@ SIMPLE_SETTINGS: Final = {
     "metadata_log_segment_bytes": "metadata.log.segment.bytes",
     "metadata_log_segment_ms": "metadata.log.segment.ms",
     "queued_max_request_bytes": "queued.max.request.bytes",
+    "request_timeout_ms": "request.timeout.ms",
+    "socket_connection_setup_timeout_ms": "socket.connection.setup.timeout.ms",
     "socket_request_max_bytes": "socket.request.max.bytes",
     "commit_threads": "odradek.commit.threads",
     "commit_max_bytes": "odradek.commit.max.bytes",

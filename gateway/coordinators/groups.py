@@ -13,7 +13,7 @@ from odradek.gateway.coordinators.regexes import TopicRegexes
 from odradek.gateway.coordinators.verification import verified
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import PartitionUnavailable
-from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.transaction_guard import GuardedBatch
@@ -40,7 +40,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     def __init__(
         self,
         metadata: MetadataPublisher,
-        controller: Controller,
+        controller: ControllerClient,
         replicas: Replicas,
         env: Environment,
         config: GroupConfig,

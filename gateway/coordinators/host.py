@@ -21,7 +21,7 @@ from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import CoordinatorUnavailable
-from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.replicas import Replicas
 from odradek.storage_backends.interface import StoreError
@@ -49,7 +49,7 @@ class Coordinator(Generic[S]):
         self,
         topic: str,
         metadata: MetadataPublisher,
-        controller: Controller,
+        controller: ControllerClient,
         replicas: Replicas,
         env: Environment,
         make: Callable[[], S],

@@ -2,19 +2,14 @@
 
 import trio
 
-from odradek.coordinator.metadata.controller.producer_ids import (
-    MAX_RESERVED,
-    PRODUCER_ID_BLOCK,
-    allocate_producer_ids,
-    reserve_producer_ids,
-)
-from odradek.gateway.metadata.controller import Controller
+from odradek.coordinator.metadata.controller.producer_ids import MAX_RESERVED
+from odradek.gateway.metadata.client import ControllerClient
 
 
 class ProducerIds:
     """The broker's current block of producer ids."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: ControllerClient) -> None:
         self._controller = controller
         self._next = 0
         self._end = 0
@@ -24,7 +19,7 @@ class ProducerIds:
         """A producer id that was never given before, restarts included. Raises CoordinatorUnavailable."""
         async with self._lock:
             if self._next >= self._end:
-                block = await self._controller.decide(allocate_producer_ids, PRODUCER_ID_BLOCK)
+                block = await self._controller.producer_id_block()
                 self._next, self._end = block.first, block.first + block.size
             self._next += 1
             return self._next - 1
@@ -38,5 +33,5 @@ class ProducerIds:
             return
         async with self._lock:
             if producer_id >= self._end:
-                self._next = self._end = await self._controller.decide(reserve_producer_ids, producer_id)
+                self._next = self._end = await self._controller.reserve_producer_ids(producer_id)
             self._next = max(self._next, producer_id + 1)

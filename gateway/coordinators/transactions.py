@@ -27,7 +27,7 @@ from odradek.gateway.coordinators.markers import Marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
-from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica
@@ -60,7 +60,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     def __init__(
         self,
         metadata: MetadataPublisher,
-        controller: Controller,
+        controller: ControllerClient,
         replicas: Replicas,
         env: Environment,
         config: TransactionConfig,

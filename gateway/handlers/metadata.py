@@ -118,7 +118,7 @@ async def _create(ctx: RequestContext, names: list[str]) -> Mapping[str, Refused
     def unavailable(_: ErrorCode) -> Mapping[str, RefusedError | None]:
         return dict.fromkeys(names, RefusedError(ErrorCode.LEADER_NOT_AVAILABLE, None))
 
-    return await answer_of_controller(ctx.services.controller.auto_create(names), unavailable)
+    return await answer_of_controller(ctx.services.controllers.auto_create(names), unavailable)
 
 
 def _one(

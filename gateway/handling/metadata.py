@@ -26,6 +26,13 @@ async def answer_of_controller(answer: Awaitable[R], refused: Callable[[ErrorCod
         return refused(ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NOT_CONTROLLER)
 
 
+async def decided(ctx: RequestContext, operation: Operation[Q, R], request: Q, refused: Callable[[ErrorCode], R]) -> R:
+    """The controller's answer to a request of another node; NOT_CONTROLLER where this one is not the active one."""
+    if not ctx.services.leadership.is_active:
+        return refused(ErrorCode.NOT_CONTROLLER)
+    return await answer_of_controller(ctx.services.controller.decide(operation, request), refused)
+
+
 async def decided_where_needed(
     ctx: RequestContext, operation: Operation[Q, R], request: Q, refused: Callable[[ErrorCode], R]
 ) -> R:

@@ -18,10 +18,12 @@ from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.coordinators.runtime import ShardRuntime, SteadyClock
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, StartError
+from odradek.gateway.metadata.active import Leadership
 from odradek.gateway.metadata.ids import random_ids
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.replication.replica import Replica
+from odradek.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +38,15 @@ class Controller:
     """
 
     def __init__(
-        self, replica: Replica, env: Environment, config: MetadataConfig, publisher: MetadataPublisher
+        self,
+        replica: Replica,
+        env: Environment,
+        config: MetadataConfig,
+        publisher: MetadataPublisher,
+        leadership: Leadership,
     ) -> None:
         self._env = env
+        self._leadership = leadership
         self._config = config
         self._publisher = publisher
         self._registration: BrokerRegistration | None = None
@@ -96,8 +104,10 @@ class Controller:
     async def decide(self, operation: Operation[Q, R], request: Q) -> R:
         """Decide on a request; the change is committed, and published, when this returns.
 
-        A caller that is cancelled has not undone it.
+        A caller that is cancelled has not undone it. Only the active controller decides.
         """
+        if not self._leadership.is_active:
+            raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         if self._registration is not None and not self._is_registered:
             await self._register(self._registration)
         return await self._decide(operation, request)

@@ -10,6 +10,7 @@ from uuid import UUID
 from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, with_broker
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.gateway.env.signals import Watchable
 
 Reaction = Callable[[MetadataDelta, MetadataImage], None]
 """Acts on a delta and the image that it leads to. It neither waits nor raises."""
@@ -19,11 +20,12 @@ class MetadataPublisher:
     """Holds the newest committed image, and calls the reactions, in their order, on the Trio thread.
 
     `logged` is what the metadata log says up to there; `image` has besides this broker as it is now, while its
-    registration cannot be written.
+    registration cannot be written. `news` is notified after the reactions.
     """
 
     def __init__(self) -> None:
         self.image = self.logged = MetadataImage()
+        self.news = Watchable()
         self._reactions: tuple[Reaction, ...] = ()
         self._registration: BrokerRegistration | None = None
 
@@ -38,6 +40,7 @@ class MetadataPublisher:
         self._show()
         for act in self._reactions:
             act(delta, self.image)
+        self.news.notify()
 
     def show_broker(self, registration: BrokerRegistration) -> None:
         """Show this broker as it is now, whatever the log says of it."""

@@ -40,6 +40,27 @@ WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYN
 Otherwise they could keep the very request from being read that they wait for.
 """
 
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""Requests of clients that the active controller answers, whichever broker they come to (KIP-590)."""
+
 LARGE_FRAME_BYTES: Final = 128 * 1024
 """A longer request, unless it is of record batches, lists so much that its decoding would delay other connections."""
 
@@ -117,15 +138,44 @@ class Dispatcher:
         if versions is None:
             return None
         module = import_module(f"odradek.gateway.handlers.{api_key.name.lower()}")
+        handle = module.handle
+        if api_key in FORWARDED and not is_controller:
+            handle = _sent_on(handle)
         route = routes[api_key] = Route(
             module.REQUEST,
-            module.handle,
+            handle,
             versions,
             is_pipelined=api_key in PIPELINED,
             is_deferred=api_key in DEFERRED,
             keeps_memory=api_key not in WAITS_FOR_OTHERS,
         )
         return route
+
+
+def _sent_on(handle: Handler) -> Handler:
+    """What sends a request to the active controller, unless that is this node or cannot be reached."""
+
+    async def send_on(ctx: RequestContext, request: Message) -> Message:
+        services = ctx.services
+        if services.leadership.is_active:
+            return await handle(ctx, request)
+        host = packed_address(ctx.session.peer_host)
+        response = await services.forwarder.forward(
+            ctx.api_key, ctx.api_version, ctx.correlation_id, ctx.client_id, host, request
+        )
+        return await handle(ctx, request) if response is None else response
+
+    return send_on
+
+
+def packed_address(host: str) -> bytes:
+    """An address as an Envelope has it, 4 or 16 bytes; that of this machine for a host that is only known by name."""
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return ip_address("127.0.0.1").packed
 
 
 def _unsupported(ctx: RequestContext) -> Call:

@@ -1,0 +1,20 @@
+"""ControllerRegistration (API 70), version 0: where a controller listens, and what it can serve (KIP-919)."""
+
+from typing import Final
+
+from odradek.coordinator.metadata.controller.broker_registration import controller_registration
+from odradek.gateway.handling.metadata import decided
+from odradek.gateway.server.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+
+REQUEST: Final = ControllerRegistrationRequest
+
+
+async def handle(ctx: RequestContext, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
+    """Let the metadata shard decide, while this node is the active controller; what it decided is committed then."""
+
+    def refused(error: ErrorCode) -> ControllerRegistrationResponse:
+        return ControllerRegistrationResponse(error_code=error)
+
+    return await decided(ctx, controller_registration, request, refused)

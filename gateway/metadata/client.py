@@ -1,0 +1,114 @@
+"""What the services of a broker ask of the active controller, be it this node or another: topics, producer ids."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.controller.auto_create import wanted_topic
+from odradek.coordinator.metadata.controller.producer_ids import (
+    PRODUCER_ID_BLOCK,
+    ProducerIdBlock,
+    allocate_producer_ids,
+    reserve_producer_ids,
+)
+from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import CoordinatorUnavailable
+from odradek.gateway.metadata.active import Leadership
+from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
+from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.wire.schema.schema import Message
+
+CREATE_TOPICS_VERSION: Final = 7
+ALLOCATE_VERSION: Final = 0
+PUBLISH_WAIT_MS: Final = 1000
+"""How long a created topic may take to be in this node's image; the caller's client asks again after that."""
+
+
+class ControllerClient:
+    """The active controller as services of this broker use it.
+
+    All methods raise CoordinatorUnavailable while no controller decides. `context()` is what decisions about topics
+    rest on here. `request.timeout.ms` is how long an answer may take.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        leadership: Leadership,
+        channel: ControllerChannel,
+        metadata: MetadataPublisher,
+        context: Callable[[], DecisionContext],
+    ) -> None:
+        self._controller = controller
+        self._leadership = leadership
+        self._channel = channel
+        self._metadata = metadata
+        self._context = context
+
+    async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
+        """Create the topics of these names that do not exist; None for a name whose topic is there now."""
+        if self._leadership.is_active:
+            return await self._controller.auto_create(names)
+        context = self._context()
+        topics = [_with_defaults(context, wanted_topic(context, name)) for name in dict.fromkeys(names)]
+        request = CreateTopicsRequest(topics=tuple(topics), timeout_ms=context.number("request.timeout.ms"))
+        response = await self._call(request, CREATE_TOPICS_VERSION)
+        assert isinstance(response, CreateTopicsResponse)
+        codes = {each.name: (ErrorCode(each.error_code), each.error_message) for each in response.topics}
+        there = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        await self._published([name for name, (code, _) in codes.items() if code in there])
+        return {
+            name: None if code in there else RefusedError(code, message or code.message)
+            for name, (code, message) in codes.items()
+        }
+
+    async def producer_id_block(self) -> ProducerIdBlock:
+        """Producer ids that were never given before and never will be again."""
+        if self._leadership.is_active:
+            return await self._controller.decide(allocate_producer_ids, PRODUCER_ID_BLOCK)
+        context = self._context()
+        own = context.image.brokers.get(context.node_id)
+        request = AllocateProducerIdsRequest(broker_id=context.node_id, broker_epoch=-1 if own is None else own.epoch)
+        response = await self._call(request, ALLOCATE_VERSION)
+        assert isinstance(response, AllocateProducerIdsResponse)
+        if response.error_code:
+            raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
+
+    async def reserve_producer_ids(self, producer_id: int) -> int:
+        """Let no id up to `producer_id` be given; returns the smallest that is free. Only the active controller can."""
+        return await self._controller.decide(reserve_producer_ids, producer_id)
+
+    async def _call(self, request: Message, version: int) -> Message:
+        timeout_ms = self._context().number("request.timeout.ms")
+        try:
+            return await self._channel.call(request, version, timeout_ms)
+        except ControllerUnreachableError as error:
+            raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+
+    async def _published(self, names: Collection[str]) -> None:
+        """Wait until the topics are in this node's image, or the time is over."""
+        news = Signal()
+        self._metadata.news.watch(news)
+        try:
+            while any(self._metadata.image.topic(name) is None for name in names):
+                if not await news.wait(PUBLISH_WAIT_MS):
+                    return
+        finally:
+            self._metadata.news.unwatch(news)
+
+
+def _with_defaults(context: DecisionContext, topic: CreatableTopic) -> CreatableTopic:
+    """The topic with the defaults of this broker, where it has none of its own: the controller's may differ."""
+    count, factor = topic.num_partitions, topic.replication_factor
+    return replace(
+        topic,
+        num_partitions=context.number("num.partitions") if count == -1 else count,
+        replication_factor=context.number("default.replication.factor") if factor == -1 else factor,
+    )

@@ -1,0 +1,62 @@
+"""Sends clients' requests on to the active controller in Envelopes, and takes their responses out of them (KIP-590).
+
+A client may ask any broker to change metadata. The request travels with the client's address and principal; the
+response that comes back is the controller's own.
+"""
+
+from typing import Final
+
+from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
+from odradek.gateway.metadata.principal import anonymous_principal
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ProtocolError
+from odradek.wire.frames import LENGTH_BYTES
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from odradek.wire.schema.schema import Message
+
+ENVELOPE_VERSION: Final = 0
+
+
+async def not_enveloped(_request: Message) -> Message:
+    """What a node that is the active controller itself answers in the place of one: an Envelope without a response."""
+    return EnvelopeResponse(response_data=None)
+
+
+class Forwarder:
+    """Sends requests on over `channel`, whose `decide` is `not_enveloped`; each waits up to `timeout_ms`."""
+
+    def __init__(self, channel: ControllerChannel, timeout_ms: int) -> None:
+        self._channel = channel
+        self._timeout_ms = timeout_ms
+
+    async def forward(
+        self, key: ApiKey, version: int, correlation_id: int, client_id: str | None, host: bytes, request: Message
+    ) -> Message | None:
+        """The controller's response, None where this node is to answer: it is active now, or no controller answers.
+
+        `host` is the client's address in 4 or 16 bytes.
+        """
+        framed = encode_request(request, version, correlation_id, client_id)
+        envelope = EnvelopeRequest(
+            request_data=memoryview(framed)[LENGTH_BYTES:],
+            request_principal=anonymous_principal(),
+            client_host_address=host,
+        )
+        try:
+            answer = await self._channel.call(envelope, ENVELOPE_VERSION, self._timeout_ms)
+        except ControllerUnreachableError:
+            return None
+        assert isinstance(answer, EnvelopeResponse)
+        if answer.error_code or answer.response_data is None:
+            return None
+        return _taken_out(key, version, correlation_id, answer)
+
+
+def _taken_out(key: ApiKey, version: int, correlation_id: int, answer: EnvelopeResponse) -> Message | None:
+    assert answer.response_data is not None
+    try:
+        found, response = decode_response(key, version, answer.response_data)
+    except ProtocolError:
+        return None
+    return response if found == correlation_id else None

@@ -1,0 +1,14 @@
+"""On whose behalf a node sends a request on: a principal as Kafka's brokers write it into an Envelope (KIP-590)."""
+
+from typing import Final
+
+from odradek.wire.messages.default_principal_data import DefaultPrincipalData
+from odradek.wire.schema.codec import encode
+
+VERSION: Final = 0
+
+
+def anonymous_principal() -> bytes:
+    """Everybody is anonymous while listeners know no authentication. A version of two bytes precedes the data."""
+    data = DefaultPrincipalData(type="User", name="ANONYMOUS")
+    return VERSION.to_bytes(2, "big") + bytes(encode(data, VERSION))
