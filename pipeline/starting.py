@@ -6,10 +6,10 @@
 import os
 import re
 import socket
+import subprocess
 import sys
-import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from odradek.pipeline.errors import PipelineError
@@ -30,6 +30,14 @@ _MASTER: Final = re.compile(
     r"local(\[\s*(\*|[1-9]\d*)\s*(,\s*\d+\s*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|"
     r"spark://[^,\s]+:\d+(,[^,\s]+:\d+)*|yarn|k8s://\S+"
 )
+_RELAY: Final = f"""
+import os, sys
+for line in sys.stdin.buffer:
+    if not line.startswith({GREETING!r}):
+        os.write({STDERR}, line)
+"""
+_relays: "list[subprocess.Popen[bytes]]" = []
+"""So that none is waited for, or warned of, when its variable goes."""
 _CAUSE: Final = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+(?:[\w$]*(?:Exception|Error)): (.+)")
 
 
@@ -82,8 +90,8 @@ def _reason(error: Exception) -> str:
 def without_greeting() -> Generator[None]:
     """Keep the lines of `GREETING` from a terminal, where the JVM is started inside the block.
 
-    The JVM and what it starts get a pipe for their stderr, of which a thread writes all other lines to the terminal for
-    as long as they run.
+    The JVM and what it starts get a pipe for their stderr, of which a process writes all other lines to the terminal.
+    It is no thread, since the JVM lives a moment longer than this process, and may have to say something then.
     """
     from pyspark import SparkContext
 
@@ -93,11 +101,7 @@ def without_greeting() -> Generator[None]:
         return
     sys.stderr.flush()
     terminal = os.dup(STDERR)
-    reader, writer = os.pipe()
-    os.dup2(writer, STDERR)
-    os.close(writer)
-    relay = threading.Thread(target=_relay, args=(reader, terminal), daemon=True)
-    relay.start()
+    relay = _start_relay()
     failed = True
     try:
         yield
@@ -105,12 +109,19 @@ def without_greeting() -> Generator[None]:
     finally:
         sys.stderr.flush()
         os.dup2(terminal, STDERR)
+        os.close(terminal)
         if failed:
-            relay.join(1.0)  # what a JVM has said before it ended comes before what we say of it
+            with suppress(subprocess.TimeoutExpired):
+                relay.wait(1.0)  # what a JVM has said before it ended comes before what is said of it
 
 
-def _relay(reader: int, terminal: int) -> None:
-    with os.fdopen(reader, "rb") as lines, os.fdopen(terminal, "wb", buffering=0) as shown:
-        for line in lines:
-            if not line.startswith(GREETING):
-                shown.write(line)
+def _start_relay() -> "subprocess.Popen[bytes]":
+    """A process that writes to the terminal what comes to stderr from now on; Ctrl-C does not end it, the pipe does."""
+    reader, writer = os.pipe()
+    program = [sys.executable, "-I", "-S", "-c", _RELAY]
+    relay = subprocess.Popen(program, stdin=reader, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+    _relays.append(relay)
+    os.close(reader)
+    os.dup2(writer, STDERR)
+    os.close(writer)
+    return relay
