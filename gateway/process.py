@@ -39,6 +39,7 @@ from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable,
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
 from odradek.gateway.metadata.active import SoleLeadership
+from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
 from odradek.gateway.metadata.channels import Channels
 from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.controller import Controller
@@ -50,13 +51,17 @@ from odradek.gateway.metadata.starting import start_metadata
 from odradek.gateway.net.descriptors import shortcomings
 from odradek.gateway.net.transport import Listener
 from odradek.gateway.notify import READY, STOPPING, notify
+from odradek.gateway.replication.alter_partition import NoAnswerError
 from odradek.gateway.replication.commit import Backlog
+from odradek.gateway.replication.manager import ReplicationManager
 from odradek.gateway.replication.recovery import Backoff
 from odradek.gateway.replication.replica import LogResources
 from odradek.gateway.replication.replicas import Replicas
 from odradek.gateway.server.server import Server
+from odradek.partitions.fetching.selection import RACK_AWARE
 from odradek.storage_backends.interface import Store, StoreError
 from odradek.storage_backends.options import StoreOptions
+from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ALTER_PARTITION_VERSION: Final = 3
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread may keep the interpreter from the Trio thread; Python's default of 5 ms shows up as latency."""
 COLLECT_AFTER_OBJECTS: Final = 20_000
@@ -201,6 +207,45 @@ def _advertised(
     return addresses
 
 
+def _replicas(
+    config: BrokerConfig,
+    env: Environment,
+    store: Store,
+    nursery: trio.Nursery,
+    settings: LiveSettings,
+    replication: ReplicationManager,
+) -> Replicas:
+    resources = LogResources(
+        store,
+        env,
+        Ticker(nursery),
+        Deadlines(env, nursery),
+        Backlog(config.commit_max_pending_bytes),
+        config.commit_max_bytes,
+        Repeats(),
+        Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms),
+        proposals=replication.proposals,
+    )
+    return Replicas(
+        resources,
+        config.node_id,
+        settings.log_config,
+        kept=frozenset({METADATA_KEY.topic}),
+        selects_by_rack=config.replica_selector_class == RACK_AWARE,
+    )
+
+
+async def _alter_partition(
+    channel: ControllerChannel, config: BrokerConfig, request: AlterPartitionRequest
+) -> AlterPartitionResponse:
+    try:
+        response = await channel.call(request, ALTER_PARTITION_VERSION, config.request_timeout_ms)
+    except (ControllerUnreachableError, CoordinatorUnavailable) as error:
+        raise NoAnswerError(str(error)) from error
+    assert isinstance(response, AlterPartitionResponse)
+    return response
+
+
 async def _join(
     config: BrokerConfig,
     env: Environment,
@@ -211,21 +256,17 @@ async def _join(
     loop: LoopRecord,
 ) -> Services:
     settings = LiveSettings(config)
-    repeats = Repeats()
-    backlog = Backlog(config.commit_max_pending_bytes)
-    backoff = Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms)
-    deadlines = Deadlines(env, nursery)
-    resources = LogResources(store, env, Ticker(nursery), deadlines, backlog, config.commit_max_bytes, repeats, backoff)
-
-    replicas = Replicas(resources, config.node_id, settings.log_config, kept=frozenset({METADATA_KEY.topic}))
-    metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     metadata = MetadataPublisher()
+    replication = ReplicationManager(env, nursery, lambda: settings.config, lambda: metadata.image)
+    replicas = _replicas(config, env, store, nursery, settings, replication)
+    metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
     leadership = SoleLeadership(config.node_id)
     static = MetadataConfig(config.node_id, config.layers.static)
     controller = Controller(metadata_log, env, static, metadata, leadership)
     context = partial(_decision_context, metadata, settings)
     channels = Channels(env, nursery, leadership, config)
     controllers = ControllerClient(controller, leadership, channels.deciding("requests", controller), metadata, context)
+    replication.start(replicas, partial(_alter_partition, channels.deciding("replication", controller), config))
     forwarder = Forwarder(channels.channel("forwarding", not_enveloped), config.request_timeout_ms)
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
     commit_timeout_ms = config.offsets_commit_timeout_ms
@@ -240,7 +281,7 @@ async def _join(
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
 
-    _act_on_metadata(metadata, settings, replicas, groups, transactions, janitor, cleaner)
+    _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner)
     cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
     replicas.image_is_current()
     return Services(
@@ -268,6 +309,7 @@ def _act_on_metadata(
     metadata: MetadataPublisher,
     settings: LiveSettings,
     replicas: Replicas,
+    replication: ReplicationManager,
     groups: GroupCoordinator,
     transactions: TransactionCoordinator,
     janitor: RetentionJanitor,
@@ -289,6 +331,7 @@ def _act_on_metadata(
     metadata.call(
         settings.on_published,
         replicas.on_published,
+        replication.on_published,
         configure_groups,
         wake_maintenance,
         groups.on_published,

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from odradek.partitions.config import LogConfig
+from odradek.partitions.fetching.selection import Candidate, nearest_replica
 from odradek.partitions.remote import UNKNOWN_BROKER_EPOCH, RemoteReplica
 from odradek.partitions.results import UNKNOWN_OFFSET
 from odradek.wire.errors import ErrorCode
@@ -37,10 +38,11 @@ from odradek.wire.values import immutable
 
 
 class BrokerStanding(NamedTuple):
-    """What the metadata says of a broker: the epoch of its registration, and whether it may join an ISR now."""
+    """What the metadata says of a broker: the epoch of its registration, whether it may join an ISR now, its rack."""
 
     epoch: int
     is_active: bool
+    rack: str | None = None
 
 
 Brokers = Callable[[int], BrokerStanding | None]
@@ -230,6 +232,16 @@ class InSyncReplicas:
             return remote.broker_epoch
         own = self._brokers(broker_id)
         return UNKNOWN_BROKER_EPOCH if own is None else own.epoch
+
+    def preferred_replica(self, rack: str, fetch_offset: int) -> int | None:
+        """The follower that a consumer of `rack` is to read from, None: the leader; see `fetching/selection.py`."""
+        own = self._brokers(self._broker_id)
+        candidates = [
+            Candidate(each, standing.rack, remote.log_start_offset, remote.log_end_offset, remote.last_caught_up_ms)
+            for each, remote in self.remotes.items()
+            if each in self.isr and (standing := self._brokers(each)) is not None and standing.is_active
+        ]
+        return nearest_replica(rack, None if own is None else own.rack, fetch_offset, candidates)
 
     def answered(self, proposal: IsrProposal, answer: IsrDecision | ErrorCode) -> bool:
         """Take the controller's answer; returns whether the proposal has to be sent again."""

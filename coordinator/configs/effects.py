@@ -50,9 +50,7 @@ WITHOUT_EFFECT: Final = (
             "controller.quorum.retry.backoff.ms",
             "controller.socket.timeout.ms",
             "initial.broker.registration.timeout.ms",
-            "min.insync.replicas",
-            "num.replica.*",
-            "replica.*",
+            "num.replica.alter.*",
             "replication.quota.*",
             "socket.connection.setup.timeout.max.ms",
             "unclean.leader.election.enable",
@@ -163,6 +161,12 @@ WITHOUT_EFFECT: Final = (
     ),
     WithoutEffect(
         "broker",
+        "A follower learns the high watermark from its leader, and a leader from its followers' fetches.",
+        ("replica.high.watermark.checkpoint.interval.ms",),
+    ),
+    WithoutEffect("broker", "The kernel sizes the buffers of connections.", ("replica.socket.receive.buffer.bytes",)),
+    WithoutEffect(
+        "broker",
         "A transaction is aborted the moment its time-out is over.",
         ("transaction.abort.timed.out.transaction.cleanup.interval.ms",),
     ),
@@ -172,7 +176,7 @@ WITHOUT_EFFECT: Final = (
     WithoutEffect(
         "topic",
         _ONE_BROKER,
-        ("*.replication.throttled.replicas", "min.insync.replicas", "unclean.leader.election.enable"),
+        ("*.replication.throttled.replicas", "unclean.leader.election.enable"),
     ),
     WithoutEffect("topic", _NO_INDEX, ("segment.index.bytes", "index.interval.bytes", "preallocate")),
     WithoutEffect("topic", _NO_JITTER, ("segment.jitter.ms",)),

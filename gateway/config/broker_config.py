@@ -75,6 +75,15 @@ class BrokerConfig:
     log_cleaner_threads: int
     log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
+    num_replica_fetchers: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_lag_time_max_ms: int
+    replica_selector_class: str | None
+    replica_socket_timeout_ms: int
     transaction_partition_verification_enable: bool
     group: GroupConfig
     transaction: TransactionConfig
@@ -158,6 +167,15 @@ SIMPLE_SETTINGS: Final = {
     "log_cleaner_threads": "log.cleaner.threads",
     "log_initial_task_delay_ms": "log.initial.task.delay.ms",
     "log_retention_check_interval_ms": "log.retention.check.interval.ms",
+    "num_replica_fetchers": "num.replica.fetchers",
+    "replica_fetch_backoff_ms": "replica.fetch.backoff.ms",
+    "replica_fetch_max_bytes": "replica.fetch.max.bytes",
+    "replica_fetch_min_bytes": "replica.fetch.min.bytes",
+    "replica_fetch_response_max_bytes": "replica.fetch.response.max.bytes",
+    "replica_fetch_wait_max_ms": "replica.fetch.wait.max.ms",
+    "replica_lag_time_max_ms": "replica.lag.time.max.ms",
+    "replica_selector_class": "replica.selector.class",
+    "replica_socket_timeout_ms": "replica.socket.timeout.ms",
     "transaction_partition_verification_enable": "transaction.partition.verification.enable",
 }
 """Fields that are a setting's value as it is."""

@@ -4,29 +4,34 @@ A fetch that finds less than `min_bytes` waits, watching the logs it asked for, 
 grows, an answer turns into an error, or `max_wait_ms` is over. The bytes are lent by the stores and go to the socket as
 they are; the leases end when the reply is sent.
 
+A follower fetches with its broker's id and epoch. It reads what is durable here, committed or not, is answered as soon
+as there is more of that, and its offset tells how far it has come (`replication/leading.py`). One whose log has
+diverged is told where. A consumer may read from a follower (KIP-392), up to what that knows to be committed; with
+`replica.selector.class` the leader sends one that tells its rack to a replica there.
+
 Partitions of which the metadata says that they are not there stand last in the answer and do not hurry it, as in Kafka.
 What is read is looked up once: a topic that is deleted and created again while a fetch waits is not read by mistake.
-
-Gaps: follower fetches.
 """
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from odradek.gateway.env.signals import Signal
+from odradek.gateway.env.signals import Signal, Watchable
 from odradek.gateway.handling.leader_hints import fetch_with_leaders
 from odradek.gateway.handling.opening import open_all
 from odradek.gateway.handling.partitions import PARTITION_FAILURES, error_of_partition, replica_or_error
 from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 from odradek.partitions.fetching.budget import FetchBudget
-from odradek.partitions.fetching.sessions import Fetch, Wanted
-from odradek.partitions.results import FetchPlan, Isolation, Rejected
+from odradek.partitions.fetching.sessions import Fetch, Wanted, replica_id_of
+from odradek.partitions.leader import FollowerFetch
+from odradek.partitions.results import EpochEnd, FetchPlan, Isolation, Rejected
 from odradek.storage_backends.interface import ReadLease
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -40,6 +45,8 @@ _Found = tuple[Wanted, Replica | ErrorCode]
 """A partition that the metadata knows; an error when this replica must not be read for the request."""
 _Answer = tuple[Wanted, PartitionData]
 
+READS_FROM_FOLLOWERS_SINCE: Final = 11
+"""The version from which a consumer knows that it may be told to read from a follower."""
 NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 """The errors of partitions that the metadata does not have, in the order in which an answer ends with them."""
 
@@ -48,10 +55,15 @@ async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     """Answer as soon as there is enough to read, an error to tell, or the time is up."""
     services = ctx.services
     isolation = ctx.isolation(request.isolation_level)
+    replica_id = replica_id_of(request)
     now_ms = services.env.monotonic_ms()
     fetch = services.fetch_sessions.open(request, ctx.api_version, services.metadata.topic_name, now_ms)
     found, missing = await _look_up(ctx, fetch)
-    reading = _Reading(ctx, request, isolation, found)
+    reading: _Reading
+    if replica_id >= 0:
+        reading = _FollowerReading(ctx, request, isolation, found, replica_id)
+    else:
+        reading = _Reading(ctx, request, isolation, found)
     answers = await reading.read_until(now_ms + max(request.max_wait_ms, 0))
     answers += missing
     response = fetch.answer(answers, now_ms)
@@ -91,7 +103,9 @@ class _Reading:
         self._max_bytes = min(request.max_bytes, ctx.services.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, max(self._max_bytes, 0))
         self._news = Signal()
-        self._watched: list[Replica] | None = None
+        self._watched: list[Watchable] | None = None
+        self._leader_only = ctx.api_version < READS_FROM_FOLLOWERS_SINCE
+        self._rack = request.rack_id if ctx.services.replicas.selects_by_rack else ""
         self._begin()
 
     def _begin(self) -> None:
@@ -116,8 +130,8 @@ class _Reading:
             self._ctx.on_sent.extend(self._give_back)
             return answers
         finally:
-            for replica in self._watched or ():
-                replica.unwatch(self._news)
+            for watched in self._watched or ():
+                watched.unwatch(self._news)
 
     @property
     def _is_enough(self) -> bool:
@@ -129,7 +143,7 @@ class _Reading:
             give_back()
 
     async def _look(self) -> list[_Answer]:
-        watched: list[Replica] | None = None
+        watched: list[Watchable] | None = None
         if self._watched is None:
             if len(self._found) > 1:
                 await open_all(self._ctx, (each for _, each in self._found if not isinstance(each, ErrorCode)))
@@ -146,7 +160,7 @@ class _Reading:
         return answers
 
     async def _answer(
-        self, asked: FetchPartition, replica: Replica | ErrorCode, watched: list[Replica] | None
+        self, asked: FetchPartition, replica: Replica | ErrorCode, watched: list[Watchable] | None
     ) -> PartitionData:
         if isinstance(replica, ErrorCode):
             return self._error(asked.partition, replica)
@@ -156,24 +170,42 @@ class _Reading:
             replica.traffic.failed_fetches += 1
             return self._error(asked.partition, error_of_partition(failure))
 
-    async def _read(self, asked: FetchPartition, replica: Replica, watched: list[Replica] | None) -> PartitionData:
+    async def _read(self, asked: FetchPartition, replica: Replica, watched: list[Watchable] | None) -> PartitionData:
         if replica.state is not ReplicaState.OPEN:
             await replica.ensure_open()
         if watched is not None:
-            replica.watch(self._news)
-            watched.append(replica)
+            watched.append(self._watch(replica))
         replica.traffic.fetches += 1
-        plan = replica.role.fetch(
+        plan = self._plan(asked, replica, is_first=watched is not None)
+        if isinstance(plan, Rejected):
+            replica.traffic.failed_fetches += 1
+            return self._error(asked.partition, plan.error)
+        if plan.diverging is not None:
+            self.failed = True
+            return _diverging(asked.partition, plan, plan.diverging)
+        if self._rack:
+            preferred = replica.preferred_replica(self._rack, asked.fetch_offset)
+            if preferred is not None:
+                self.failed = True
+                return _elsewhere(asked.partition, plan, preferred)
+        lease = None if plan.is_empty else await self._lease(replica, plan)
+        return _data(asked.partition, replica, plan, lease)
+
+    def _watch(self, replica: Replica) -> Watchable:
+        """Wake at the news that this reader waits for."""
+        replica.watch(self._news)
+        return replica
+
+    def _plan(self, asked: FetchPartition, replica: Replica, *, is_first: bool) -> FetchPlan | Rejected:
+        """What may be read; `is_first` at the first look only."""
+        del is_first
+        return replica.role.fetch(
             asked.fetch_offset,
             max_bytes=asked.partition_max_bytes,
             isolation=self._isolation,
             current_leader_epoch=asked.current_leader_epoch,
+            leader_only=self._leader_only,
         )
-        if isinstance(plan, Rejected):
-            replica.traffic.failed_fetches += 1
-            return self._error(asked.partition, plan.error)
-        lease = None if plan.is_empty else await self._lease(replica, plan)
-        return _data(asked.partition, replica, plan, lease)
 
     def _error(self, index: int, error: ErrorCode) -> PartitionData:
         self.failed = True
@@ -193,6 +225,66 @@ class _Reading:
         replica.traffic.bytes_out += lease.size_bytes
         self._give_back.append(partial(replica.give_back, lease))
         return lease
+
+
+class _FollowerReading(_Reading):
+    """The fetch of a follower."""
+
+    def __init__(
+        self,
+        ctx: RequestContext,
+        request: FetchRequest,
+        isolation: Isolation,
+        found: Sequence[_Found],
+        replica_id: int,
+    ) -> None:
+        super().__init__(ctx, request, isolation, found)
+        self._replica_id = replica_id
+        self._replica_epoch = request.replica_state.replica_epoch
+        self._rack = ""
+
+    def _watch(self, replica: Replica) -> Watchable:
+        replica.tail.watch(self._news)
+        return replica.tail
+
+    def _plan(self, asked: FetchPartition, replica: Replica, *, is_first: bool) -> FetchPlan | Rejected:
+        """The offset tells how far the follower had come when it sent the request, so it counts once."""
+        follower = FollowerFetch(self._replica_id, self._replica_epoch, asked.log_start_offset)
+        plan = replica.plan_follower_fetch(
+            follower,
+            asked.fetch_offset,
+            max_bytes=asked.partition_max_bytes,
+            current_leader_epoch=asked.current_leader_epoch,
+            last_fetched_epoch=asked.last_fetched_epoch,
+        )
+        if not is_first or isinstance(plan, Rejected):
+            return plan
+        replica.record_fetch(follower, plan)
+        return plan._replace(high_watermark=replica.log.high_watermark)
+
+
+def _diverging(index: int, plan: FetchPlan, end: EpochEnd) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        high_watermark=plan.high_watermark,
+        last_stable_offset=plan.last_stable_offset,
+        log_start_offset=plan.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset),
+        aborted_transactions=None,
+        records=(),
+    )
+
+
+def _elsewhere(index: int, plan: FetchPlan, preferred: int) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        high_watermark=plan.high_watermark,
+        last_stable_offset=plan.last_stable_offset,
+        log_start_offset=plan.log_start_offset,
+        preferred_read_replica=preferred,
+        aborted_transactions=None,
+        records=(),
+    )
 
 
 def _data(index: int, replica: Replica, plan: FetchPlan, lease: ReadLease | None) -> PartitionData:

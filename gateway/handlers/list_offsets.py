@@ -50,7 +50,8 @@ SPECIAL_SINCE: Final = {
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answer each partition by itself."""
-    isolation = ctx.isolation(request.isolation_level)
+    # A follower asks for the end of what it may fetch, whatever is committed of that.
+    isolation = Isolation.LOG_END if request.replica_id >= 0 else ctx.isolation(request.isolation_level)
     asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     await open_all(ctx, (ctx.services.replicas.get(*place) for place in asked))
     topics: list[ListOffsetsTopicResponse] = []

@@ -327,7 +327,12 @@ def _append(
 ) -> _Pending:
     try:
         result = replica.append(
-            part.records or NO_RECORDS, _CLIENT, api_version=ctx.api_version, guard=guard, judged=judged
+            part.records or NO_RECORDS,
+            _CLIENT,
+            api_version=ctx.api_version,
+            guard=guard,
+            judged=judged,
+            all_in_sync=acks == ALL_IN_SYNC,
         )
         log_start_offset = replica.log.log_start_offset
         if isinstance(result, Rejected):

@@ -80,6 +80,7 @@ class LiveSettings:
             min_insync_replicas=settings.min_insync_replicas,
             sql_columns=settings.sql_columns,
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+            replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
             transaction_verification=self.config.transaction_partition_verification_enable,
             max_decompressed_bytes=self.config.inspect_max_decompressed_bytes,
         )

@@ -45,7 +45,7 @@ class Assignment:
 def standing_of(image: MetadataImage | None, broker_id: int) -> BrokerStanding | None:
     """What the image says of a broker, None while it knows none of that id."""
     broker = None if image is None else image.brokers.get(broker_id)
-    return None if broker is None else BrokerStanding(broker.epoch, broker.is_active)
+    return None if broker is None else BrokerStanding(broker.epoch, broker.is_active, broker.rack)
 
 
 def no_broker(_broker_id: int) -> None:

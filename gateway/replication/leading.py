@@ -147,6 +147,11 @@ class LeadingLog(PartitionLog):
         if proposal is not None:
             self._propose(leader, proposal)
 
+    def preferred_replica(self, rack: str, fetch_offset: int) -> int | None:
+        """The follower that a consumer of `rack` is to read from; None: this replica, also where it follows itself."""
+        role = self._role
+        return role.in_sync.preferred_replica(rack, fetch_offset) if isinstance(role, Leader) else None
+
     def watch_lag(self) -> None:
         """Look at the clock: propose that lagging followers leave. To be called now and then."""
         leader = self._role

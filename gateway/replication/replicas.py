@@ -37,7 +37,8 @@ class Replicas:
 
     `log_config(image, topic)` gives a topic's settings. A log in the store that the image does not know is deleted when
     the metadata log tells of the topic's deletion, and else set aside, but for those of the topics in `kept`. Neither
-    happens before `image_is_current` was called.
+    happens before `image_is_current` was called. With `selects_by_rack` consumers that tell their rack are sent to a
+    replica there.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class Replicas:
         log_config: Callable[[MetadataImage, str], LogConfig],
         *,
         kept: frozenset[str] = frozenset(),
+        selects_by_rack: bool = False,
     ) -> None:
+        self.selects_by_rack = selects_by_rack
         self.backlog = resources.backlog
         self.deadlines = resources.deadlines
         self.repeats = resources.repeats
@@ -242,6 +245,11 @@ class Replicas:
         described = None if self._image is None else self._image.topic(topic)
         # A log of another id belongs to a deleted topic of that name and has not been swept away yet.
         return [key.index for key in keys if described is not None and key.topic_id == described.topic_id]
+
+    def look_at_the_clock(self) -> None:
+        """Let the logs that lead see who has lagged for too long; see `LeadingLog.watch_lag`."""
+        for replica in self._replicas.values():
+            replica.watch_lag()
 
     def wake_all(self) -> None:
         """Wake every waiting Fetch: the broker stops."""

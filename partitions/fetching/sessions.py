@@ -149,15 +149,16 @@ class Fetch:
 class _FullFetch(Fetch):
     """A full fetch that may begin a session."""
 
-    __slots__ = ("_by_id",)
+    __slots__ = ("_by_id", "_privileged")
 
-    def __init__(self, sessions: "FetchSessions", wanted: Sequence[Wanted], by_id: bool) -> None:
+    def __init__(self, sessions: "FetchSessions", wanted: Sequence[Wanted], by_id: bool, *, privileged: bool) -> None:
         super().__init__(sessions, wanted)
         self._by_id = by_id
+        self._privileged = privileged
 
     def answer(self, answers: Answers, now_ms: int) -> FetchResponse:
         """Everything, with the id of the session if there is room for one."""
-        session_id = self._sessions.create(answers, self._by_id, now_ms)
+        session_id = self._sessions.create(answers, self._by_id, now_ms, privileged=self._privileged)
         return FetchResponse(session_id=session_id, responses=grouped(answers))
 
 
@@ -216,7 +217,9 @@ class FetchSessions:
         if request.session_id != NO_SESSION:
             self._remove(request.session_id)
         wanted = tuple(named.values())
-        return Fetch(self, wanted) if epoch == FINAL_EPOCH else _FullFetch(self, wanted, by_id)
+        if epoch == FINAL_EPOCH:
+            return Fetch(self, wanted)
+        return _FullFetch(self, wanted, by_id, privileged=replica_id_of(request) >= 0)
 
     def _incremental(
         self, request: FetchRequest, by_id: bool, named: dict[Place, Wanted], name_of: Names, now_ms: int
@@ -301,6 +304,11 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._withdraw(session)
+
+
+def replica_id_of(request: FetchRequest) -> int:
+    """The broker that fetches as a follower, below 0 for all others; the field has moved in version 15."""
+    return request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
 
 
 def _place(wanted: Wanted, by_id: bool) -> Place:

@@ -71,7 +71,7 @@ def client(broker):
 def test_a_follower_refuses_clients_until_it_leads_again(broker, client):
     assign(broker, "t", 5, OTHER)
     assert client.produce("t", batch_of(b"refused")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert client.fetch("t").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert client.fetch("t").error_code == ErrorCode.NONE, "consumers may read from followers (KIP-392)"
     assert client.fetch("t", current_leader_epoch=4).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert client.fetch("t", current_leader_epoch=6).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assign(broker, "t", 6, NODE)

@@ -1,0 +1,277 @@
+"""One task that fetches partitions from one leader, in a fetch session, and does what the answers say.
+
+    positions of all partitions that may fetch now
+        ──Fetch──► answers, each for the position that it was asked from
+            records        appended; the next fetch, whose offsets acknowledge them, waits until all are durable
+            diverging      the log is truncated, and asked about again
+            out of range   the log begins anew where the leader's starts, or goes on
+            other errors   the partition pauses for `replica.fetch.backoff.ms`; the metadata will tell
+        ──no answer──► all pause, and the session begins anew
+
+An answer for a position at which the log does not stand any more is dropped: the epoch has changed, or the log was cut.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+import trio
+
+from odradek.gateway.env.completion import Completion
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.repeats import Repeats
+from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.peers.errors import PeerCallError
+from odradek.gateway.replication.replica import Replica, ReplicaState
+from odradek.partitions.fetching.following import FollowerSession, TopicPartition
+from odradek.partitions.follower import FetchPosition
+from odradek.partitions.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from odradek.partitions.results import NO_LEADER_EPOCH, EpochEnd, Rejected
+from odradek.storage_backends.interface import StoreError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+from odradek.wire.messages.fetch import ReplicaState as FetchingReplica
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.values import immutable
+
+if TYPE_CHECKING:
+    from odradek.gateway.replication.fetchers import LeaderEndpoint
+
+log = logging.getLogger(__name__)
+
+IDLE_MS: Final = 1000
+"""How long a fetcher that has nothing to fetch waits for news before it looks again."""
+
+
+@immutable
+class FetcherSettings:
+    """`num.replica.fetchers`, `replica.fetch.*` and `replica.socket.timeout.ms`."""
+
+    fetchers: int = 1
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 1024 * 1024
+    response_max_bytes: int = 10 * 1024 * 1024
+    backoff_ms: int = 1000
+    timeout_ms: int = 30_000
+
+
+_Place = tuple[str, int]
+_Asked = dict[TopicPartition, tuple[Replica, FetchPosition]]
+
+
+class ReplicaFetcher:
+    """Fetches `partitions` from broker `leader_id` while `run` runs."""
+
+    def __init__(
+        self,
+        node_id: int,
+        leader_id: int,
+        endpoint: "LeaderEndpoint",
+        env: Environment,
+        settings: Callable[[], FetcherSettings],
+        own_epoch: Callable[[], int | None],
+        repeats: Repeats,
+    ) -> None:
+        self.partitions: dict[_Place, Replica] = {}
+        self._node_id = node_id
+        self._leader_id = leader_id
+        self._endpoint = endpoint
+        self._env = env
+        self._settings = settings
+        self._own_epoch = own_epoch
+        self._repeats = repeats
+        self._session = FollowerSession()
+        self._paused_until_ms: dict[_Place, int] = {}
+        self._news = Signal()
+        self._scope = trio.CancelScope()
+
+    def add(self, replica: Replica) -> None:
+        """Fetch this partition, too, from now on."""
+        self.partitions[replica.key.topic, replica.key.index] = replica
+        self._paused_until_ms.pop((replica.key.topic, replica.key.index), None)
+        self._news.wake()
+
+    def remove(self, place: _Place) -> None:
+        """Fetch it no more; what is under way for it is dropped where the log's epoch has changed."""
+        self.partitions.pop(place, None)
+        self._paused_until_ms.pop(place, None)
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        """Fetch until `stop`, then close the connection."""
+        try:
+            with self._scope:
+                while True:
+                    await self._round()
+        finally:
+            self._endpoint.close()
+
+    async def _round(self) -> None:
+        asked = await self._positions()
+        epoch = self._own_epoch()
+        if not asked or epoch is None:
+            await self._news.wait(min(self._next_ms(), IDLE_MS))
+            return
+        settings = self._settings()
+        try:
+            response = await self._endpoint.fetch(self._request(asked, epoch, settings), settings.timeout_ms)
+        except PeerCallError as error:
+            self._repeats.note(("fetch from", self._leader_id), log, logging.INFO, "cannot fetch cause=%s", error)
+            self._session.begin_anew()
+            await trio.sleep(settings.backoff_ms / 1000)
+            return
+        if response.error_code:
+            log.debug("fetch session begins anew error=%s", ErrorCode(response.error_code).name)
+        answers = list(self._session.take(response))
+        await self._take(asked, answers)
+
+    async def _positions(self) -> _Asked:
+        """Where each partition stands that may fetch now; logs are opened at the first look."""
+        now_ms = self._env.monotonic_ms()
+        asked: _Asked = {}
+        for place, replica in list(self.partitions.items()):
+            if self._paused_until_ms.get(place, now_ms) > now_ms:
+                continue
+            if replica.state is not ReplicaState.OPEN:
+                try:
+                    await replica.ensure_open()
+                except PartitionUnavailable:
+                    self._pause(replica)
+                    continue
+            role = replica.follower
+            if role is not None and role.leader_id == self._leader_id:
+                asked[replica.key.topic_id, replica.key.index] = replica, role.position
+        return asked
+
+    def _next_ms(self) -> int:
+        """How long it is until a pause ends."""
+        now_ms = self._env.monotonic_ms()
+        return min([max(each - now_ms, 1) for each in self._paused_until_ms.values()], default=IDLE_MS)
+
+    def _pause(self, replica: Replica) -> None:
+        until_ms = self._env.monotonic_ms() + self._settings().backoff_ms
+        self._paused_until_ms[replica.key.topic, replica.key.index] = until_ms
+
+    def _request(self, asked: _Asked, epoch: int, settings: FetcherSettings) -> FetchRequest:
+        wanted = {
+            place: FetchPartition(
+                partition=place[1],
+                current_leader_epoch=at.leader_epoch,
+                fetch_offset=at.offset,
+                last_fetched_epoch=at.last_fetched_epoch,
+                log_start_offset=at.log_start_offset,
+                partition_max_bytes=settings.max_bytes,
+            )
+            for place, (_, at) in asked.items()
+        }
+        part = self._session.request(wanted)
+        return FetchRequest(
+            replica_state=FetchingReplica(replica_id=self._node_id, replica_epoch=epoch),
+            max_wait_ms=settings.wait_max_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_max_bytes,
+            session_id=part.session_id,
+            session_epoch=part.session_epoch,
+            topics=part.topics,
+            forgotten_topics_data=part.forgotten,
+        )
+
+    async def _take(self, asked: _Asked, answers: list[tuple[TopicPartition, PartitionData]]) -> None:
+        """Append everything first, so that all logs write beside each other, then wait for it and do the rest."""
+        appended: list[tuple[Replica, FetchPosition, PartitionData, Completion[None]]] = []
+        others: list[tuple[Replica, FetchPosition, PartitionData]] = []
+        for place, data in answers:
+            if place not in asked:
+                continue
+            replica, position = asked[place]
+            if data.error_code or data.diverging_epoch.epoch >= 0:
+                others.append((replica, position, data))
+                continue
+            durable = self._append(replica, position, data)
+            if durable is not None:
+                appended.append((replica, position, data, durable))
+        for replica, position, data, durable in appended:
+            try:
+                if not durable.settled:
+                    await durable.wait()
+                durable.result()
+                replica.leader_reports(position.leader_epoch, data.high_watermark, data.log_start_offset)
+            except (StoreError, PartitionUnavailable):
+                self._pause(replica)  # the log says what happened, and is opened again
+        for replica, position, data in others:
+            await self._mend(replica, position, data)
+
+    def _append(self, replica: Replica, position: FetchPosition, data: PartitionData) -> Completion[None] | None:
+        try:
+            result = replica.take_fetched(position, _joined(data))
+        except PartitionUnavailable:
+            self._pause(replica)
+            return None
+        if isinstance(result, Rejected):
+            self._note(replica, f"{result.error.name} {result.message}")
+            self._pause(replica)
+            return None
+        return result
+
+    async def _mend(self, replica: Replica, position: FetchPosition, data: PartitionData) -> None:
+        try:
+            if data.diverging_epoch.epoch >= 0 and not data.error_code:
+                await replica.truncate(position, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
+            elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._reset_offset(replica, position)
+            else:
+                self._note(replica, ErrorCode(data.error_code).name)
+                self._pause(replica)
+        except (PartitionUnavailable, PeerCallError) as error:
+            self._note(replica, str(error))
+            self._pause(replica)
+
+    async def _reset_offset(self, replica: Replica, position: FetchPosition) -> None:
+        """The offset is not in the leader's log: begin anew where that starts, or cut off what is beyond its end."""
+        start = await self._leader_offset(replica, position, EARLIEST_TIMESTAMP)
+        role = replica.stands_at(position)
+        if start is None or role is None:
+            self._pause(replica)
+            return
+        anew = role.reset_offset(start)
+        if anew is not None:
+            await replica.begin_anew(position, anew)
+            return
+        end = await self._leader_offset(replica, position, LATEST_TIMESTAMP)
+        if end is None or end >= position.offset:
+            self._pause(replica)
+        else:
+            await replica.truncate(position, EpochEnd(NO_LEADER_EPOCH, end))
+
+    async def _leader_offset(self, replica: Replica, position: FetchPosition, timestamp: int) -> int | None:
+        part = ListOffsetsPartition(
+            partition_index=replica.key.index, current_leader_epoch=position.leader_epoch, timestamp=timestamp
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._node_id, topics=(ListOffsetsTopic(name=replica.key.topic, partitions=(part,)),)
+        )
+        response = await self._endpoint.list_offsets(request, self._settings().timeout_ms)
+        for topic in response.topics:
+            for found in topic.partitions:
+                if not found.error_code and found.offset >= 0:
+                    return found.offset
+        return None
+
+    def _note(self, replica: Replica, cause: str) -> None:
+        message = "cannot replicate partition=%s leader=%d cause=%s"
+        self._repeats.note((message, replica.key), log, logging.INFO, message, replica.key, self._leader_id, cause)
+
+
+def _joined(data: PartitionData) -> memoryview:
+    """The records as one piece, as they come in a response."""
+    records = data.records
+    if records is None:
+        return memoryview(b"")
+    if isinstance(records, bytes | bytearray | memoryview):
+        return memoryview(records).cast("B")
+    return memoryview(b"".join(cast("Sequence[bytes]", records)))

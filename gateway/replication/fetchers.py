@@ -1,0 +1,124 @@
+"""Which fetcher fetches which partition: one task per leader and `num.replica.fetchers`, kept as the image says.
+
+The image says of each partition who leads it. Partitions of one leader are spread over its fetchers by a hash of topic
+and index that is the same in every process. A fetcher without partitions ends.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+from zlib import crc32
+
+import trio
+
+from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.repeats import Repeats
+from odradek.gateway.replication.fetcher import FetcherSettings, ReplicaFetcher
+from odradek.gateway.replication.replica import Replica
+from odradek.wire.messages.fetch import FetchRequest, FetchResponse
+from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+Place = tuple[str, int]
+
+
+class LeaderEndpoint(Protocol):
+    """One connection to one leader, for one fetcher."""
+
+    async def fetch(self, request: FetchRequest, timeout_ms: int) -> FetchResponse:
+        """Send a Fetch. Raises odradek.gateway.peers.PeerCallError."""
+        ...
+
+    async def list_offsets(self, request: ListOffsetsRequest, timeout_ms: int) -> ListOffsetsResponse:
+        """Send a ListOffsets. Raises odradek.gateway.peers.PeerCallError."""
+        ...
+
+    def close(self) -> None:
+        """End the connection. Idempotent."""
+        ...
+
+
+class ReplicaFetchers:
+    """The fetchers of one broker; their tasks run in `nursery`.
+
+    `replica_of(topic, index)` gives this broker's replica, if it has one; `connect(leader id, number of the fetcher)`
+    an endpoint that finds the leader wherever the newest image says that it is.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        env: Environment,
+        nursery: trio.Nursery,
+        replica_of: Callable[[str, int], Replica | None],
+        connect: Callable[[int, int], LeaderEndpoint],
+        settings: Callable[[], FetcherSettings],
+        repeats: Repeats,
+    ) -> None:
+        self._node_id = node_id
+        self._env = env
+        self._nursery = nursery
+        self._replica_of = replica_of
+        self._connect = connect
+        self._settings = settings
+        self._repeats = repeats
+        self._image: MetadataImage | None = None
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
+        self._placed: dict[Place, tuple[int, int]] = {}
+
+    def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Fetch what the image says that this broker follows, from whom it says. Called after `Replicas`."""
+        self._image = image
+        for topic in delta.topics.deleted_topics():
+            for index in range(len(topic.partitions)):
+                self._remove((topic.name, index))
+        for topic_id, indexes in delta.topics.changed.items():
+            topic = image.topic_by_id(topic_id)
+            if topic is not None:
+                for index in indexes:
+                    self._place((topic.name, index), topic.partitions[index])
+        for key, fetcher in list(self._fetchers.items()):
+            if not fetcher.partitions:
+                del self._fetchers[key]
+                fetcher.stop()
+
+    def _place(self, place: Place, partition: PartitionImage) -> None:
+        self._remove(place)
+        leader = partition.leader
+        if leader in (-1, self._node_id) or self._node_id not in partition.replicas:
+            return
+        replica = self._replica_of(*place)
+        if replica is None:
+            return
+        number = crc32(f"{place[0]}-{place[1]}".encode()) % self._settings().fetchers
+        fetcher = self._fetchers.get((leader, number))
+        if fetcher is None:
+            fetcher = self._start(leader, number)
+        fetcher.add(replica)
+        self._placed[place] = leader, number
+
+    def _start(self, leader: int, number: int) -> ReplicaFetcher:
+        endpoint = self._connect(leader, number)
+        fetcher = ReplicaFetcher(
+            self._node_id, leader, endpoint, self._env, self._settings, self._own_epoch, self._repeats
+        )
+        self._fetchers[leader, number] = fetcher
+        self._nursery.start_soon(fetcher.run)
+        return fetcher
+
+    def _remove(self, place: Place) -> None:
+        key = self._placed.pop(place, None)
+        if key is not None and key in self._fetchers:
+            self._fetchers[key].remove(place)
+
+    def _own_epoch(self) -> int | None:
+        """The epoch of this broker's registration, as far as is published."""
+        own = None if self._image is None else self._image.brokers.get(self._node_id)
+        return None if own is None else own.epoch
+
+    def stop(self) -> None:
+        """End all fetchers."""
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+        self._fetchers.clear()
+        self._placed.clear()

@@ -1,0 +1,150 @@
+"""Everything of a broker that keeps replicas in step: who fetches, who proposes, who watches the clock.
+
+`on_published` makes the image's word an action: the fetchers follow the leaders that it names. What leaders propose
+goes to the controller by `alter_partition.py`. Leaders look at the clock every half `replica.lag.time.max.ms`, as in
+Kafka, and when a broker is fenced or comes back.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.peers import PeerDisconnectedError, PeerLimits, PeerResponseError, Peers
+from odradek.gateway.replication.alter_partition import AlterPartitionSender
+from odradek.gateway.replication.fetcher import FetcherSettings
+from odradek.gateway.replication.fetchers import ReplicaFetchers
+from odradek.gateway.replication.replicas import Replicas
+from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from odradek.wire.messages.fetch import FetchRequest, FetchResponse
+from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.wire.schema.schema import Message
+
+FETCH_VERSION: Final = 17
+"""The version that followers send: the first with a directory, the last before brokers tell the high watermark."""
+LIST_OFFSETS_VERSION: Final = 9
+
+AskController = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
+"""Raises odradek.gateway.replication.alter_partition.NoAnswerError."""
+
+
+class ReplicationManager:
+    """The replication of one broker."""
+
+    def __init__(
+        self,
+        env: Environment,
+        nursery: trio.Nursery,
+        config: Callable[[], BrokerConfig],
+        image: Callable[[], MetadataImage],
+    ) -> None:
+        self._env = env
+        self._nursery = nursery
+        self._config = config
+        self._image = image
+        self._node_id = config().node_id
+        self._replicas: Replicas | None = None
+        self._fetchers: ReplicaFetchers | None = None
+        self._ask: AskController | None = None
+        self.proposals = AlterPartitionSender(self._node_id, self._own_epoch, self._alter_partition)
+
+    def start(self, replicas: Replicas, ask: AskController) -> None:
+        """Begin to propose, and to watch the clock, for these replicas; what to fetch comes with the image.
+
+        `ask` sends a request to the active controller; see `AlterPartitionSender`.
+        """
+        self._replicas, self._ask = replicas, ask
+        self._fetchers = ReplicaFetchers(
+            self._node_id, self._env, self._nursery, replicas.get, self._connect, self._settings, replicas.repeats
+        )
+        self._nursery.start_soon(self.proposals.run)
+        self._nursery.start_soon(self._watch_lag)
+
+    def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Fetch from the leaders that the image names. Called after `Replicas.on_published`."""
+        assert self._replicas is not None
+        assert self._fetchers is not None
+        self._fetchers.on_published(delta, image)
+        if image.brokers is not delta.before.brokers:  # one that was fenced holds nothing up any more
+            self._replicas.look_at_the_clock()
+
+    def stop(self) -> None:
+        """End the fetchers: the broker stops."""
+        if self._fetchers is not None:
+            self._fetchers.stop()
+
+    async def _alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        assert self._ask is not None, "nobody proposes before the start"
+        return await self._ask(request)
+
+    def _own_epoch(self) -> int | None:
+        own = self._image().brokers.get(self._node_id)
+        return None if own is None else own.epoch
+
+    async def _watch_lag(self) -> None:
+        assert self._replicas is not None
+        while True:
+            await trio.sleep(self._config().replica_lag_time_max_ms / 2000)
+            if len(self._image().brokers) > 1:
+                self._replicas.look_at_the_clock()
+
+    def _settings(self) -> FetcherSettings:
+        config = self._config()
+        return FetcherSettings(
+            fetchers=config.num_replica_fetchers,
+            wait_max_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_max_bytes,
+            response_max_bytes=config.replica_fetch_response_max_bytes,
+            backoff_ms=config.replica_fetch_backoff_ms,
+            timeout_ms=config.replica_socket_timeout_ms,
+        )
+
+    def _connect(self, leader_id: int, number: int) -> "PeerEndpoint":
+        limits = PeerLimits(max_response_bytes=self._config().socket_request_max_bytes)
+        client_id = f"broker-{self._node_id}-fetcher-{number}"
+        peers = Peers(self._env, self._nursery, client_id, limits)
+        return PeerEndpoint(leader_id, peers, lambda: self._address_of(leader_id))
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """Where other brokers reach a broker, as of the newest image."""
+        broker = self._image().brokers.get(broker_id)
+        at = None if broker is None else broker.listeners.get(self._config().node.inter_broker_listener_name)
+        return None if at is None else (at.host, at.port)
+
+
+class PeerEndpoint:
+    """A leader over a connection of its own; see `fetchers.LeaderEndpoint`."""
+
+    def __init__(self, leader_id: int, peers: Peers, address: Callable[[], tuple[str, int] | None]) -> None:
+        self._leader_id = leader_id
+        self._peers = peers
+        self._address = address
+
+    async def fetch(self, request: FetchRequest, timeout_ms: int) -> FetchResponse:
+        """See `LeaderEndpoint.fetch`."""
+        response = await self._call(request, FETCH_VERSION, timeout_ms)
+        if isinstance(response, FetchResponse):
+            return response
+        raise PeerResponseError(self._leader_id, "the answer is none to a Fetch")
+
+    async def list_offsets(self, request: ListOffsetsRequest, timeout_ms: int) -> ListOffsetsResponse:
+        """See `LeaderEndpoint.list_offsets`."""
+        response = await self._call(request, LIST_OFFSETS_VERSION, timeout_ms)
+        if isinstance(response, ListOffsetsResponse):
+            return response
+        raise PeerResponseError(self._leader_id, "the answer is none to a ListOffsets")
+
+    async def _call(self, request: Message, version: int, timeout_ms: int) -> Message:
+        address = self._address()
+        if address is None:
+            raise PeerDisconnectedError(self._leader_id, "the metadata has no address of it")
+        return await self._peers.at(self._leader_id, address).call(request, version, timeout_ms)
+
+    def close(self) -> None:
+        """See `LeaderEndpoint.close`."""
+        self._peers.close()

@@ -1,0 +1,36 @@
+"""Which replica a consumer is sent to, to read in its own rack (KIP-392, RackAwareReplicaSelector)."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The value of `replica.selector.class` that turns this on, as in Kafka."""
+
+
+class Candidate(NamedTuple):
+    """An in-sync replica, as the leader knows it."""
+
+    broker_id: int
+    rack: str | None
+    log_start_offset: int
+    log_end_offset: int
+    last_caught_up_ms: int
+
+
+def nearest_replica(
+    rack: str, leader_rack: str | None, fetch_offset: int, candidates: Iterable[Candidate]
+) -> int | None:
+    """The follower in the consumer's rack that has most of what is to be read; None: it reads from the leader.
+
+    The leader is the nearest where it is in that rack itself, and where no follower there has the offset.
+    """
+    if rack == leader_rack:
+        return None
+    near = [
+        each
+        for each in candidates
+        if each.rack == rack and each.log_start_offset <= fetch_offset <= each.log_end_offset
+    ]
+    if not near:
+        return None
+    return max(near, key=lambda each: (each.log_end_offset, each.last_caught_up_ms)).broker_id

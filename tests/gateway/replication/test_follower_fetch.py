@@ -1,0 +1,102 @@
+"""What a leader answers to its followers' fetches, and what those mean for its clients."""
+
+import pytest
+from gateway_brokers import ThreadBroker
+from gateway_client import RawClient, batch_of, only, produce_request
+
+from odradek.gateway.replication.assignment import Assignment
+from odradek.partitions.in_sync import Membership
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from odradek.wire.records.batch import iter_headers
+
+NODE, FOLLOWER = 1, 2
+EPOCH = 5
+
+
+@pytest.fixture
+def broker():
+    with ThreadBroker(offsets_topic_num_partitions=1) as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.produce("t", batch_of(b"before"))
+        yield client
+
+
+def lead(broker, isr=(NODE, FOLLOWER), epoch=EPOCH, partition_epoch=1):
+    replica = broker.broker.services.replicas.get("t", 0)
+    membership = Membership(NODE, (NODE, FOLLOWER), isr, partition_epoch)
+    broker.in_trio(lambda: replica.assign(Assignment(epoch, NODE, leads=True, membership=membership)))
+    return replica
+
+
+def follow(client, topic_id, offset, *, last=0, epoch=EPOCH, replica_id=FOLLOWER, max_wait_ms=0):
+    part = FetchPartition(
+        partition=0,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last,
+        log_start_offset=0,
+        partition_max_bytes=1 << 20,
+    )
+    return FetchRequest(
+        replica_state=ReplicaState(replica_id=replica_id, replica_epoch=1),
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        topics=(FetchTopic(topic_id=topic_id, partitions=(part,)),),
+    )
+
+
+def answer(client, *args, **more):
+    response = client.call(follow(client, *args, **more), 17)
+    return response.responses[0].partitions[0]
+
+
+def test_a_follower_reads_what_is_not_committed_and_its_next_fetch_commits_it(broker, client):
+    replica = lead(broker)
+    waiting = client.send(produce_request("t", batch_of(b"second")))
+    with RawClient(broker.address) as other:
+        got = answer(other, replica.key.topic_id, 1, max_wait_ms=5000)
+        assert [header.base_offset for header in iter_headers(memoryview(bytes(got.records)))] == [1]
+        assert got.high_watermark == 1
+        assert answer(other, replica.key.topic_id, 2, last=EPOCH).high_watermark == 2
+        assert only(client.receive(waiting)).error_code == ErrorCode.NONE
+        assert other.values("t") == [b"before", b"second"]
+
+
+def test_a_follower_that_has_diverged_is_told_where_and_commits_nothing(broker, client):
+    replica = lead(broker)
+    lead(broker, epoch=EPOCH + 2, partition_epoch=2)
+    got = answer(client, replica.key.topic_id, 3, last=EPOCH + 1, epoch=EPOCH + 2)
+    assert (got.error_code, got.diverging_epoch.epoch, got.diverging_epoch.end_offset) == (0, 0, 1)
+    assert broker.in_trio(lambda: replica.log.high_watermark) == 1
+    assert not broker.in_trio(lambda: replica.leader.in_sync.remotes[FOLLOWER].has_fetched)
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "epoch", "error"),
+    [
+        (9, EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (FOLLOWER, EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (FOLLOWER, EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_fetch_that_is_not_of_a_follower_of_this_epoch_is_refused(broker, client, replica_id, epoch, error):
+    replica = lead(broker)
+    assert answer(client, replica.key.topic_id, 1, replica_id=replica_id, epoch=epoch).error_code == error
+
+
+def test_acks_all_is_refused_while_too_few_are_in_sync(broker, client):
+    client.create_topic("two", min_insync_replicas="2")
+    replica = broker.broker.services.replicas.get("two", 0)
+    assert client.produce("two", batch_of(b"alone")).error_code == ErrorCode.NONE, "one replica is all there are"
+    membership = Membership(NODE, (NODE, FOLLOWER), (NODE,), 1)
+    broker.in_trio(lambda: replica.assign(Assignment(EPOCH, NODE, leads=True, membership=membership)))
+    assert client.produce("two", batch_of(b"refused")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert client.produce("two", batch_of(b"taken"), acks=1).error_code == ErrorCode.NONE
+    assert client.values("two") == [b"alone"], "and not committed before there are enough again"
