@@ -1,0 +1,21 @@
+"""A broker's life in its cluster (KIP-631): it registers, sends heartbeats, serves while it is unfenced, and leaves.
+
+    start ─► registered, fenced ──image has the registration──► unfenced ──stop──► leaders move away ─► released
+                   ▲                        ▲                      │
+                   │                        └──session was over────┘
+                   └── the controller does not know the registration any more
+
+- A registration has an incarnation id, new at every start, and the epoch of the incarnation before if that has ended in
+  order: only then are its logs known to hold all that they held (KIP-966). The epoch is a property of the store that is
+  taken out when the broker starts and put back when all logs are closed.
+- A heartbeat tells how far the broker's image is. The controller unfences a broker whose image has its registration: it
+  knows then of everything that it is to do. Clients are accepted from then on.
+- A broker that stops says so in its heartbeats. The controller gives its partitions to others, and releases it once
+  they know; until then the broker serves.
+- A node that is a cluster of one registers as it starts (`metadata/starting.py`) and has nobody to send heartbeats to.
+"""
+
+from odradek.gateway.lifecycle.broker import BrokerLifecycle
+from odradek.gateway.lifecycle.clean_end import CleanEnd
+
+__all__ = ["BrokerLifecycle", "CleanEnd"]

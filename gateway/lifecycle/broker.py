@@ -1,0 +1,205 @@
+"""The registration and the heartbeats of this broker; see the package's head."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import trio
+
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import StartError
+from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
+from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
+from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+
+log = logging.getLogger(__name__)
+
+REGISTRATION_VERSION: Final = 4
+HEARTBEAT_VERSION: Final = 1
+SOON_MS: Final = 50
+"""The interval of heartbeats whose answer changes what the broker does: until it is unfenced, and when it stops."""
+
+_UNKNOWN: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
+"""The controller does not know this registration."""
+_FINAL: Final = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "its controllers belong to another cluster (odradek.cluster.id)",
+    ErrorCode.UNSUPPORTED_VERSION: "this version does not serve the features that are in force",
+    ErrorCode.INVALID_REGISTRATION: "the controller refuses its listeners or directories",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the controller does not let it in",
+}
+"""What no repetition changes."""
+
+
+class BrokerLifecycle:
+    """One incarnation of this broker. `listeners` are the advertised ones, `cluster_id()` is empty until it is known.
+
+    `unfenced` is set when clients may be served for the first time, `released` when the broker may stop.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        config: BrokerConfig,
+        channel: ControllerChannel,
+        metadata: MetadataPublisher,
+        cluster_id: Callable[[], str],
+        listeners: Mapping[str, tuple[str, int]],
+        clean_end: CleanEnd,
+    ) -> None:
+        self.unfenced = trio.Event()
+        self.released = trio.Event()
+        self.epoch = NO_EPOCH
+        self._env = env
+        self._config = config
+        self._channel = channel
+        self._metadata = metadata
+        self._cluster_id = cluster_id
+        self._listeners = listeners
+        self._clean_end = clean_end
+        self._incarnation_id = env.uuid()
+        self._is_fenced = True
+        self._is_stopping = False
+        self._news = Signal()
+
+    async def run(self) -> None:
+        """Register, and send heartbeats until cancelled. Raises StartError when this broker cannot be in the cluster.
+
+        That is: another broker has its id, no controller answers for `initial.broker.registration.timeout.ms`, or the
+        controller refuses it for good.
+        """
+        self._metadata.news.watch(self._news)
+        try:
+            previous_epoch = await self._clean_end.take()
+            await self._register(previous_epoch)
+            while not self.released.is_set():
+                known = await self._heartbeat()
+                if not known:
+                    await self._register(NO_EPOCH)
+                await self._pause()
+        finally:
+            self._metadata.news.unwatch(self._news)
+
+    async def shut_down(self, timeout_ms: int) -> None:
+        """Let others lead what this broker leads, and return when they do, or the time is over. `run` has to run."""
+        self._is_stopping = True
+        self._news.wake()
+        with trio.move_on_after(timeout_ms / 1000) as scope:
+            await self.released.wait()
+        if scope.cancelled_caught:
+            log.warning("stopping without a release of the controller node_id=%d", self._config.node_id)
+
+    # Registration
+
+    async def _register(self, previous_epoch: int) -> None:
+        deadline_ms = self._env.monotonic_ms() + self._number("initial.broker.registration.timeout.ms")
+        why = "no controller answers (controller.quorum.voters, controller.quorum.bootstrap.servers)"
+        while (left_ms := deadline_ms - self._env.monotonic_ms()) > 0:
+            if not self._cluster_id():
+                await self._news.wait(min(left_ms, SOON_MS))
+                continue
+            answer = await self._ask_to_register(previous_epoch, left_ms)
+            if answer is None:
+                break
+            error = ErrorCode(answer.error_code)
+            if error is ErrorCode.NONE:
+                self.epoch = answer.broker_epoch
+                log.info("registered node_id=%d epoch=%d", self._config.node_id, self.epoch)
+                return
+            if error in _FINAL:
+                raise self._refused(_FINAL[error])
+            why = self._why(error)
+            await trio.sleep(min(left_ms, self._number("broker.heartbeat.interval.ms")) / 1000)
+        raise self._refused(f"{why}, for initial.broker.registration.timeout.ms")
+
+    def _why(self, error: ErrorCode) -> str:
+        if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            return "another broker of this node.id is running"
+        return f"the controller answers {error.name}"
+
+    def _refused(self, why: str) -> StartError:
+        return StartError(f"node.id {self._config.node_id} cannot register: {why}")
+
+    async def _ask_to_register(self, previous_epoch: int, timeout_ms: int) -> BrokerRegistrationResponse | None:
+        features = self._metadata.image.features.supported
+        request = BrokerRegistrationRequest(
+            broker_id=self._config.node_id,
+            cluster_id=self._cluster_id(),
+            incarnation_id=self._incarnation_id,
+            listeners=tuple(
+                [Listener(name=name, host=host, port=port) for name, (host, port) in self._listeners.items()]
+            ),
+            features=tuple(
+                [
+                    Feature(name=name, min_supported_version=low, max_supported_version=high)
+                    for name, (low, high) in features.items()
+                ]
+            ),
+            rack=self._config.rack,
+            previous_broker_epoch=previous_epoch,
+        )
+        attempt_ms = self._number("broker.session.timeout.ms")
+        try:
+            answer = await self._channel.call(request, REGISTRATION_VERSION, timeout_ms, attempt_ms)
+        except ControllerUnreachableError:
+            return None
+        assert isinstance(answer, BrokerRegistrationResponse)
+        return answer
+
+    # Heartbeats
+
+    async def _heartbeat(self) -> bool:
+        """Send one, and act on the answer; False when the controller does not know this registration."""
+        request = BrokerHeartbeatRequest(
+            broker_id=self._config.node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._metadata.image.offset,
+            want_shut_down=self._is_stopping,
+        )
+        timeout_ms = self._number("broker.session.timeout.ms")
+        try:
+            answer = await self._channel.call(request, HEARTBEAT_VERSION, timeout_ms, timeout_ms // 2)
+        except ControllerUnreachableError as error:
+            log.warning("no controller takes heartbeats node_id=%d cause=%s", self._config.node_id, error)
+            return True
+        assert isinstance(answer, BrokerHeartbeatResponse)
+        if answer.error_code:
+            error = ErrorCode(answer.error_code)
+            log.warning("heartbeat refused node_id=%d error=%s", self._config.node_id, error.name)
+            return error not in _UNKNOWN
+        if answer.should_shut_down:
+            self.released.set()
+        self._note_fenced(fenced=answer.is_fenced)
+        return True
+
+    def _note_fenced(self, *, fenced: bool) -> None:
+        if fenced != self._is_fenced:
+            log.info("%s node_id=%d epoch=%d", "fenced" if fenced else "unfenced", self._config.node_id, self.epoch)
+        self._is_fenced = fenced
+        if not fenced:
+            self.unfenced.set()
+
+    async def _pause(self) -> None:
+        """Wait until the next heartbeat is due; while an answer is wanted soon, news of the metadata end the pause."""
+        if self.released.is_set():
+            return
+        until_ms = self._env.monotonic_ms() + self._number("broker.heartbeat.interval.ms")
+        while (left_ms := until_ms - self._env.monotonic_ms()) > 0:
+            if self._is_stopping or (self._is_fenced and self._metadata.image.offset >= self.epoch):
+                await trio.sleep(min(left_ms, SOON_MS) / 1000)
+                return
+            await self._news.wait(left_ms)
+
+    def _number(self, name: str) -> int:
+        value = self._config.values[name]
+        assert isinstance(value, int), name
+        return value
