@@ -61,6 +61,10 @@ class Postgres:
         self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, name)
         return self.url(name)
 
+    def execute(self, statement: str) -> None:
+        """Run a statement that is no part of a transaction."""
+        self._run("psql", "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", "postgres", "-c", statement)
+
     def start(self) -> None:
         """Start it and wait until it answers."""
         settings = {
