@@ -23,6 +23,7 @@ from odradek.coordinator.metadata.settings import DecisionContext, MetadataConfi
 from odradek.gateway.assembly import Services
 from odradek.gateway.config import BrokerConfig, Endpoint
 from odradek.gateway.config.rules import host_and_port
+from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.regexes import TopicRegexes
@@ -274,8 +275,9 @@ async def _join(
         metadata, controllers, replicas, env, config.group, regexes, commit_timeout_ms=commit_timeout_ms
     )
     ids = ProducerIds(controllers)
+    brokers = OtherBrokers(env, nursery, config, lambda: metadata.image, "transactions")
     transactions = TransactionCoordinator(
-        metadata, controllers, replicas, env, config.transaction, groups, ids, nursery
+        metadata, controllers, replicas, env, config.transaction, groups, ids, brokers, nursery
     )
 
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)

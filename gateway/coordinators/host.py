@@ -1,7 +1,9 @@
 """What the coordinators of a broker share: one shard for each partition of an internal topic, and their clock.
 
-A shard whose partition has a log is loaded when the broker starts, in the background; requests in the meantime are told
-COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes alive with its first request; others wait for that one.
+A broker has the shards of the partitions that it leads, one for each leader epoch: it loads them when the image's delta
+makes it the leader, and resigns when another one is. A shard whose partition has a log is loaded when the broker
+starts, in the background; requests in the meantime are told COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes
+alive with its first request; others wait for that one.
 """
 
 import logging
@@ -35,6 +37,9 @@ S = TypeVar("S", bound=Shard)
 RELOAD_RETRY_MS: Final = 1000
 """How soon a shard that had to be discarded is loaded again when no request needs it."""
 
+FIRST_EPOCH: Final = 0
+"""The leader epoch of a new partition: only its first leader has led it in that."""
+
 DRAIN_TURNS: Final = 8
 """How many turns of the scheduler there are to find out which connections have received requests.
 
@@ -66,6 +71,9 @@ class Coordinator(Generic[S]):
         self._publish = publish
         self._write_timeout_ms = write_timeout_ms
         self._shards: dict[int, ShardRuntime[S]] = {}
+        self._led: dict[int, int] = {}
+        """The partitions of the internal topic that this broker leads, and in which epoch."""
+        self._to_load: dict[int, None] = {}
         self._all_known = False
         self._earlier = Signal()
         self._wake_at_ms: float = 0
@@ -127,11 +135,12 @@ class Coordinator(Generic[S]):
         return partition_for(key, len(topic.partitions))
 
     def runtime(self, partition: int) -> ShardRuntime[S]:
-        """The shard of a partition, loaded or not. Raises CoordinatorUnavailable where there is no such partition."""
+        """The shard of a partition, loaded or not. Raises CoordinatorUnavailable where this broker does not lead it."""
         runtime = self._shards.get(partition)
         if runtime is None:
             replica = self._replicas.get(self.topic, partition)
-            if replica is None:
+            epoch = self._led.get(partition)
+            if replica is None or epoch is None:
                 raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
             runtime = ShardRuntime(
                 replica,
@@ -139,18 +148,41 @@ class Coordinator(Generic[S]):
                 self._make,
                 publish=self._publish,
                 on_deadline=self._on_deadline,
-                empty=self._all_known,
+                empty=self._all_known and epoch == FIRST_EPOCH,  # else another broker may have written
                 write_timeout_ms=self._write_timeout_ms,
             )
             self._shards[partition] = runtime
         return runtime
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Act on the deletion of topics."""
-        del image
+        """Resign from partitions that others lead now, load those that this broker leads; act on deleted topics."""
         deleted = [topic.name for topic in delta.topics.deleted_topics()]
         if deleted:
             self.topics_deleted(deleted)
+        topic = image.topic(self.topic)
+        if topic is not None:
+            for index in delta.topics.changed.get(topic.topic_id, ()):
+                part = topic.partitions[index]
+                self._assign(index, part.leader_epoch if part.leader == self._replicas.node_id else None)
+
+    def _assign(self, index: int, epoch: int | None) -> None:
+        """This broker leads the partition in `epoch` from now on; None where it does not.
+
+        In each epoch there is another shard: what is under way in the one before is answered with NOT_COORDINATOR.
+        """
+        if self._led.get(index) == epoch:
+            return
+        runtime = self._shards.pop(index, None)
+        if runtime is not None:
+            runtime.stop()
+        if epoch is None:
+            self._led.pop(index, None)
+            self._to_load.pop(index, None)
+            return
+        self._led[index] = epoch
+        if epoch > FIRST_EPOCH:
+            self._to_load[index] = None
+            self._earlier.wake()
 
     def topics_deleted(self, names: list[str]) -> None:
         """With the internal topic everything goes that it describes."""
@@ -158,6 +190,8 @@ class Coordinator(Generic[S]):
             log.warning("topic=%s was deleted, and all that it described with it", self.topic)
             self.stop()
             self._shards.clear()
+            self._led.clear()
+            self._to_load.clear()
 
     def _on_deadline(self, deadline_ms: int | None) -> None:
         if deadline_ms is not None and deadline_ms < self._wake_at_ms:
@@ -170,17 +204,25 @@ class Coordinator(Generic[S]):
         have received are being handled.
         """
         async with trio.open_nursery() as nursery:
-            for partition in await self._stored():
-                nursery.start_soon(self._load, self.runtime(partition))
+            self._to_load |= dict.fromkeys(await self._stored())
+            self._load_led(nursery)
             self._all_known = True
             while True:
                 await self._sleep_until_due()
+                self._load_led(nursery)
                 await self._drain_received_requests(catch_up)
                 for runtime in list(self._shards.values()):
                     if runtime.discarded and not runtime.replica.write_wait_ms:
                         nursery.start_soon(self._load, runtime)
                     if runtime.on_time():
                         await trio.lowlevel.checkpoint()  # the next shard's may be due, too, and as much
+
+    def _load_led(self, nursery: trio.Nursery) -> None:
+        """Begin to load what is to be loaded, of the partitions that this broker leads."""
+        wanted, self._to_load = self._to_load, {}
+        for partition in wanted:
+            if partition in self._led:
+                nursery.start_soon(self._load, self.runtime(partition))
 
     async def _stored(self) -> Sequence[int]:
         """The partitions that have a log; asked again for as long as the store cannot tell."""

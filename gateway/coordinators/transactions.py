@@ -19,19 +19,24 @@ import trio
 
 from odradek.coordinator.contract import Outcome, Producer, Token
 from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.coordinator.metadata.image.image import NO_LEADER
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEATURE, PLAIN
+from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import Marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
+from odradek.gateway.coordinators.remote_transactions import MARKER_STANDS, RemoteMarkers, ask_coordinator
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
 from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.peers import PeerCallError
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 
@@ -66,6 +71,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         config: TransactionConfig,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
+        brokers: OtherBrokers,
         nursery: trio.Nursery,
     ) -> None:
         super().__init__(
@@ -81,6 +87,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._env = env
         self._groups = groups
         self._producer_ids = producer_ids
+        self._brokers = brokers
+        self._remote_markers = RemoteMarkers(brokers, nursery)
         self._nursery = nursery
         self._unmarked = Episodes(log, replicas.repeats)
         self._finishing: dict[str, trio.Event] = {}
@@ -174,8 +182,23 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def verify(
         self, producer: "ProducerIdentity", partitions: "Partitions"
     ) -> Mapping[tuple[str, int], ErrorCode]:
-        """As `look_up`, with the errors of Produce: a stale epoch is INVALID_PRODUCER_EPOCH."""
-        return {place: _to_producer(error) for place, error in (await self.look_up(producer, partitions)).items()}
+        """As `look_up`, with the errors of Produce: a stale epoch is INVALID_PRODUCER_EPOCH.
+
+        The coordinator may be on another broker.
+        """
+        leader_id = self._elsewhere(producer.transactional_id)
+        if leader_id is None:
+            answers = await self.look_up(producer, partitions)
+        else:
+            answers = await ask_coordinator(self._brokers, leader_id, producer, partitions, verify_only=True)
+        return {place: _to_producer(error) for place, error in answers.items()}
+
+    def _elsewhere(self, transactional_id: str) -> int | None:
+        """The broker that coordinates the id, None where it is this one. Raises CoordinatorUnavailable for none."""
+        leader_id = self._brokers.leader_of(self.topic, self.partition(transactional_id))
+        if leader_id in (None, NO_LEADER):
+            raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return None if leader_id == self._brokers.node_id else leader_id
 
     async def add_for_write(
         self, producer: "ProducerIdentity", partitions: "Partitions"
@@ -185,15 +208,25 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         Unlike `add_partitions` it does not wait for the markers of the previous transaction: they would delete the
         guard of this verification, and the batch would be refused for good instead of tried again.
         """
-        error = await self.call(
+        leader_id = self._elsewhere(producer.transactional_id)
+        if leader_id is not None:
+            answers = await ask_coordinator(self._brokers, leader_id, producer, partitions, verify_only=False)
+            return {place: _to_producer(error) for place, error in answers.items()}
+        error = _to_producer(await self.add_at_once(producer, partitions))
+        return {(topic, index): error for topic, indexes in partitions.items() for index in indexes}
+
+    async def add_at_once(self, producer: "ProducerIdentity", partitions: "Partitions") -> ErrorCode:
+        """Add partitions as a broker asks it, without waiting for the markers of the previous transaction.
+
+        CONCURRENT_TRANSACTIONS while they are being written. Raises CoordinatorUnavailable.
+        """
+        return await self.call(
             producer.transactional_id,
             lambda shard, token, now_ms: shard.add_partitions(
                 producer, partitions, EPOCH_PER_TRANSACTION, token, now_ms
             ),
             ErrorCode,
         )
-        error = _to_producer(error)
-        return {(topic, index): error for topic, indexes in partitions.items() for index in indexes}
 
     async def _retry_after_markers(
         self, transactional_id: str, ask: Callable[[], Awaitable[R]], error_of: Callable[[R], int]
@@ -250,21 +283,33 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 finished.set()
 
     async def _mark(self, marker: Marker, topic: str, index: int) -> None:
-        """Write the marker into one partition; return when it is on disk, or the partition is no more."""
-        while (replica := self._replicas.get(topic, index)) is not None:
+        """Write the marker into one partition; return when it is committed, or the partition is no more."""
+        while (described := self._metadata.image.topic(topic)) is not None and index < len(described.partitions):
+            key = PartitionKey(topic, described.topic_id, index)
+            leader_id = described.partitions[index].leader
             try:
-                error = await self.write_marker(replica, marker)
-            except (CoordinatorUnavailable, PartitionUnavailable, StoreError) as cause:
-                self._unmarked.failed(replica.key, "marker not written, tried again", cause)
+                error = await self._write(leader_id, marker, topic, index)
+            except (CoordinatorUnavailable, PartitionUnavailable, PeerCallError, StoreError) as cause:
+                self._unmarked.failed(key, "marker not written, tried again", cause)
                 await trio.sleep(MARKER_RETRY_MS / 1000)
                 continue
-            self._unmarked.succeeded(replica.key, "markers are written")
+            self._unmarked.succeeded(key, "markers are written")
             if error:
                 # The partition has seen a later epoch of the producer: nothing of this transaction is open there.
                 message = "marker refused partition=%s error=%s"
-                key = (message, replica.key)
-                self._replicas.repeats.note(key, log, logging.WARNING, message, replica.key, error.name)
+                self._replicas.repeats.note((message, key), log, logging.WARNING, message, key, error.name)
             return
+
+    async def _write(self, leader_id: int, marker: Marker, topic: str, index: int) -> ErrorCode:
+        """Write a marker where the partition's leader is. Raises what says that it is to be tried again."""
+        if leader_id == self._brokers.node_id:
+            return await self.write_marker(self._replicas.find(topic, index), marker)
+        if leader_id == NO_LEADER:
+            raise PartitionUnavailable(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{index}")
+        error = await self._remote_markers.write(leader_id, marker, (topic, index))
+        if error not in MARKER_STANDS:
+            raise PartitionUnavailable(error, f"{topic}-{index}")
+        return error
 
     async def write_marker(self, replica: Replica, marker: Marker) -> ErrorCode:
         """Write a marker into one partition; in a partition of offsets that makes them count, or not (KAFKA-17507).

@@ -1,14 +1,15 @@
 """AddPartitionsToTxn (API 24), versions 0 to 5: a producer adds partitions to its transaction (KIP-98).
 
 From version 4 on it is a request of brokers, for many transactions at once (KIP-890): to add partitions that a producer
-of transaction.version 2 writes to, or to *verify* that they are in the transaction. Here both are calls in the process.
+of transaction.version 2 writes to, or to *verify* that they are in the transaction. The broker repeats it while the
+markers of the previous transaction are being written.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 from odradek.coordinator.transactions.add import ProducerIdentity
-from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, PLAIN
+from odradek.coordinator.transactions.version import PLAIN
 from odradek.gateway.handling.coordinators import answer_of_coordinator, fencing_error
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
@@ -38,24 +39,24 @@ async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Add
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        codes = await _codes(ctx, only, PLAIN)
+        codes = await _codes(ctx, only)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(only.topics, codes))
     results = [
         AddPartitionsToTxnResult(
             transactional_id=each.transactional_id,
-            topic_results=_results(each.topics, await _codes(ctx, each, EPOCH_PER_TRANSACTION)),
+            topic_results=_results(each.topics, await _codes(ctx, each)),
         )
         for each in request.transactions
     ]
     return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
 
 
-async def _codes(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, version: int) -> _Codes:
+async def _codes(ctx: RequestContext, asked: AddPartitionsToTxnTransaction) -> _Codes:
     places = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
     codes: _Codes = {place: await _existence(ctx, *place) for place in places}
     if any(codes.values()):
         return {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
-    return await answer_of_coordinator(_answers(ctx, asked, version), lambda error: dict.fromkeys(places, error))
+    return await answer_of_coordinator(_answers(ctx, asked), lambda error: dict.fromkeys(places, error))
 
 
 async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
@@ -65,14 +66,18 @@ async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
     return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _answers(ctx: RequestContext, asked: AddPartitionsToTxnTransaction, version: int) -> _Codes:
+async def _answers(ctx: RequestContext, asked: AddPartitionsToTxnTransaction) -> _Codes:
     producer = ProducerIdentity(asked.transactional_id, asked.producer_id, asked.producer_epoch)
     partitions: dict[str, frozenset[int]] = {}
     for topic in asked.topics:
         partitions[topic.name] = partitions.get(topic.name, frozenset()) | frozenset(topic.partitions)
     if asked.verify_only:
         return dict(await ctx.services.transactions.look_up(producer, partitions))
-    error = await ctx.services.transactions.add_partitions(producer, partitions, version)
+    transactions = ctx.services.transactions
+    if ctx.api_version >= BATCHED_SINCE:
+        error = await transactions.add_at_once(producer, partitions)
+    else:
+        error = await transactions.add_partitions(producer, partitions, PLAIN)
     code = fencing_error(error, ctx.api_version, FENCED_SINCE)
     return {(topic, index): code for topic, indexes in partitions.items() for index in indexes}
 

@@ -57,7 +57,7 @@ class Replicas:
         self.traffic = resources.traffic
         self.commit_times = resources.commit_times
         self._resources = resources
-        self._node_id = node_id
+        self.node_id = node_id
         self._log_config = log_config
         self._kept = kept
         self._image: MetadataImage | None = None
@@ -72,7 +72,7 @@ class Replicas:
         found = self._replicas.get((topic, index))
         if found is None and self._image is not None:
             described = self._described(topic, index)
-            if described is not None and self._node_id in described.partitions[index].replicas:
+            if described is not None and self.node_id in described.partitions[index].replicas:
                 found = self._replicas[topic, index] = self._make(self._image, described, index)
         return found
 
@@ -107,7 +107,7 @@ class Replicas:
 
     def _make(self, image: MetadataImage, topic: TopicImage, index: int) -> Replica:
         key = PartitionKey(topic.name, topic.topic_id, index)
-        assigned = Assignment.of(topic.partitions[index], self._node_id)
+        assigned = Assignment.of(topic.partitions[index], self.node_id)
         return Replica(key, self._log_config(image, topic.name), assigned, self._resources, self._standing_of)
 
     def _standing_of(self, broker_id: int) -> BrokerStanding | None:
@@ -115,7 +115,7 @@ class Replicas:
 
     def fixed(self, key: PartitionKey, config: LogConfig, leader_epoch: int) -> Replica:
         """A replica that stands outside the image, which this broker leads: the metadata log itself."""
-        return Replica(key, config, Assignment(leader_epoch, self._node_id, leads=True), self._resources)
+        return Replica(key, config, Assignment(leader_epoch, self.node_id, leads=True), self._resources)
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Retire the replicas of deleted topics, lead and follow as assigned, use changed settings. Never blocks."""
@@ -151,8 +151,8 @@ class Replicas:
                 replica = self._replicas.get((topic.name, index))
                 if replica is None:
                     continue
-                if self._node_id in topic.partitions[index].replicas:
-                    replica.assign(Assignment.of(topic.partitions[index], self._node_id))
+                if self.node_id in topic.partitions[index].replicas:
+                    replica.assign(Assignment.of(topic.partitions[index], self.node_id))
                 else:
                     replica.retire()
                     self._retired[replica.key] = self._replicas.pop((topic.name, index))

@@ -1,0 +1,149 @@
+"""What a transaction needs of other brokers: markers in partitions that they lead, and their coordinators' word.
+
+Markers for one broker go in one request: those that come while a request is under way go with the next one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from odradek.gateway.coordinators.brokers import OtherBrokers
+from odradek.gateway.coordinators.markers import Marker
+from odradek.gateway.env.completion import Completion
+from odradek.gateway.errors import CoordinatorUnavailable
+from odradek.gateway.peers import PeerCallError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.coordinator.transactions.add import ProducerIdentity
+    from odradek.coordinator.transactions.table import Partitions
+
+MARKERS_VERSION: Final = 2
+ADD_PARTITIONS_VERSION: Final = 5
+MARKERS_AT_ONCE: Final = 500
+"""How many partitions one request is about."""
+
+_Place = tuple[str, int]
+_Waiting = tuple[Marker, _Place, Completion[ErrorCode]]
+
+MARKER_STANDS: Final = frozenset(
+    {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+)
+"""Answers after which a marker is not written again: it is there, or nothing of the transaction is open there."""
+
+
+class RemoteMarkers:
+    """Writes markers into partitions that other brokers lead; its tasks run in `nursery`."""
+
+    def __init__(self, brokers: OtherBrokers, nursery: trio.Nursery) -> None:
+        self._brokers = brokers
+        self._nursery = nursery
+        self._waiting: dict[int, list[_Waiting]] = {}
+
+    async def write(self, leader_id: int, marker: Marker, place: _Place) -> ErrorCode:
+        """The leader's answer about one partition. Raises PeerCallError."""
+        answered: Completion[ErrorCode] = Completion()
+        waiting = self._waiting.get(leader_id)
+        if waiting is None:
+            self._waiting[leader_id] = [(marker, place, answered)]
+            self._nursery.start_soon(self._send_all, leader_id)
+        else:
+            waiting.append((marker, place, answered))
+        return await answered.wait()
+
+    async def _send_all(self, leader_id: int) -> None:
+        """Send until nothing waits for this leader."""
+        while waiting := self._waiting[leader_id]:
+            sent, self._waiting[leader_id] = waiting[:MARKERS_AT_ONCE], waiting[MARKERS_AT_ONCE:]
+            try:
+                response = await self._brokers.call(leader_id, _request(sent), MARKERS_VERSION)
+                assert isinstance(response, WriteTxnMarkersResponse)
+                answers = _answers(response)
+            except PeerCallError as error:
+                for _, _, answered in sent:
+                    answered.fail(error)
+                continue
+            for marker, place, answered in sent:
+                answered.settle(answers.get((marker.producer.producer_id, *place), ErrorCode.UNKNOWN_SERVER_ERROR))
+        del self._waiting[leader_id]
+
+
+def _request(waiting: Sequence[_Waiting]) -> WriteTxnMarkersRequest:
+    places: dict[Marker, dict[str, list[int]]] = {}
+    for marker, (topic, index), _ in waiting:
+        places.setdefault(marker, {}).setdefault(topic, []).append(index)
+    markers = [
+        WritableTxnMarker(
+            producer_id=marker.producer.producer_id,
+            producer_epoch=marker.producer.producer_epoch,
+            transaction_result=marker.committed,
+            topics=tuple(
+                [WritableTxnMarkerTopic(name=name, partition_indexes=tuple(each)) for name, each in topics.items()]
+            ),
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.version,
+        )
+        for marker, topics in places.items()
+    ]
+    return WriteTxnMarkersRequest(markers=tuple(markers))
+
+
+def _answers(response: WriteTxnMarkersResponse) -> Mapping[tuple[int, str, int], ErrorCode]:
+    return {
+        (marker.producer_id, topic.name, part.partition_index): ErrorCode(part.error_code)
+        for marker in response.markers
+        for topic in marker.topics
+        for part in topic.partitions
+    }
+
+
+async def ask_coordinator(
+    brokers: OtherBrokers,
+    leader_id: int,
+    producer: "ProducerIdentity",
+    partitions: "Partitions",
+    *,
+    verify_only: bool,
+) -> Mapping[_Place, ErrorCode]:
+    """The word of a coordinator on another broker: are the partitions in the transaction, or add them to it.
+
+    Raises CoordinatorUnavailable when there is no answer.
+    """
+    from odradek.wire.messages.add_partitions_to_txn import (
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnResponse,
+        AddPartitionsToTxnTopic,
+        AddPartitionsToTxnTransaction,
+    )
+
+    topics = [AddPartitionsToTxnTopic(name=name, partitions=tuple(sorted(each))) for name, each in partitions.items()]
+    asked = AddPartitionsToTxnTransaction(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        verify_only=verify_only,
+        topics=tuple(topics),
+    )
+    request = AddPartitionsToTxnRequest(transactions=(asked,))
+    try:
+        response = await brokers.call(leader_id, request, ADD_PARTITIONS_VERSION)
+    except PeerCallError as error:
+        raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+    assert isinstance(response, AddPartitionsToTxnResponse)
+    if response.error_code:
+        raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    codes = {
+        (topic.name, part.partition_index): ErrorCode(part.partition_error_code)
+        for answered in response.results_by_transaction
+        for topic in answered.topic_results
+        for part in topic.results_by_partition
+    }
+    missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return {(topic, index): codes.get((topic, index), missing) for topic, each in partitions.items() for index in each}
