@@ -9,6 +9,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -22,7 +23,7 @@ from odradek.wire.records.batch import BatchHeader, check_crc, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import records_section
 
-BATCH_BYTES: Final = 2 * 1024 * 1024
+BATCH_BYTES: Final = 1024 * 1024
 """How many bytes of records, decompressed, make an Arrow record batch; a larger batch of Kafka makes one alone."""
 BATCH_RECORDS: Final = 50_000
 
@@ -115,8 +116,12 @@ def _record_batch(wanted: Range, columns: Columns, how: Reading) -> Array:
     return pa.record_batch(arrays, schema=how.schema)
 
 
+@lru_cache(maxsize=4)
 def _repeated(kind: Array, value: bytes, count: int) -> Array:
-    """Return a column that is the same in all rows; `pyarrow.repeat` does so too, but imports pandas first."""
+    """Return a column that is the same in all rows; `pyarrow.repeat` does so too, but imports pandas first.
+
+    Batches that follow each other often have the same number of records, and then share it.
+    """
     buffers = [None, pa.py_buffer(value * count)]
     if kind == pa.string():
         ends = array("i", range(0, len(value) * count + 1, len(value)))

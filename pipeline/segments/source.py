@@ -13,6 +13,7 @@ from odradek.pipeline.segments.filters import Condition, Conditions, condition_o
 from odradek.pipeline.segments.offsets import Extent, Partition, Planner
 from odradek.pipeline.segments.options import Options
 from odradek.pipeline.segments.reading import Range, Reading, lose, read_range
+from odradek.pipeline.segments.worker import spare_worker
 
 Offsets: TypeAlias = dict[str, dict[str, int]]
 """A stream's position, as `format("kafka")` writes it: {"topic": {"0": next offset}}."""
@@ -50,6 +51,7 @@ class SegmentSource(DataSource):
 
     def schema(self) -> str:
         """The columns of `format("kafka")`; `headers` with the option `includeHeaders`."""
+        spare_worker()
         wants_headers = str(self.options.get("includeHeaders", "")).strip().lower() == "true"
         return f"{_SCHEMA}, {_HEADERS}" if wants_headers else _SCHEMA
 
@@ -88,6 +90,7 @@ class SegmentReader(DataSourceReader):
 
     def partitions(self) -> Sequence[RangePartition]:
         """Plan one task a partition, or more by `minPartitions`; none where nothing can be found."""
+        spare_worker()
         ranges = Planner(self._options).ranges(Conditions(tuple(self._conditions)))
         return [RangePartition(each) for each in ranges]
 
@@ -95,6 +98,7 @@ class SegmentReader(DataSourceReader):
         """Read what a task was given; None where there is nothing to read."""
         if isinstance(partition, RangePartition):
             yield from read_range(partition.range, _reading(self._options, self._conditions))
+        spare_worker()
 
 
 class PushingReader(SegmentReader):

@@ -1,12 +1,14 @@
-"""Records to Arrow columns with NumPy: one short step in Python a record, all else on arrays of them.
+"""Records to Arrow columns with NumPy: at most one short step in Python a record, all else on arrays of them.
 
 A batch says how many records it has, and a record how long it is; so Python walks from record to record and notes
-where each ends. The fields behind are varints at known places, read for all records at once. Keys and values are not
+where each ends, or sees of many at once that they are as long as the first. The fields behind are varints at known
+places, read for all records at once. Keys and values are not
 cut out one by one: the buffer as a whole becomes an Arrow array of alternating slices, of which `take` copies those
 that are wanted. What is not as it should be is left to `plain`, which says exactly what is wrong.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,12 +25,12 @@ from odradek.pipeline.segments.rows import (
     Section,
     pa,
 )
-from odradek.wire.records.batch import LOG_APPEND_TIME_FLAG
+from odradek.wire.records.batch import HEADER_BYTES, LOG_APPEND_TIME_FLAG
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-_PADDING: Final = bytes(16)
-"""Behind the last record, so that a varint that is cut off is read as one that ends too late."""
+_RUN: Final = 16
+"""Fewer records of the same length are walked one by one."""
 _VARINT_BYTES: Final = 5
 _VARLONG_BYTES: Final = 10
 
@@ -46,10 +48,9 @@ def decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) 
 
 
 def _decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) -> Columns:
-    data = b"".join([*[section.data for section in sections], _PADDING])
-    bounds = _bounds(data, sections)
+    data, begins = _in_one_buffer(sections)
     buffer: Any = np.frombuffer(data, np.uint8)
-    records = _Records(buffer, bounds, sections)
+    records = _Records(buffer, *_bounds(data, buffer, begins, sections), sections)
     kept = records.kept(keep, sections)
     blob = pa.py_buffer(data)
     key, value = records.key, records.value
@@ -64,16 +65,62 @@ def _decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool)
     )
 
 
-def _bounds(data: bytes, sections: Sequence[Section]) -> Ints:
-    """Return where the first record begins and where each ends. Batches lie one after the other."""
-    ends = [0]
-    position = 0
-    for header, section in sections:
-        end = position + len(section)
-        position = _walk(data, position, header.record_count, ends)
-        if position != end:
+def _in_one_buffer(sections: Sequence[Section]) -> tuple[bytes, list[int]]:
+    """Return a buffer that has the records of all batches, and where those of each begin.
+
+    It is the one that was read where that has them all, uncompressed; nothing is copied then.
+    """
+    first = sections[0].data
+    whole = first.obj if isinstance(first, memoryview) else None
+    if isinstance(whole, bytes) and all(isinstance(data, memoryview) and data.obj is whole for _, data in sections):
+        return whole, [header.position + HEADER_BYTES for header, _ in sections]
+    begins = [0, *accumulate([len(data) for _, data in sections])]
+    return b"".join([data for _, data in sections]), begins[:-1]
+
+
+def _bounds(data: bytes, buffer: Array, begins: Sequence[int], sections: Sequence[Section]) -> tuple[Ints, Ints]:
+    """Return where each record begins and ends."""
+    starts: list[Ints] = []
+    ends: list[Ints] = []
+    for begin, (header, section) in zip(begins, sections, strict=True):
+        found = _section_ends(data, buffer, begin, header.record_count)
+        if not found.size or found[-1] != begin + len(section):
             raise _OddError
-    return np.array(ends, np.int64)
+        starts += [np.array([begin]), found[:-1]]
+        ends.append(found)
+    return np.concatenate(starts), np.concatenate(ends)
+
+
+def _section_ends(data: bytes, buffer: Array, position: int, count: int) -> Ints:
+    """Return where each record of a batch ends: by runs of records of one length, one by one between them."""
+    parts: list[Ints] = []
+    stride = _RUN
+    while count > 0:
+        length, run = _run(data, buffer, position, count)
+        if run >= _RUN:
+            found = np.arange(1, run + 1) * length + position
+            stride = _RUN
+        else:
+            ends: list[int] = []
+            _walk(data, position, min(count, stride), ends)
+            found = np.array(ends, np.int64)
+            stride *= 2  # records of different lengths are not looked at for runs all the time
+        parts.append(found)
+        position = int(found[-1])
+        count -= len(found)
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _run(data: bytes, buffer: Array, position: int, count: int) -> tuple[int, int]:
+    """Return how long the record at `position` is, and how many are so from there on, `count` at most."""
+    length = _record_end(data, position) - position
+    fitting = min(count, (len(data) - position) // length) if length > 0 else 0
+    if fitting < _RUN:
+        return length, fitting
+    prefixes = buffer[position : position + fitting * length].reshape(fitting, length)[:, :_VARINT_BYTES]
+    width = int((prefixes[0] < 0x80).argmax()) + 1
+    other = (prefixes[:, :width] != prefixes[0, :width]).any(axis=1)
+    return length, int(other.argmax()) if other.any() else fitting
 
 
 def _walk(data: bytes, position: int, count: int, ends: list[int]) -> int:
@@ -87,12 +134,12 @@ def _walk(data: bytes, position: int, count: int, ends: list[int]) -> int:
             if more < 0x80:
                 position += 2 + ((byte & 0x7F | more << 7) >> 1)
             else:
-                position = _long_record_end(data, position)
+                position = _record_end(data, position)
         append(position)
     return position
 
 
-def _long_record_end(data: bytes, position: int) -> int:
+def _record_end(data: bytes, position: int) -> int:
     length = shift = 0
     for number in range(_VARINT_BYTES):
         byte = data[position + number]
@@ -114,10 +161,10 @@ class _Slices(NamedTuple):
 class _Records:
     """The fields of all records. Raises _OddError where they do not fill their records exactly."""
 
-    def __init__(self, buffer: Array, bounds: Ints, sections: Sequence[Section]) -> None:
+    def __init__(self, buffer: Array, starts: Ints, ends: Ints, sections: Sequence[Section]) -> None:
         self._buffer = buffer
-        self._ends = bounds[1:]
-        length, position = self._varint(bounds[:-1])
+        self._ends = ends
+        length, position = self._varint(starts)
         if not np.array_equal(position + length, self._ends):
             raise _OddError
         timestamp_delta, position = self._varint(position + 1, _VARLONG_BYTES)
