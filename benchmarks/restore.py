@@ -19,13 +19,14 @@ def restore(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
     """MB a second of the job, without Spark's start, and its share of a producer's rate measured just before."""
     produced = librdkafka(side, mode, effort, size_bytes=SIZE_BYTES, partitions=PARTITIONS)["rate"]
     broker = side.broker
-    with broker.topic(PARTITIONS, mode) as topic:
+    with broker.topic(PARTITIONS, mode) as warm_up, broker.topic(PARTITIONS, mode) as topic:
         before = broker.cpu_seconds()
         done = run_load(
             "restore",
             "restore",
             timeout_s=TIMEOUT_S,
             bootstrap=broker.bootstrap,
+            warm_up=warm_up,
             topic=topic,
             partitions=PARTITIONS,
             size_bytes=SIZE_BYTES,

@@ -20,7 +20,8 @@ def spare_worker() -> None:
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimporter) and _is_of_spark(importer.archive):
             del sys.path_importer_cache[path]  # an import makes it again, out of what has been read
-    _freeze()
+    if not gc.get_freeze_count():
+        gc.freeze()  # what the first task has left, modules in the main: the collector looks at it no more
 
 
 def _is_worker() -> bool:
@@ -32,9 +33,3 @@ def _is_worker() -> bool:
 def _is_of_spark(archive: str) -> bool:
     """Whether it is one of the files that come with Spark; those of `--py-files` may change."""
     return Path(archive).parent.parts[-2:] == ("python", "lib")
-
-
-@cache
-def _freeze() -> None:
-    """Take what is there when the first task has run, modules in the main, out of the garbage collector's sight."""
-    gc.freeze()

@@ -11,7 +11,7 @@ from odradek.pipeline.segments import plain, vectors
 from odradek.pipeline.segments.filters import Condition
 from odradek.pipeline.segments.reading import decoder
 from odradek.pipeline.segments.rows import RowFilter, Section
-from odradek.wire.records.batch import HEADER_BYTES, Codec, parse_header
+from odradek.wire.records.batch import HEADER_BYTES, Codec, iter_headers, parse_header
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.errors import CorruptBatch
 from odradek.wire.records.reader import records_section
@@ -65,6 +65,43 @@ def test_records_of_every_size(decoder):
     values = [bytes(size) for size in (0, 1, 55, 56, 63, 64, 8000, 8191, 8192, 1 << 20, (1 << 20) + 1)]
     batch = build_batch([SimpleRecord(b"k", value, 7) for value in values])
     assert [row[1] for row in rows(decoder, [section(batch)])] == values
+
+
+MANY = [SimpleRecord(b"%05d" % n, b"v" * (50 + n // 70 * 30), 1000 + n) for n in range(300)]
+"""Runs of records of the same length, that end where offset, time or value take more bytes."""
+
+
+@DECODERS
+def test_runs_of_records_of_one_length(decoder):
+    found = rows(decoder, [section(build_batch(MANY)), section(build_batch(MANY[::-1], base_offset=300))])
+    expected = [*MANY, *MANY[::-1]]
+    assert [row[:4] for row in found] == [(r.key, r.value, n, r.timestamp_ms) for n, r in enumerate(expected)]
+
+
+def test_what_is_as_it_should_be_takes_the_fast_way(monkeypatch):
+    monkeypatch.setattr(plain, "decode", None)
+    varied = [SimpleRecord(None, b"v" * (n % 7), 1000) for n in range(300)]
+    sections = [section(build_batch(MANY)), section(build_batch(varied, base_offset=300))]
+    assert [row[1] for row in rows(vectors, sections)] == [record.value for record in [*MANY, *varied]]
+
+
+@DECODERS
+def test_batches_that_lie_in_one_buffer(decoder):
+    parts = [build_batch(MANY[:40]), build_batch(MANY[40:41], base_offset=40), build_batch(MANY[41:], base_offset=41)]
+    stored = b"".join(parts)
+    sections = [Section(header, records_section(stored, header)) for header in iter_headers(stored)]
+    assert [row[:2] for row in rows(decoder, sections)] == [(record.key, record.value) for record in MANY]
+
+
+@DECODERS
+@pytest.mark.parametrize("change", [-2, 2, 4])
+def test_a_wrong_length_within_a_run_is_refused(decoder, change):
+    batch = build_batch([SimpleRecord(None, b"value", 7)] * 60)
+    header = parse_header(batch)
+    data = bytearray(batch[HEADER_BYTES:])
+    data[len(data) // 60 * 30] += change
+    with pytest.raises(CorruptBatch):
+        decoder.decode([Section(header, bytes(data))], ALL, with_headers=False)
 
 
 @DECODERS
