@@ -72,3 +72,40 @@ def test_replicas_are_distinct_and_leaders_even(racks: list[str | None], count: 
     leaders = Counter(dict.fromkeys(range(len(racks)), 0))
     leaders.update(replicas[0] for replicas in placed)
     assert max(leaders.values()) - min(leaders.values()) <= 1
+
+
+@pytest.mark.parametrize(("count", "leaders"), [(2, [1, 1]), (3, [1, 1, 1])])
+def test_the_two_cases_of_a_small_cluster_at_any_start(count: int, leaders: list[int]):
+    for start in range(9):
+        placed = place_replicas(brokers(None, None, None), count, 3, start=start)
+        assert sorted(Counter(replicas[0] for replicas in placed).values()) == leaders
+        assert all(sorted(replicas) == [0, 1, 2] for replicas in placed)
+
+
+def test_a_fenced_broker_is_used_only_where_none_else_is_left():
+    placed = place_replicas(brokers(None, None, None, None, fenced=(1,)), 24, 3)
+    assert all(1 not in replicas for replicas in placed)
+    racked = place_replicas(brokers("a", "a", "b", "b", fenced=(2, 3)), 24, 2)
+    assert all(len({*replicas} & {2, 3}) == 1 for replicas in racked), "a rack comes before a state"
+
+
+def test_a_broker_that_shuts_down_is_given_nothing():
+    those = brokers(None, None, None)
+    those[1] = BrokerImage(1, 0, UUID(int=1), {}, in_controlled_shutdown=True)
+    assert all(1 not in replicas for replicas in place_replicas(those, 6, 2))
+    with pytest.raises(RefusedError):
+        place_replicas(those, 1, 3)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4), st.integers(0, 50))
+def test_of_equal_racks_all_brokers_have_as_many_replicas(racks: int, each: int, factor: int, start: int):
+    names = [name for name in "abcd"[:racks] for _ in range(each)]
+    factor = min(factor, len(names))
+    ring = len(names)
+    placed = place_replicas(brokers(*names), ring * max(ring - 1, 1), factor, start=start)
+    counts = Counter(broker for replicas in placed for broker in replicas)
+    assert len(set(counts.values())) == 1, counts
+    racks_of = dict(enumerate(names))
+    for replicas in placed:
+        used = Counter(racks_of[broker] for broker in replicas)
+        assert max(used.values()) - min([used[name] for name in set(names)]) <= 1
