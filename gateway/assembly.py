@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from odradek.gateway.metadata.forwarding import Forwarder
     from odradek.gateway.metadata.publisher import MetadataPublisher
     from odradek.gateway.metadata.settings import LiveSettings
+    from odradek.gateway.outbox.service import OutboxService
     from odradek.gateway.replication.replicas import Replicas
     from odradek.partitions.fetching.sessions import FetchSessions
 
@@ -39,7 +40,7 @@ class Services:
     one, wherever it is, and `forwarder` sends clients' requests to it. `advertised` maps a listener's name to the host
     and port that clients connect to, `advertised_controllers` the same for the listeners of controllers. `loop` counts
     the turns of the event loop that took too long; `inspection` is where records are looked into for clients,
-    `matching` where regular expressions are matched.
+    `matching` where regular expressions are matched. `outbox` is None where the store has none.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Services:
         advertised: dict[str, tuple[str, int]],
         advertised_controllers: dict[str, tuple[str, int]],
         loop: LoopRecord,
+        outbox: OutboxService | None = None,
     ) -> None:
         self.env = env
         self.cluster_id = cluster_id
@@ -80,6 +82,7 @@ class Services:
         self.advertised_controllers = advertised_controllers
         self.repeats = replicas.repeats
         self.loop = loop
+        self.outbox = outbox
         self.inspection = SideWork(env, settings.config.inspect_threads)
         self.matching = groups.regexes.work
         self.request_memory = RequestMemory(settings.config.queued_max_request_bytes, self.repeats)

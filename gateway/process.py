@@ -68,6 +68,8 @@ from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicCo
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from odradek.gateway.outbox.service import OutboxService
+
 log = logging.getLogger(__name__)
 
 ALTER_PARTITION_VERSION: Final = 3
@@ -118,6 +120,8 @@ class Broker:
             nursery.start_soon(self.services.janitor.run)
             nursery.start_soon(self.services.cleaner.run)
             nursery.start_soon(self.services.transactions.run, self._server.catch_up)
+            if self.services.outbox is not None:
+                nursery.start_soon(self.services.outbox.run)
             nursery.start_soon(self._expire_producers_forever)
             nursery.start_soon(self._close_idle_logs_forever)
             nursery.start_soon(self._tell_repeats_forever)
@@ -283,7 +287,8 @@ async def _join(
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
 
-    _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner)
+    outbox = _outbox(store, env, replicas, metadata, settings, controller)
+    _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner, outbox)
     cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
     replicas.image_is_current()
     return Services(
@@ -304,6 +309,7 @@ async def _join(
         advertised,
         advertised_controllers,
         loop,
+        outbox,
     )
 
 
@@ -316,6 +322,7 @@ def _act_on_metadata(
     transactions: TransactionCoordinator,
     janitor: RetentionJanitor,
     cleaner: LogCleaner,
+    outbox: "OutboxService | None",
 ) -> None:
     """Name what acts on changes of metadata, in the order in which it does."""
 
@@ -338,7 +345,26 @@ def _act_on_metadata(
         wake_maintenance,
         groups.on_published,
         transactions.on_published,
+        *([] if outbox is None else [outbox.topics.on_published]),
     )
+
+
+def _outbox(
+    store: Store,
+    env: Environment,
+    replicas: Replicas,
+    metadata: MetadataPublisher,
+    settings: LiveSettings,
+    controller: Controller,
+) -> "OutboxService | None":
+    outbox = store.outbox()
+    if outbox is None:
+        return None
+    from odradek.gateway.outbox.service import OutboxService
+
+    service = OutboxService(outbox, env, replicas, metadata, settings)
+    controller.told = service.topics.written
+    return service
 
 
 def _decision_context(metadata: MetadataPublisher, settings: LiveSettings) -> DecisionContext:

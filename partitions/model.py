@@ -68,6 +68,14 @@ class SegmentInfo:
     sealed: bool
 
 
+@immutable
+class OutboxEntry:
+    """A record that waits in a store's outbox: its number there, and that of its transaction's turn."""
+
+    number: int
+    turn: int
+
+
 def _no_producers() -> Mapping[int, bytes | None]:
     return {}
 
@@ -79,6 +87,7 @@ class LogWrite:
     `producers` maps a producer id to its whole new state (opaque to the store), or to None to forget it.
     `log_start_offset`, when not None, moves the log start forward; `clean_offset` says how far the log is compacted.
     The batches of a `replicated` write may leave gaps before and between them: the leader's log is compacted.
+    `taken` are the entries of the store's outbox that the batches are made of: they leave it with this write.
     """
 
     batches: Sequence[StoredBatch] = ()
@@ -88,6 +97,7 @@ class LogWrite:
     log_start_offset: int | None = None
     clean_offset: int | None = None
     replicated: bool = False
+    taken: Sequence[OutboxEntry] = ()
 
 
 @immutable

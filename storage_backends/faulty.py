@@ -30,6 +30,7 @@ from odradek.storage_backends.interface import (
     StrayLog,
 )
 from odradek.storage_backends.memory import MemoryMedium, MemoryStore
+from odradek.storage_backends.outbox import Outbox
 
 _T = TypeVar("_T")
 Delay = Callable[[float], None]
@@ -306,6 +307,10 @@ class FaultyStore:
         self.check_alive()
         self.plan.before_write("writing properties")
         self._inner.set_properties(values)
+
+    def outbox(self) -> Outbox | None:
+        """See `Store.outbox`: its own calls have no faults, those of the logs that take from it have."""
+        return self._inner.outbox()
 
     def close_idle(self) -> int:
         """See `Store.close_idle`."""

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
+from odradek.storage_backends.outbox import Outbox
 from odradek.wire.values import immutable
 
 __all__ = [
@@ -347,6 +348,10 @@ class Store(Protocol):
 
     def set_properties(self, values: Mapping[str, str]) -> None:
         """Durably add or replace named values, all at once. Raises StoreFullError, StoreError."""
+        ...
+
+    def outbox(self) -> Outbox | None:
+        """The store's outbox, the same object each time; None where its medium has none."""
         ...
 
     def close_idle(self) -> int:

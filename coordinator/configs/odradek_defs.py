@@ -151,6 +151,14 @@ ODRADEK_DEFINITIONS: Final = (
         doc="Time after which the files of an unused log are closed until it is used; at most twice as long.",
     ),
     Definition(
+        "odradek.outbox.poll.interval.ms",
+        LONG,
+        "1000",
+        at_least(1),
+        mode=READ_ONLY,
+        doc="Time after which the outbox of a PostgreSQL store is looked at although no notification came.",
+    ),
+    Definition(
         "odradek.regex.threads",
         INT,
         "1",

@@ -64,6 +64,7 @@ class BrokerConfig:
     log_max_open_files: int
     loop_stall_warn_ms: int
     metrics_listen: str | None
+    outbox_poll_interval_ms: int
     regex_threads: int
     partitions_max: int
     log_cleaner_backoff_ms: int
@@ -156,6 +157,7 @@ SIMPLE_SETTINGS: Final = {
     "log_max_open_files": "odradek.log.max.open.files",
     "loop_stall_warn_ms": "odradek.loop.stall.warn.ms",
     "metrics_listen": "odradek.metrics.listen",
+    "outbox_poll_interval_ms": "odradek.outbox.poll.interval.ms",
     "regex_threads": "odradek.regex.threads",
     "partitions_max": "odradek.partitions.max",
     "log_cleaner_backoff_ms": "log.cleaner.backoff.ms",

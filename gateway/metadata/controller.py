@@ -4,7 +4,7 @@ It runs the metadata shard. What it decided is published (`publisher.py`) once i
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar, cast
 
@@ -34,7 +34,8 @@ R = TypeVar("R")
 class Controller:
     """The metadata shard over its log.
 
-    All methods that wait raise CoordinatorUnavailable while the log does not serve.
+    All methods that wait raise CoordinatorUnavailable while the log does not serve. `told`, where there is one, waits
+    until those outside the broker who act on metadata have what is published; decisions return after it.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Controller:
         self._publisher = publisher
         self._registration: BrokerRegistration | None = None
         self._is_registered = False
+        self.told: Callable[[], Awaitable[None]] | None = None
         self._runtime = ShardRuntime(replica, SteadyClock(env), self._make_shard, publish=self._to_publish)
 
     def _make_shard(self) -> MetadataShard:
@@ -110,7 +112,10 @@ class Controller:
             raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         if self._registration is not None and not self._is_registered:
             await self._register(self._registration)
-        return await self._decide(operation, request)
+        decided = await self._decide(operation, request)
+        if self.told is not None:
+            await self.told()
+        return decided
 
     async def _decide(self, operation: Operation[Q, R], request: Q) -> R:
         def run(shard: MetadataShard, token: Token, now_ms: int) -> Outcome:

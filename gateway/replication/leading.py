@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,6 +12,7 @@ from odradek.gateway.replication.proposals import IsrAnswer
 from odradek.partitions.imports import ImportedBatch
 from odradek.partitions.in_sync import IsrDecision, IsrProposal
 from odradek.partitions.leader import FollowerFetch, Leader
+from odradek.partitions.model import OutboxEntry
 from odradek.partitions.producers import ProducerEntry
 from odradek.partitions.reads import NOT_LEADER
 from odradek.partitions.results import NO_LEADER_EPOCH, Appended, AppendOrigin, Duplicate, FetchPlan, Rejected
@@ -49,12 +51,13 @@ class LeadingLog(PartitionLog):
         judged: BatchHeader | Rejected | None = None,
         leader_epoch: int = NO_LEADER_EPOCH,
         all_in_sync: bool = False,
+        taken: Sequence[OutboxEntry] = (),
     ) -> Appended | Duplicate | Rejected:
         """Decide on one batch and queue it; the result stands once the offset after it is `durable` or `committed`.
 
         That holds for a duplicate, too, whose original may still be on its way to the disk. `judged` is what
-        `judgement` said of the records, which must not be changed or reused before they are durable. Raises
-        PartitionUnavailable.
+        `judgement` said of the records, which must not be changed or reused before they are durable. `taken` are
+        the entries of the store's outbox that they come from. Raises PartitionUnavailable.
         """
         if self._recovery.writing.is_failing:
             self._check_writable()
@@ -74,7 +77,7 @@ class LeadingLog(PartitionLog):
             all_in_sync=all_in_sync,
         )
         if isinstance(result, Appended):
-            self._submit(result.write, result.last_offset + 1)
+            self._submit(replace(result.write, taken=taken) if taken else result.write, result.last_offset + 1)
         return result
 
     def take_imported(self, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:

@@ -321,6 +321,9 @@ class LmdbStore:
             write_durably(self._root / PROPERTIES_FILE, text.encode())
             self._properties = merged
 
+    def outbox(self) -> None:
+        """See `Store.outbox`: none."""
+
     def close_idle(self) -> int:
         """See `Store.close_idle`."""
         return self._context.open_files.close_idle()

@@ -235,6 +235,9 @@ class MemoryStore:
         self._check_open()
         self.medium.properties.update(values)
 
+    def outbox(self) -> None:
+        """See `Store.outbox`: none."""
+
     def close_idle(self) -> int:
         """See `Store.close_idle`: there is nothing to give back."""
         return 0

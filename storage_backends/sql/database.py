@@ -16,6 +16,13 @@ BUSY_MS: Final = 30_000
 """How long SQLite waits for a lock of another process, such as that of a backup."""
 
 
+_PIN: Final = (
+    "SELECT set_config('search_path', quote_ident(name), false) FROM (SELECT coalesce((SELECT nspname FROM pg_class "
+    "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = to_regclass('odradek_schema')), "
+    "current_schema()) AS name) AS of_store WHERE name IS NOT NULL"
+)
+
+
 class Database:
     """Engines for writing and for reading. Every method raises StoreError alone. `writes`: the database is a broker's.
 
@@ -89,6 +96,8 @@ class Database:
         engine = create_engine(self.url, **settings)
         if self.is_sqlite:
             event.listen(engine, "connect", _set_up_sqlite if self._writes else _set_up_sqlite_beside)
+        else:
+            event.listen(engine, "connect", _stay_in_schema)
         return engine
 
 
@@ -102,6 +111,17 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - 
 
 def _set_up_sqlite_beside(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection
     connection.execute("PRAGMA query_only = ON").close()
+
+
+def _stay_in_schema(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection
+    """Use the schema that the store is in, whatever others are made before it in the search path.
+
+    The default path begins with a schema of the user's name, and the functions for users are in one named `odradek`.
+    """
+    cursor = connection.cursor()
+    cursor.execute(_PIN)
+    cursor.close()
+    connection.commit()
 
 
 def _begin_immediate(connection: Connection) -> None:

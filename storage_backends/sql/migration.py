@@ -20,7 +20,7 @@ def upgrade(database: Database) -> None:
         found = _version(connection)
         if found != VERSION:
             _check_known(found, database)
-            _run(connection)
+            run_migrations(connection)
 
 
 def check_version(connection: Connection, database: Database) -> None:
@@ -50,7 +50,8 @@ def _check_known(found: str | None, database: Database) -> None:
         )
 
 
-def _run(connection: Connection) -> None:
+def run_migrations(connection: Connection, to: str = "head") -> None:
+    """Apply the migrations up to one of them, in the connection's transaction. Raises what SQLAlchemy raises."""
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs each step, and at its import
     # alembic takes a tenth of a second to import, and is needed once in a database's life
     from alembic import command  # noqa: PLC0415
@@ -59,4 +60,4 @@ def _run(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, to)

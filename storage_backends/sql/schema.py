@@ -4,7 +4,9 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    DateTime,
     ForeignKey,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -14,13 +16,19 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
+    Uuid,
+    func,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
-VERSION = "0002"
+VERSION = "0003"
 """The newest migration, which this version of the store reads and writes."""
 
 METADATA = MetaData()
+OUTBOX_METADATA = MetaData()
+"""What is in PostgreSQL alone."""
 
 # SQLite numbers rows by itself only where the key is an INTEGER.
 _RowId = BigInteger().with_variant(Integer, "sqlite")
@@ -170,4 +178,55 @@ MARKERS = Table(
     Column("marker_offset", BigInteger, nullable=False),
     Column("is_commit", Boolean, nullable=False),
     PrimaryKeyConstraint("log_id", "producer_id", "marker_offset"),
+)
+
+OUTBOX_TOPICS = Table(
+    "odradek_outbox_topics",
+    OUTBOX_METADATA,
+    Column("topic", String(249), primary_key=True),
+    Column("topic_id", Uuid, nullable=False),
+    Column("partitions", Integer, nullable=False),
+    Column("max_batch_bytes", Integer, nullable=False),
+    Column("is_compacted", Boolean, nullable=False),
+)
+
+OUTBOX = Table(
+    "odradek_outbox",
+    OUTBOX_METADATA,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("transaction_id", BigInteger, nullable=False),
+    Column("topic_id", Uuid, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("topic", String(249), nullable=False),
+    Column("timestamp_ms", BigInteger, nullable=False),
+    Column("size_bytes", Integer, nullable=False),
+    Column("key", LargeBinary, nullable=True),
+    Column("value", LargeBinary, nullable=True),
+    Column("headers", JSONB, nullable=True),
+    Index("odradek_outbox_of_turn", "transaction_id", "topic_id", "partition", "id"),
+)
+
+OUTBOX_TURNS = Table(
+    "odradek_outbox_turns",
+    OUTBOX_METADATA,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("transaction_id", BigInteger, nullable=False),
+    Column("topic_id", Uuid, nullable=False),
+    Column("partition", Integer, nullable=False),
+    UniqueConstraint("transaction_id", "topic_id", "partition", name="odradek_outbox_turns_of"),
+)
+
+OUTBOX_DEAD = Table(
+    "odradek_outbox_dead",
+    OUTBOX_METADATA,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("topic", String(249), nullable=False),
+    Column("topic_id", Uuid, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("timestamp_ms", BigInteger, nullable=False),
+    Column("key", LargeBinary, nullable=True),
+    Column("value", LargeBinary, nullable=True),
+    Column("headers", JSONB, nullable=True),
+    Column("reason", Text, nullable=False),
+    Column("buried_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )

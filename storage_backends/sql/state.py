@@ -8,7 +8,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, SegmentInfo, StoredBatch
+from odradek.partitions.model import (
+    AbortedTransaction,
+    LogSnapshot,
+    LogWrite,
+    OutboxEntry,
+    SegmentInfo,
+    StoredBatch,
+)
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.planning import (
     NO_TIMESTAMP,
@@ -58,6 +65,7 @@ class Change:
     producers: dict[int, tuple[int, bytes] | None] = field(default_factory=dict[int, tuple[int, bytes] | None])
     aborted: list[AbortedTransaction] = field(default_factory=list[AbortedTransaction])
     dropped_segments: bool = False
+    taken: list[OutboxEntry] = field(default_factory=list[OutboxEntry])
 
     def run(self, run: Run) -> None:
         """Add a run of writes."""
@@ -102,6 +110,7 @@ class Change:
         for producer_id, state in write.producers.items():
             self.producers[producer_id] = None if state is None else (self.log_end_offset, state)
         self.aborted.extend(write.aborted)
+        self.taken.extend(write.taken)
         if write.log_start_offset is not None:
             self.log_start_offset = max(self.log_start_offset, write.log_start_offset)
         if write.clean_offset is not None:

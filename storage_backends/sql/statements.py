@@ -6,6 +6,7 @@ from sqlalchemy import Connection, text
 
 from odradek.partitions.model import AbortedTransaction, StoredBatch
 from odradek.storage_backends.sql.columns import statements as columns
+from odradek.storage_backends.sql.outbox import queries as outbox
 from odradek.storage_backends.sql.state import Change, LogState, SegmentState
 
 LIVE, STRAY, DRAFT, DEAD = range(4)
@@ -76,6 +77,7 @@ def write_change(connection: Connection, log: int, change: Change) -> None:
     _write_producers(connection, log, change.producers)
     _insert_aborted(connection, log, change.aborted)
     _update_log(connection, log, change.log_start_offset, change.log_end_offset, change.clean_offset)
+    outbox.take(connection, change.taken)
 
 
 def write_truncation(connection: Connection, log: int, keep_below: int, after: LogState) -> None:

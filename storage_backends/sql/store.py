@@ -13,6 +13,7 @@ from sqlalchemy import Connection, TextClause, text
 from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import LogPolicy, StoreError, StoreSpace, StrayLog
 from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.outbox import Outbox
 from odradek.storage_backends.sql import queries
 from odradek.storage_backends.sql.columns.statements import has_purgeable
 from odradek.storage_backends.sql.columns.views import make_view
@@ -21,6 +22,7 @@ from odradek.storage_backends.sql.errors import mapped
 from odradek.storage_backends.sql.group import CommitGroup
 from odradek.storage_backends.sql.hot import HotTails
 from odradek.storage_backends.sql.migration import upgrade
+from odradek.storage_backends.sql.outbox.store import SqlOutbox
 from odradek.storage_backends.sql.owner import Owner
 from odradek.storage_backends.sql.partition import SqlPartition
 from odradek.storage_backends.sql.purge import Purger
@@ -67,6 +69,7 @@ class SqlStore:
             raise
         self.group = CommitGroup(self.database, self._owner)
         self.tails = HotTails(HOT_TAILS * (options or StoreOptions()).hot_bytes)
+        self._outbox = None if self.database.is_sqlite else SqlOutbox(self.database, self.group)
         self._open: dict[PartitionKey, SqlPartition] = {}
         self._lock = Lock()
         self._closed = False
@@ -177,6 +180,10 @@ class SqlStore:
         if rows:
             self.group.run(lambda connection: _execute(connection, _SET_PROPERTY, rows))
 
+    def outbox(self) -> Outbox | None:
+        """See `Store.outbox`: in PostgreSQL."""
+        return self._outbox
+
     def close_idle(self) -> int:
         """See `Store.close_idle`: open logs hold no files, and memory within one budget."""
         return 0
@@ -241,6 +248,8 @@ class SqlStore:
         return self.database.reading(doing)
 
     def _release(self) -> None:
+        if self._outbox is not None:
+            self._outbox.stop()
         self._owner.release()
         self.database.close()
 

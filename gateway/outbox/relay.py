@@ -1,0 +1,209 @@
+"""Takes what is pending in the store's outbox, and appends it to the partitions' logs.
+
+    wait for a notification, or poll ─► read what is next ─► a batch a partition, appended ─► all committed ─► read …
+
+A batch and the removal of its entries are one transaction of the store, so that each record is written once, whatever
+ends in between. Nothing is read while commits are under way: an entry that is still there was not written. After a
+commit of which it is not known whether it took place, the log is opened again, and what the outbox still has then was
+not written; should that commit take place after all, the next one finds its entries gone, and fails.
+
+What the topic does not take by its settings now, or whose topic was deleted, becomes a dead letter; to find the records
+that are to blame, those of a refused batch are tried one by one. A partition whose log fails is held back, and the
+others go on.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import trio
+
+from odradek.gateway.env.completion import Completion
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.repeats import Repeats
+from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.outbox.batches import by_place, encoded, in_batches
+from odradek.gateway.replication.replica import Replica
+from odradek.gateway.replication.replicas import Replicas
+from odradek.partitions.model import OutboxEntry
+from odradek.partitions.results import AppendOrigin, Rejected
+from odradek.partitions.validation import LATEST_PRODUCE_VERSION
+from odradek.storage_backends.interface import StoreError
+from odradek.storage_backends.outbox import Outbox, OutboxRecord, Place
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import BatchHeader
+from odradek.wire.values import immutable
+
+log = logging.getLogger(__name__)
+
+MAX_RECORDS: Final = 2000
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""How much is read, and under way, at a time."""
+HELD_MS: Final = 100
+"""How long a partition that could not be written to is held back; its log has pauses of its own (`recovery.py`)."""
+OF_THE_RECORD: Final = frozenset(
+    {
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+    }
+)
+"""The refusals that the same record meets again."""
+OF_DELETED_TOPICS: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+@immutable
+class _Part:
+    """Records of one partition that make a batch; `judged` as in `Replica.append`."""
+
+    records: Sequence[OutboxRecord]
+    batch: memoryview
+    judged: BatchHeader | Rejected | None
+
+    @property
+    def entries(self) -> list[OutboxEntry]:
+        """What the batch takes."""
+        return [record.entry for record in self.records]
+
+
+class OutboxRelay:
+    """Relays from the store's outbox for as long as `run` runs."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        env: Environment,
+        replicas: Replicas,
+        metadata: MetadataPublisher,
+        repeats: Repeats,
+        poll_interval_ms: int,
+    ) -> None:
+        self._outbox, self._env, self._replicas, self._metadata = outbox, env, replicas, metadata
+        self._repeats = repeats
+        self._poll_interval_ms = poll_interval_ms
+        self._awake = trio.Event()
+        self._held: dict[Place, int] = {}
+        self._one_by_one: set[Place] = set()
+
+    async def run(self) -> None:
+        """Relay for ever. Cancellation leaves what is under way to the logs."""
+        token = trio.lowlevel.current_trio_token()
+
+        def wake() -> None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(self._wake, idempotent=True)
+
+        await self._env.run_blocking(partial(self._outbox.listen, wake))
+        try:
+            while True:
+                self._awake = trio.Event()
+                while await self._relay():
+                    pass
+                with trio.move_on_after((HELD_MS if self._held else self._poll_interval_ms) / 1000):
+                    await self._awake.wait()
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._env.run_blocking(self._outbox.stop)
+
+    def _wake(self) -> None:
+        self._awake.set()
+
+    async def _relay(self) -> bool:
+        """Relay what is next; whether there was anything."""
+        now_ms = self._env.monotonic_ms()
+        self._held = {place: until_ms for place, until_ms in self._held.items() if until_ms > now_ms}
+        await self._replicas.backlog.room()
+        try:
+            found = await self._env.run_blocking(
+                partial(self._outbox.pending, MAX_RECORDS, MAX_BYTES, list(self._held))
+            )
+            await self._write(found)
+        except StoreError as error:
+            self._note("cannot relay the outbox, it is tried again", error)
+            return False
+        return bool(found)
+
+    async def _write(self, found: Sequence[OutboxRecord]) -> None:
+        """Write what was found, each partition by itself. Raises StoreError where dead letters cannot be written."""
+        commits: dict[Place, Completion[None]] = {}
+        refused: list[tuple[OutboxRecord, str]] = []
+        for place, records in by_place(found).items():
+            try:
+                refused += await self._append(place, records, commits)
+            except PartitionUnavailable as error:
+                if error.error in OF_DELETED_TOPICS:
+                    refused += [(record, "the topic was deleted") for record in records]
+                else:
+                    self._hold(place, error)
+        for place, commit in commits.items():
+            try:
+                await commit.wait()
+            except (StoreError, PartitionUnavailable) as error:
+                self._hold(place, error)
+        await self._bury([each for each in refused if each[0].place not in self._held])
+
+    async def _append(
+        self, place: Place, records: Sequence[OutboxRecord], commits: dict[Place, Completion[None]]
+    ) -> list[tuple[OutboxRecord, str]]:
+        """Append one partition's records; what of them is refused, and why. Raises PartitionUnavailable."""
+        topic_id, index = place
+        replica = await self._replicas.leader(self._metadata.topic_name(topic_id), index, topic_id)
+        one_by_one = place in self._one_by_one
+        parts = [[record] for record in records] if one_by_one else in_batches(records, replica.max_batch_bytes)
+        batches = [_Part(part, *await self._encoded(replica, part)) for part in parts]
+        self._one_by_one.discard(place)
+        refused: list[tuple[OutboxRecord, str]] = []
+        for part in batches:  # without a turn of another task: were a commit to fail in between, order would be lost
+            result = replica.append(
+                part.batch, AppendOrigin.CLIENT, judged=part.judged, all_in_sync=True, taken=part.entries
+            )
+            if not isinstance(result, Rejected):
+                commits[place] = replica.committed(result.last_offset + 1)
+            elif result.error not in OF_THE_RECORD:
+                self._hold(place, result)
+                break
+            elif len(part.records) > 1:
+                self._one_by_one.add(place)
+                break
+            else:
+                refused.append((part.records[0], f"{result.error.name}: {result.message}"))
+        return refused
+
+    async def _encoded(
+        self, replica: Replica, records: Sequence[OutboxRecord]
+    ) -> tuple[memoryview, BatchHeader | Rejected | None]:
+        """A batch of the records, and what is to be said of it where that takes long."""
+        batch = await self._env.run_blocking(partial(encoded, records))
+        judge = replica.judgement(batch, LATEST_PRODUCE_VERSION)
+        return batch, None if judge is None else await self._env.run_blocking(judge)
+
+    async def _bury(self, refused: Sequence[tuple[OutboxRecord, str]]) -> None:
+        by_reason: dict[str, list[OutboxRecord]] = {}
+        for record, reason in refused:
+            by_reason.setdefault(reason, []).append(record)
+        for reason, records in by_reason.items():
+            await self._env.run_blocking(partial(self._outbox.bury, records, reason))
+            log.warning(
+                "records of the outbox became dead letters count=%d first=%s-%d reason=%s; see odradek_outbox_dead",
+                len(records),
+                records[0].topic,
+                records[0].partition,
+                reason,
+            )
+
+    def _hold(self, place: Place, cause: object) -> None:
+        self._held[place] = self._env.monotonic_ms() + HELD_MS
+        self._note(f"cannot relay the outbox to partition {place[1]} of topic {place[0]}, it is tried again", cause)
+
+    def _note(self, message: str, cause: object) -> None:
+        self._repeats.note(("outbox", message), log, logging.WARNING, "%s cause=%s", message, cause)

@@ -1,0 +1,33 @@
+"""The outbox of a broker: its topics and its relay, which run beside each other."""
+
+import trio
+
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.metadata.settings import LiveSettings
+from odradek.gateway.outbox.relay import OutboxRelay
+from odradek.gateway.outbox.topics import OutboxTopics
+from odradek.gateway.replication.replicas import Replicas
+from odradek.storage_backends.outbox import Outbox
+
+
+class OutboxService:
+    """`topics` is to be told of each change of metadata."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        env: Environment,
+        replicas: Replicas,
+        metadata: MetadataPublisher,
+        settings: LiveSettings,
+    ) -> None:
+        self.topics = OutboxTopics(outbox, env, settings.log_config, replicas.repeats)
+        poll_interval_ms = settings.config.outbox_poll_interval_ms
+        self._relay = OutboxRelay(outbox, env, replicas, metadata, replicas.repeats, poll_interval_ms)
+
+    async def run(self) -> None:
+        """Serve the outbox for ever."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.topics.run)
+            nursery.start_soon(self._relay.run)

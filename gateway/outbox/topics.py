@@ -1,0 +1,127 @@
+"""The topics that may be appended to in the database, kept in step with the published metadata.
+
+A change of metadata is answered when the database has it, too (`written`): whoever has created a topic can append to
+it. Between a topic's deletion and the database's knowing of it, records may be appended; they become dead letters.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.repeats import Repeats
+from odradek.partitions.config import LogConfig
+from odradek.storage_backends.interface import StoreError
+from odradek.storage_backends.outbox import Outbox, OutboxTopic
+
+log = logging.getLogger(__name__)
+
+WAIT_S: Final = 5.0
+"""How long the answer to a change of metadata waits for the database."""
+RETRY_S: Final = 0.5
+AT_ONCE: Final = 1000
+"""How many topics are described in one turn of the event loop, and written in one transaction."""
+
+
+class OutboxTopics:
+    """Publishes topics to an outbox; `log_config(image, topic)` gives a topic's settings."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        env: Environment,
+        log_config: Callable[[MetadataImage, str], LogConfig],
+        repeats: Repeats,
+    ) -> None:
+        self._outbox, self._env, self._log_config, self._repeats = outbox, env, log_config, repeats
+        self._image = MetadataImage()
+        self._stale: dict[str, None] = {}
+        self._are_known = False
+        self._changed = trio.Event()
+        self._written = trio.Event()
+        self._changed.set()  # the database may know of others
+
+    def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Take note of topics and settings that changed."""
+        self._image = image
+        if delta.changed_configs(ResourceType.BROKER):
+            self._are_known = False
+        self._stale.update(delta.topics.by_name.changed)
+        self._stale.update(dict.fromkeys(delta.changed_configs(ResourceType.TOPIC)))
+        for topic_id in delta.topics.changed:
+            self._stale[image.topics_by_id[topic_id].name] = None
+        if self._stale or not self._are_known:
+            self._changed.set()
+            if self._written.is_set():
+                self._written = trio.Event()
+
+    async def written(self) -> None:
+        """Wait until the database has all topics that are published now, or could not have them for a while."""
+        if not self._written.is_set():
+            with trio.move_on_after(WAIT_S):
+                await self._written.wait()
+
+    async def run(self) -> None:
+        """Write what changes, for ever; what cannot be written is tried again."""
+        while True:
+            await self._changed.wait()
+            self._changed, written = trio.Event(), self._written
+            try:
+                await self._write()
+            except StoreError as error:
+                message = "the database does not know of changed topics yet cause=%s"
+                self._repeats.note(message, log, logging.WARNING, message, error)
+                self._changed.set()
+                await trio.sleep(RETRY_S)
+            else:
+                if not self._changed.is_set():
+                    written.set()
+
+    async def _write(self) -> None:
+        stale, self._stale = self._stale, {}
+        were_known, self._are_known = self._are_known, True
+        try:
+            if not were_known:
+                stale = await self._all_stale()
+            await self._publish(list(stale))
+        except BaseException:
+            self._stale = stale | self._stale
+            self._are_known = were_known and self._are_known
+            raise
+
+    async def _all_stale(self) -> dict[str, None]:
+        """The topics of which the database knows otherwise."""
+        known = await self._env.run_blocking(self._outbox.topics)
+        stale: dict[str, None] = {}
+        for names in batched(list({**known, **self._image.topics_by_name}), AT_ONCE):
+            await trio.lowlevel.checkpoint()
+            stale.update(dict.fromkeys([name for name in names if known.get(name) != self._described(name)]))
+        return stale
+
+    async def _publish(self, names: Sequence[str]) -> None:
+        for some in batched(names, AT_ONCE):
+            described = {name: self._described(name) for name in some}
+            changed = [each for each in described.values() if each is not None]
+            gone = [name for name, each in described.items() if each is None]
+            await self._env.run_blocking(partial(self._outbox.publish, changed, gone))
+
+    def _described(self, name: str) -> OutboxTopic | None:
+        """What appending has to know of the topic; None where there is none that clients may write to."""
+        topic = self._image.topic(name)
+        if topic is None or not topic.partitions or name in INTERNAL_TOPICS:
+            return None
+        config = self._log_config(self._image, name)
+        size_bytes = min(config.max_message_bytes, config.segment_bytes)
+        return OutboxTopic(name, topic.topic_id, len(topic.partitions), size_bytes, config.is_compacted)
+
+
+def batched(names: Sequence[str], count: int) -> Iterator[Sequence[str]]:
+    """The names, so many at a time."""
+    return (names[start : start + count] for start in range(0, len(names), count))
