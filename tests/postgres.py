@@ -74,6 +74,7 @@ class Postgres:
             "fsync": "off",  # what a killed process wrote is in the page cache all the same
             "max_connections": 50,
             "shared_buffers": "32MB",
+            "track_commit_timestamp": "on",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [*self._as_account(), str(self._bin / "postgres"), "-D", str(self.data), *options]
