@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from uuid import uuid1
 
@@ -11,12 +10,10 @@ import pytest
 from compat_tests.brokers import Broker
 from compat_tests.comparison import Comparison
 from odradek.pipeline.archiving.job import archive
-from odradek.pipeline.cluster import LATEST, TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.report import Report
 from odradek.pipeline.table import read_dead_letters, read_table
 from odradek.pipeline.values.parsing import Parsing
-from odradek.pipeline.wire_client import READ_COMMITTED, WireClient
 from tests.pipeline.archive import topics
 
 pytestmark = pytest.mark.timeout(300)
@@ -30,19 +27,11 @@ def archived(comparison: Comparison, broker: Broker, topic: str, path: Path) -> 
         for partition in range(2):
             topics.produce(connection, topic, part, partition)
         topics.produce_transactions(connection, topic, [True, False])
-        await_markers(connection, topic)
+        topics.await_markers(connection, topic)
         spark = comparison.resources.spark()
         report = archive(spark, topic, str(path), connection=connection, value=Parsing("json"), max_offsets=350)
         assert report.complete, report.notes
     return report
-
-
-def await_markers(connection: Connection, topic: str) -> None:
-    """Kafka answers the end of a transaction before it has written the markers."""
-    places = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    with WireClient(connection) as client:
-        while client.list_offsets(places, LATEST) != client.list_offsets(places, LATEST, READ_COMMITTED):
-            time.sleep(0.05)
 
 
 def test_tables_are_equal(comparison: Comparison, tmp_path: Path):

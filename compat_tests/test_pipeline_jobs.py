@@ -52,6 +52,7 @@ def fill(connection: Connection, topic: str, partitions: int, count: int) -> Non
     topics.create(connection, topic, partitions)
     topics.produce(connection, topic, [b'{"id":%d}' % number for number in range(count)])
     topics.produce_transactions(connection, topic, [True, False])
+    topics.await_markers(connection, topic)
 
 
 def test_a_table_is_loaded_once(comparison: Comparison, connection: Connection, topic: str, database: str):

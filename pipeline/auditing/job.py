@@ -40,8 +40,8 @@ def audit(
     """
     with ExitStack() as stack:
         client = stack.enter_context(WireClient(connection))
-        is_compacted = _is_compacted(connection, topic)
         ends = ends_of(client, _places(client, topic))
+        is_compacted = _is_compacted(connection, topic)
         first = TopicSource(client, topic, connection.bootstrap, is_compacted=is_compacted)
         others: list[Source] = []
         if archive is not None:
@@ -50,6 +50,7 @@ def audit(
             others.append(DirectorySource(data, topic, is_compacted=is_compacted))
         if against is not None:
             other = stack.enter_context(WireClient(against[0]))
+            other.topic(against[1])  # or it is told that there is none
             compacted = _is_compacted(*against)
             others.append(TopicSource(other, against[1], against[0].bootstrap, is_compacted=compacted))
         offsets = sum(high - start for start, high in ends.values())

@@ -1,13 +1,15 @@
 """Topics for the tests of archives, and what a table of them has to hold."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from confluent_kafka import Producer
 
-from odradek.pipeline.cluster import Cluster
+from odradek.pipeline.cluster import LATEST, Cluster, TopicPartition
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.wire_client import READ_COMMITTED, WireClient
 
 TIME_MS = 1_700_000_000_000
 KEPT = {"retention.ms": "-1"}
@@ -43,6 +45,14 @@ def produce_transactions(connection: Connection, topic: str, fates: Sequence[boo
             producer.produce(topic, b"in transaction %d %d" % (number, record), partition=0)
         producer.flush()
         producer.commit_transaction() if is_committed else producer.abort_transaction()
+
+
+def await_markers(connection: Connection, topic: str) -> None:
+    """Until all transactions that have ended have their markers: the end of one is answered before they are written."""
+    with WireClient(connection) as client:
+        places = [TopicPartition(topic, index) for index in range(len(client.topic(topic).leaders))]
+        while client.list_offsets(places, LATEST) != client.list_offsets(places, LATEST, READ_COMMITTED):
+            time.sleep(0.05)
 
 
 def rows(frame: Any, *columns: str) -> list[Any]:

@@ -18,9 +18,11 @@ from odradek.pipeline.auditing.samples import Likeness, TopKeys
 from odradek.pipeline.auditing.scan import batches
 from odradek.pipeline.cluster import Cluster, TopicPartition
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.wire_client import Fetched, WireClient
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
+from tests.pipeline.archive.topics import await_markers
 
 
 @pytest.fixture
@@ -46,6 +48,7 @@ def fill(connection, topic="t", partitions=2, records=200, codec="none"):
             transactional.produce(topic, b"%d" % number, headers=[("of", outcome.encode()), ("none", None)])
         transactional.flush()
         getattr(transactional, f"{outcome}_transaction")()
+    await_markers(connection, topic)
 
 
 def details(report):
@@ -161,6 +164,14 @@ def test_the_command_tells_by_its_exit_code(connection, second):
     other = CliRunner().invoke(cli, [*command, "--against", f"{second.bootstrap}/t"])
     assert other.exit_code == 1
     assert json.loads(other.stdout)["compared"]
+
+
+def test_topics_that_do_not_exist_are_named(connection, second):
+    fill(connection, records=1)
+    with pytest.raises(PipelineError, match="there is no topic 'absent'"):
+        audit(connection, "absent")
+    with pytest.raises(PipelineError, match="there is no topic 't'"):
+        audit(connection, "t", against=(second, "t"))
 
 
 def test_what_retention_took_from_the_topic_alone_is_explained(connection, second):
