@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipeline.archive.conftest import small_disk
 from tests.postgres import postgres, postgres_server
 
-__all__ = ["postgres", "postgres_server"]
+__all__ = ["postgres", "postgres_server", "small_disk"]
 
 
 @pytest.fixture

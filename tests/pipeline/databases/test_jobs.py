@@ -10,7 +10,9 @@ from test_sending import committed
 
 from odradek.pipeline import Export, Load, export, load
 from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import MissingError, PipelineError
+from odradek.pipeline.wire_client import WireClient
 
 GAPS = "transaction marker, aborted or compacted"
 
@@ -122,6 +124,52 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(spark, connecti
             export(spark, connection, what)
         assert said in failed.value.message
     assert run(sqlite, "SELECT count(*) FROM keyed") == [(0,)]
+
+
+def test_what_retention_took_before_it_was_exported_is_told(spark, connection, broker, sqlite):
+    records = [(b'{"id":%d}' % n, b'{"n":%d}' % n) for n in range(10)]
+    produce(broker.bootstrap, "t", *records[:3])
+    what = Export("t", sqlite, "t", key=("id",))
+    assert export(spark, connection, what).complete
+    produce(broker.bootstrap, "t", *records[3:])
+    with WireClient(connection) as client:
+        client.delete_records({TopicPartition("t", 0): 7})
+    report = export(spark, connection, what)
+    assert (report.complete, report.written, dict(report.skipped)) == (False, 3, {"deleted before it was read": 4})
+    assert report.notes == ["4 offsets were deleted from the topic before this export came to them"]
+    assert run(sqlite, "SELECT id FROM t ORDER BY id") == [(n,) for n in (0, 1, 2, 7, 8, 9)]
+    assert export(spark, connection, what).complete
+
+
+def test_poisoned_records_are_kept_with_the_reason_and_large_ones_written(spark, broker, sqlite):
+    broker.create_topic("t", 1, {"max.message.bytes": 10_000_000})
+    connection = Connection(broker.bootstrap, {"message.max.bytes": "10000000"})
+    large = json.dumps({"words": "x" * 5_000_000}).encode()
+    poison = [(b'{"id":2}', b"not JSON"), (b"not JSON", b"{}"), (None, None), (b'{"id":3}', b"\xff\xfe"), (None, b"{}")]
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "message.max.bytes": 10_000_000})
+    for key, value in [(b'{"id":1}', large), *poison, (b'{"id":4}', b'{"words":"y"}')]:
+        producer.produce("t", value, key)
+    assert producer.flush(30) == 0
+    run(sqlite, "CREATE TABLE t (id BIGINT PRIMARY KEY, words TEXT)")
+    report = export(spark, connection, Export("t", sqlite, "t"))
+    assert (report.written, report.skipped) == (2, {"dead letter": len(poison)})
+    assert run(sqlite, "SELECT id, length(words) FROM t ORDER BY id") == [(1, 5_000_000), (4, 1)]
+    assert run(sqlite, "SELECT count(*) FROM odradek_dead_letters") == [(len(poison),)]
+
+
+def test_a_full_disk_ends_an_export_and_the_next_one_goes_on(spark, connection, broker, small_disk):
+    url = f"sqlite:///{small_disk}/test.db"
+    words = "x" * 2_000
+    records = [(b'{"id":%d}' % n, json.dumps({"words": words}).encode()) for n in range(3_000)]
+    produce(broker.bootstrap, "t", *records)
+    what = Export("t", url, "t", key=("id",), batch_rows=100)
+    with pytest.raises(PipelineError, match="disk is full"):
+        export(spark, connection, what)
+    assert 0 < run(url, "SELECT count(*) FROM t")[0][0] < 3_000
+    (small_disk / "ballast").unlink()
+    assert export(spark, connection, what).complete
+    assert run(url, "SELECT count(*), count(DISTINCT id), min(length(words)) FROM t") == [(3_000, 3_000, 2_000)]
+    assert run(url, "SELECT written FROM odradek_offsets") == [(3_000,)]
 
 
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(spark, connection, broker, sqlite):

@@ -9,12 +9,13 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from odradek.pipeline.cluster import Cluster
+from odradek.pipeline.cluster import LATEST, Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.report import Report
 from odradek.pipeline.transforming.job import transform
 from odradek.pipeline.transforming.query import Transformation, from_function, from_sql
+from odradek.pipeline.wire_client import WireClient
 from tests.pipeline.restore.restore_tables import Archived, records_of
 
 EVEN = "SELECT key, value, headers, timestamp FROM records WHERE CAST(CAST(value AS STRING) AS INT) % 2 = 0"
@@ -106,6 +107,19 @@ def test_a_batch_that_fails_leaves_nothing(run, produce, connection: Connection)
     assert committed(connection) == []
     assert run(SAME).written == 50
     assert values(committed(connection)) == list(range(50))
+
+
+def test_what_retention_took_before_it_was_read_is_told(run, produce, connection: Connection):
+    produce(range(30))
+    run(SAME)
+    produce(range(30, 60))
+    with Cluster(connection) as cluster, WireClient(connection) as client:
+        ends = cluster.offsets(dict.fromkeys(cluster.partitions(["from"]), LATEST))
+        client.delete_records({place: end - 1 for place, end in ends.items()})
+    with pytest.raises(PipelineError, match="deleted by retention and not transformed"):
+        run(SAME)
+    assert values(committed(connection)) == list(range(30))
+    assert run(SAME, group="another").written == 3
 
 
 @pytest.mark.parametrize(
