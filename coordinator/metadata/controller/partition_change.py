@@ -7,13 +7,15 @@ Everything that changes a partition comes through `change_partition`, in this or
    committed: until they are enough again, the high watermark cannot advance. It becomes an eligible leader replica. Its
    place is lost once the ISR is large enough, and when its broker may have lost records (an unclean start).
 3. **Election.** The leader stays when it may; else the first replica of the ISR that may lead, and when the ISR is
-   empty, of the ELR. A leader out of the ELR is its whole ISR. An unclean election, where it is allowed, takes the last
-   leader that was known, else any replica that may lead, and may lose records; that leader is RECOVERING.
+   empty, of the ELR. A leader out of the ELR is its whole ISR. When both are empty, since each of their members has
+   started without the mark of a clean end, the last leader that was known leads again once it may: it had everything
+   that was committed, and unless its disk is lost, has it. Any other replica is elected only where unclean elections
+   are allowed, and may lose records. A leader of these last two kinds is RECOVERING.
 4. **Epochs.** The partition's grows with every change. The leader's grows when the leader changes, and when a replica
    is removed from the assignment, so that the removed one can do nothing in the present epoch.
 
 As in Kafka, but for three things that are stricter: an ELR has replicas of the partition alone, an election out of the
-ELR ends the ELR when a single replica is enough, and the last known leader is elected only by an unclean election.
+ELR ends the ELR when a single replica is enough, and the last known leader is not elected while it is fenced.
 """
 
 from collections.abc import Callable, Sequence
@@ -127,8 +129,8 @@ def _elect(before: PartitionImage, draft: _Draft, election: Election, min_insync
         if not draft.isr:
             draft.isr = (chosen,)
             draft.elr = () if draft.has_enough(min_insync) else tuple(each for each in draft.elr if each != chosen)
-    elif election is Election.UNCLEAN:
-        _elect_uncleanly(before, draft, may_lead)
+    elif not eligible or election is Election.UNCLEAN:
+        _elect_beyond(before, draft, may_lead, anyone=election is Election.UNCLEAN)
 
 
 def _in_order(before: PartitionImage, draft: _Draft, election: Election) -> Sequence[int]:
@@ -137,9 +139,11 @@ def _in_order(before: PartitionImage, draft: _Draft, election: Election) -> Sequ
     return (before.leader, *draft.replicas)
 
 
-def _elect_uncleanly(before: PartitionImage, draft: _Draft, may_lead: MayLead) -> None:
+def _elect_beyond(before: PartitionImage, draft: _Draft, may_lead: MayLead, *, anyone: bool) -> None:
+    """Elect the last known leader where nobody is eligible, or `anyone`; the ISR is that leader alone."""
     known = [each for each in before.last_known_elr if each in draft.replicas]
-    chosen = next((each for each in (*known, *draft.replicas) if may_lead(each)), None)
+    candidates = (*known, *draft.replicas) if anyone else known
+    chosen = next((each for each in candidates if may_lead(each)), None)
     if chosen is not None:
         draft.leader, draft.isr, draft.elr = chosen, (chosen,), ()
         draft.recovery = RECOVERING

@@ -68,6 +68,7 @@ class ClusterModel:
         self.incarnations = 0
         self.values = 0
         self.proposed: set[int] = set()
+        self.lost_now: set[int] = set()
 
     @property
     def image(self):
@@ -236,6 +237,7 @@ class ClusterModel:
 
     def note_loss(self, broker_id, before):
         """One of those that had everything may have lost it."""
+        self.lost_now.add(broker_id)
         for place, those in before.items():
             if broker_id in those and place in self.guaranteed:
                 self.guaranteed[place] -= 1

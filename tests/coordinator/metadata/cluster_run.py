@@ -31,7 +31,7 @@ class Run:
         for _ in range(steps):
             (name,) = self.random.choices(self.steps, self.weights)
             self.trace.append(name)
-            self.model.proposed = set()
+            self.model.proposed, self.model.lost_now = set(), set()
             getattr(self, f"step_{name}")()
             self.invariants.check()
         rebuilt = self.model.world.rebuilt().image
@@ -78,6 +78,7 @@ class Run:
         for broker in self.model.running():
             if self.random.random() < 0.7:
                 self.model.beat(broker)
+                self.invariants.check()
 
     def step_fence(self):
         broker = self.running()
@@ -113,6 +114,7 @@ class Run:
             self.model.crash(broker, lossy=self.random.random() < 0.5)
             self.model.world.fail_over()
             self.start(broker)
+            self.invariants.check()
             self.model.beat(broker)
 
     def step_time(self):
