@@ -110,3 +110,10 @@ def test_pipeline_transform():
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
     told = output_of(".venv/bin/python -m examples.pipeline_transform")
     assert told.splitlines()[-5:] == ["0 written", "1 written", "1 written", "UA2 is late", "DL3 is late"]
+
+
+def test_pipeline_segments():
+    if (reason := missing_for_spark()) is not None:
+        pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
+    told = output_of(".venv/bin/python -m examples.pipeline_segments")
+    assert told == "2 records of Brno\nBrno 2\nPraha 1\n"
