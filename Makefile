@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
 RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 
-.PHONY: help setup setup-python demo pipeline-demo test test-fast torture lint bench clean
+.PHONY: help setup setup-python demo pipeline-demo test test-fast compat-sql torture lint bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,6 +27,10 @@ test: setup-python ## all tests: unit, simulation, and every client against Odra
 	@status=0; \
 	  $(WITH_TOOLS) $(RUN) pytest tests -n 2 --dist loadfile || status=1; \
 	  $(WITH_TOOLS) $(RUN) pytest compat_tests || status=1; exit $$status
+
+compat-sql: setup-python ## every client against a real Kafka and Odradek over SQLite, then over PostgreSQL
+	@status=0; for store in sqlite postgres; do \
+	  ODRADEK_COMPAT_STORAGE=$$store $(WITH_TOOLS) $(RUN) pytest compat_tests || status=1; done; exit $$status
 
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests

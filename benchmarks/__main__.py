@@ -27,6 +27,7 @@ from benchmarks import (
     restore,
     small_requests,
     spark_source,
+    sql_stores,
     transactions,
 )
 from benchmarks.brokers import EARLIER, Side, both_sides
@@ -47,7 +48,7 @@ LOADS: tuple[Case, ...] = (
     *groups.CASES,
     *restore.CASES,
 )
-AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES, *mirror.CASES, *archive.CASES)
+AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES, *mirror.CASES, *archive.CASES, *sql_stores.CASES)
 
 FULL = Effort(rounds=5, duration_s=2.0, scale=1.0, budget_s=360)
 QUICK = Effort(rounds=1, duration_s=1.0, scale=0.25, quick=True)

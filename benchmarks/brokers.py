@@ -195,11 +195,16 @@ def start_odradek(home: Path, settings: Mapping[str, str]) -> RunningBroker:
 
 
 def start_command(command: list[str], name: str, home: Path, settings: Mapping[str, str]) -> RunningBroker:
-    """`serve` of an `odradek` command, over LMDB. Raises NotMeasuredError."""
+    """`serve` of an `odradek` command, over LMDB or what `odradek.storage` says. Raises NotMeasuredError.
+
+    `{home}` in a setting is the broker's own directory.
+    """
     bootstrap = f"127.0.0.1:{free_port()}"
-    where = ["--listen", bootstrap, "--data", str(home / "data")]
+    where = ["--listen", bootstrap]
+    if "odradek.storage" not in settings:
+        where += ["--data", str(home / "data")]
     for setting, value in {**BOTH, **settings}.items():
-        where += ["--set", f"{setting}={value}"]
+        where += ["--set", f"{setting}={value.replace('{home}', str(home))}"]
     return RunningBroker(name, bootstrap, [*command, "serve", *where], home / "serve.log")
 
 

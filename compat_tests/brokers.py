@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_for_broker
+from tests.postgres import Postgres, skip_without_postgres
 
 # What internal topics need to exist on one node alone.
 ALONE: dict[str, str] = {
@@ -63,27 +64,35 @@ def java_properties(settings: dict[str, str]) -> str:
 
 
 class Odradek:
-    """``odradek serve`` as a user starts it: a subprocess over LMDB in a temporary directory."""
+    """``odradek serve`` as a user starts it: a subprocess over LMDB in a temporary directory.
+
+    ``storage``, or ODRADEK_COMPAT_STORAGE, names another store: `sqlite`, `postgres` (a server of its own), or the URL
+    of an empty database.
+    """
 
     name = "odradek"
 
-    def __init__(self) -> None:
+    def __init__(self, storage: str | None = None) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="odradek-compat-"))
         self._remove = remove_tree_guard(self._home)
         self.bootstrap = f"127.0.0.1:{free_port()}"
-        self._storage = self._storage_options()
-        kind = os.environ.get("ODRADEK_COMPAT_STORAGE", "LMDB").partition(":")[0]  # a URL may have a password
+        self._postgres: Postgres | None = None
+        chosen = storage or os.environ.get("ODRADEK_COMPAT_STORAGE", "lmdb")
+        self._storage = self._storage_options(chosen)
+        kind = chosen.partition(":")[0]  # a URL may have a password
         self.provider = f"odradek serve (subprocess, {kind})"
         (self._home / "server.properties").write_text(java_properties(SETTINGS))
         try:
             self._daemon = self._start()
         except RuntimeError:
-            self._remove.release()
+            self._forget()
             raise
 
-    def _storage_options(self) -> list[str]:
-        """LMDB, or the store that ODRADEK_COMPAT_STORAGE names: `sqlite`, or the URL of an empty database."""
-        chosen = os.environ.get("ODRADEK_COMPAT_STORAGE", "lmdb")
+    def _storage_options(self, chosen: str) -> list[str]:
+        if chosen == "postgres":
+            self._postgres = Postgres(skip_without_postgres())
+            self._postgres.start()
+            chosen = self._postgres.create_database()
         if chosen == "lmdb":
             return ["--data", str(self._home / "data")]
         return ["--storage", f"sqlite://{self._home}/store.db" if chosen == "sqlite" else chosen]
@@ -123,4 +132,9 @@ class Odradek:
 
     def stop(self) -> None:
         self._daemon.terminate()
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._postgres is not None:
+            self._postgres.remove()
         self._remove.release()

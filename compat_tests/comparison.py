@@ -134,8 +134,10 @@ class Outcome:
 class Comparison:
     """Both brokers, and the outcome of every case that ran."""
 
-    def __init__(self, kafka: Broker | None, odradek: Broker, resources: Resources) -> None:
+    def __init__(self, kafka: Broker | None, odradek: Broker, resources: Resources, prefix: str = "") -> None:
         self.kafka, self.odradek, self.resources = kafka, odradek, resources
+        self.prefix = prefix
+        """What names begin with: of comparisons that share a broker each has its own."""
         self.outcomes: list[Outcome] = []
         self.driven: set[tuple[ApiKey, int]] = set()
         """Versions of APIs whose answers were compared and found equal."""
@@ -160,7 +162,7 @@ class Comparison:
     def _observe(self, broker: Broker, case: Case, outcome: Outcome) -> Observation:
         started = time.monotonic()
         try:
-            return plain(case.run(Side(broker, case.prefix, self.resources)))
+            return plain(case.run(Side(broker, self.prefix + case.prefix, self.resources)))
         except Exception as error:
             error.add_note(f"on {broker.name} ({broker.provider}) in {case.client}/{case.name}")
             if hasattr(broker, "log_tail"):

@@ -30,10 +30,14 @@ def programs() -> Path | None:
 
 
 class Postgres:
-    """A server with a directory and a port of its own, which stay when it is stopped, killed and started again."""
+    """A server with a directory and a port of its own, which stay when it is stopped, killed and started again.
 
-    def __init__(self, bin_folder: Path) -> None:
+    `durable` has it sync what it commits, as outside of tests, and gives it its own default of memory.
+    """
+
+    def __init__(self, bin_folder: Path, *, durable: bool = False) -> None:
         self._bin = bin_folder
+        self._durable = durable
         self._as_other = os.geteuid() == 0
         self.folder = Path(tempfile.mkdtemp(prefix="odradek-postgres-"))
         self.port = free_port()
@@ -71,9 +75,10 @@ class Postgres:
             "port": self.port,
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
-            "fsync": "off",  # what a killed process wrote is in the page cache all the same
+            # What a killed process wrote is in the page cache all the same.
+            "fsync": "on" if self._durable else "off",
             "max_connections": 50,
-            "shared_buffers": "32MB",
+            "shared_buffers": "128MB" if self._durable else "32MB",
             "track_commit_timestamp": "on",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
