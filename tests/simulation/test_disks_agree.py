@@ -1,7 +1,7 @@
-"""The same simulation over the memory store and over real LMDB segments takes the very same course.
+"""The same simulation over the memory store, over real LMDB segments and over SQLite takes the very same course.
 
 Every answer of the store goes into what clients are sent, and every byte that they are sent into the digest. Power cuts
-are no worse than kills here, as LMDB's files cannot be made to forget.
+are no worse than kills here, as files cannot be made to forget.
 """
 
 import itertools
@@ -12,6 +12,7 @@ from sim_one_broker import simulate
 from odradek.storage_backends.lmdb_segments.partition import LmdbPartition
 from odradek.storage_backends.memory import MemoryMedium, MemoryStore
 from odradek.storage_backends.opener import StoreOptions, open_store
+from odradek.storage_backends.sql.partition import SqlPartition
 
 LOADS = ("plain",)
 """The one whose logs have one segment: a read from LMDB ends with its segment, one from memory goes on in the next."""
@@ -33,11 +34,20 @@ class Directory:
         return open_store(f"lmdb://{self.path}", StoreOptions(max_value_bytes=1))  # reads may stop between values
 
 
+class Database:
+    def __init__(self, path):
+        self.path = path
+
+    def open(self):
+        return open_store(f"sqlite://{self.path}.db")
+
+
+@pytest.mark.parametrize(("medium", "partition"), [(Directory, LmdbPartition), (Database, SqlPartition)])
 @pytest.mark.parametrize("seed", range(4))
-def test_lmdb_gives_the_trace_that_memory_gives(seed, tmp_path, monkeypatch):
-    monkeypatch.setattr(LmdbPartition, "is_hot", lambda _self, _offset: True)  # a matter of time only
+def test_a_real_store_gives_the_trace_that_memory_gives(seed, medium, partition, tmp_path, monkeypatch):
+    monkeypatch.setattr(partition, "is_hot", lambda _self, _offset: True)  # a matter of time only
     numbers = itertools.count()
     in_memory = simulate(seed, Memory, loads=LOADS)
-    on_disk = simulate(seed, lambda: Directory(tmp_path / str(next(numbers))), loads=LOADS)
+    on_disk = simulate(seed, lambda: medium(tmp_path / str(next(numbers))), loads=LOADS)
     assert not on_disk.failure, on_disk.explain()
     assert on_disk.digest == in_memory.digest
