@@ -1,7 +1,8 @@
 """UpdateFeatures (KIP-584, KIP-778): which level of each feature is in force.
 
 All updates of a request are made, or none. A level may go up by an upgrade and down by a downgrade, safe or unsafe,
-within what this broker supports; `metadata.version` is never lowered, since that may lose metadata.
+within what this broker and every registered one support; `metadata.version` is never lowered, since that may lose
+metadata.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from enum import IntEnum
 from typing import Final
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.image.image import FeaturesImage
+from odradek.coordinator.metadata.image.image import FeaturesImage, MetadataImage
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.update_features import (
@@ -45,6 +46,7 @@ def update_features(
     try:
         for update in updates.values():
             _check(context.image.features, update)
+            _check_brokers(context.image, update)
     except RefusedError as refused:
         return [], UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message)
     records: list[Message] = [
@@ -73,6 +75,14 @@ def _check(features: FeaturesImage, update: FeatureUpdateKey) -> None:
         raise _invalid(update, f"its level is {current}, and a downgrade might lose metadata")
     if name not in features.supported:
         raise _invalid(update, _range_of(features.supported, name))
+
+
+def _check_brokers(image: MetadataImage, update: FeatureUpdateKey) -> None:
+    """Refuse a level that a registered broker cannot serve, fenced or not: it comes back."""
+    for broker in image.brokers.values():
+        lowest, highest = broker.features.get(update.feature, _UNKNOWN)
+        if broker.features and not lowest <= update.max_version_level <= highest:
+            raise _invalid(update, f"broker {broker.id} supports levels {lowest} to {highest}")
 
 
 def _range_of(supported: Mapping[str, tuple[int, int]], name: str) -> str:
