@@ -1,0 +1,135 @@
+# ruff: noqa: SLF001 - bugs are planted inside
+"""Bugs to plant in replication: each removes one safety step, and is found by the invariant that it breaks."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from replication_invariants import Invariant
+from replication_world import Node
+
+from odradek.gateway.replication import following
+from odradek.partitions.in_sync import InSyncReplicas
+from odradek.partitions.leader import FollowerFetch, Leader
+from odradek.partitions.reads import Reads
+from odradek.partitions.remote import RemoteReplica
+from odradek.partitions.results import FetchPlan
+
+
+class Mutant(NamedTuple):
+    plant: Callable[[pytest.MonkeyPatch], None]
+    broken: Invariant
+
+
+def no_truncation(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at epochs: a follower appends behind what its leader never had."""
+    patch.setattr(Reads, "_divergence", lambda *_: None)
+
+
+def stale_isr_counts(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark goes by the ISR with which the epoch began."""
+    init, committed_end = InSyncReplicas.__init__, InSyncReplicas.committed_end
+    first: dict[InSyncReplicas, frozenset[int]] = {}
+
+    def remember(self: InSyncReplicas, *rest: Any) -> None:
+        init(self, *rest)
+        first[self] = self.isr
+
+    def stale(self: InSyncReplicas, *rest: Any) -> int:
+        maximal, self.maximal = self.maximal, first[self]
+        end = committed_end(self, *rest)
+        self.maximal = maximal
+        return end
+
+    patch.setattr(InSyncReplicas, "__init__", remember)
+    patch.setattr(InSyncReplicas, "committed_end", stale)
+    none_is_joining(patch)
+
+
+def none_is_joining(patch: pytest.MonkeyPatch) -> None:
+    """What is about to join is not waited for: no bug by itself."""
+    patch.setattr(InSyncReplicas, "_is_joining", lambda *_: False)
+
+
+def proposed_do_not_count(patch: pytest.MonkeyPatch) -> None:
+    """While a proposal is under way the high watermark goes by the committed ISR."""
+    propose = InSyncReplicas._propose
+
+    def careless(self: InSyncReplicas, *rest: Any) -> Any:
+        maximal = self.maximal
+        proposal = propose(self, *rest)
+        self.maximal = maximal
+        return proposal
+
+    patch.setattr(InSyncReplicas, "_propose", careless)
+    none_is_joining(patch)
+
+
+def joins_at_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """A follower joins at the leader's high watermark, wherever the epoch began."""
+    init = InSyncReplicas.__init__
+
+    def from_zero(self: InSyncReplicas, *rest: Any) -> None:
+        init(self, *rest)
+        self.epoch_start_offset = 0
+
+    patch.setattr(InSyncReplicas, "__init__", from_zero)
+
+
+def diverging_fetch_recorded(patch: pytest.MonkeyPatch) -> None:
+    """A follower that has diverged is believed to have what it fetches from (KAFKA-13141)."""
+    record = Leader.record_fetch
+
+    def believing(self: Leader, follower: FollowerFetch, plan: FetchPlan, now_ms: int) -> Any:
+        return record(self, follower, plan._replace(diverging=None), now_ms)
+
+    patch.setattr(Leader, "record_fetch", believing)
+
+
+def earlier_registration_joins(patch: pytest.MonkeyPatch) -> None:
+    """A late fetch of a broker that has lost its disk since lets it into the ISR (KIP-903)."""
+    patch.setattr(InSyncReplicas, "is_stale", lambda *_: False)
+    patch.setattr(InSyncReplicas, "_is_eligible", lambda self, broker_id, _remote: self._brokers(broker_id).is_active)
+    patch.setattr(InSyncReplicas, "_epoch_of", lambda self, broker_id: self._brokers(broker_id).epoch)
+
+
+def producers_not_rebuilt(patch: pytest.MonkeyPatch) -> None:
+    """A truncation leaves the rows of producers out that it takes with it."""
+    patch.setattr(following, "cut", lambda part, offset: part.truncate(offset))
+
+
+def fetched_before_durable(patch: pytest.MonkeyPatch) -> None:
+    """A follower fetches on while what it fetched is on its way to the disk."""
+    patch.setattr(Node, "may_fetch", lambda _self: True)
+
+
+def committed_below_min_isr(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark moves however few are in sync: the last replica standing (KIP-966)."""
+    patch.setattr(InSyncReplicas, "is_short", lambda *_: False)
+
+
+def unfetched_counts_as_caught_up(patch: pytest.MonkeyPatch) -> None:
+    """What a follower had in an earlier epoch counts in the next one."""
+    init = RemoteReplica.__init__
+
+    def remembered(self: RemoteReplica, *rest: Any, **more: Any) -> None:
+        init(self, *rest, **more)
+        self.log_end_offset = 2**62
+
+    patch.setattr(RemoteReplica, "__init__", remembered)
+
+
+MUTANTS = {
+    mutant.__name__: Mutant(mutant, broken)
+    for mutant, broken in (
+        (no_truncation, Invariant.COMMITTED_SAME),
+        (stale_isr_counts, Invariant.IN_SYNC_HOLDS),
+        (proposed_do_not_count, Invariant.IN_SYNC_HOLDS),
+        (joins_at_high_watermark, Invariant.IN_SYNC_HOLDS),
+        (diverging_fetch_recorded, Invariant.IN_SYNC_HOLDS),
+        (producers_not_rebuilt, Invariant.PRODUCERS_KNOWN),
+        (fetched_before_durable, Invariant.IN_SYNC_HOLDS),
+        (committed_below_min_isr, Invariant.IN_SYNC_HOLDS),
+        (unfetched_counts_as_caught_up, Invariant.IN_SYNC_HOLDS),
+    )
+}

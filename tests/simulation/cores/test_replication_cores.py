@@ -1,0 +1,99 @@
+"""The leader, the follower and truncation under every mix of faults, and the bugs that they must not have.
+
+`make torture` runs more seeds; `ODRADEK_SEEDS=1000` the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000` others.
+"""
+
+import os
+from collections import Counter
+from functools import cache
+
+import pytest
+from replication_invariants import Invariant, Violation
+from replication_mutants import MUTANTS, earlier_registration_joins
+from replication_world import KINDS, Result, World, simulate
+
+from odradek.partitions.follower import Follower
+from odradek.partitions.leader import FollowerFetch, Leader
+from tests.long_form import rounds
+
+SHORT = 8
+MANY = 1000
+MUTANT_SEEDS = 60
+"""The rarest of the planted bugs shows within this many."""
+
+simulated = cache(simulate)
+
+
+def seeds() -> range:
+    wanted = os.environ.get("ODRADEK_SEEDS")
+    if not wanted:
+        return range(rounds(SHORT, MANY))
+    first, dash, end = wanted.rpartition("-")
+    return range(int(first) if dash else 0, int(end))
+
+
+@pytest.mark.torture
+def test_every_invariant_holds() -> None:
+    for seed in seeds():
+        result: Result = simulated(seed)
+        assert result.violation is None, result.explain()
+        assert result.tally["acknowledged"] > 20, result.explain()
+
+
+def test_the_short_list_meets_every_kind_of_fault() -> None:
+    met = sum((simulated(seed).tally for seed in range(SHORT)), Counter())
+    assert [kind for kind in KINDS if met[kind] < 3] == []
+    assert met["elections"] >= 16
+    assert met["truncations"] >= 5
+    assert met["proposals answered"] >= 20
+
+
+def test_a_seed_gives_its_course_again() -> None:
+    assert simulate(3).digest == simulated(3).digest
+    assert simulated(3).digest != simulated(4).digest
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, broken = MUTANTS[name]
+    plant(monkeypatch)
+    found = (simulate(seed).violation for seed in range(MUTANT_SEEDS))
+    assert any(each.invariant is broken for each in found if each is not None), plant.__doc__
+
+
+def late_fetch_of_a_lost_disk() -> None:
+    """Node 3 has fetched all there is, loses its disk, and registers anew; then its last fetch comes to the leader.
+
+    Raises Violation.
+    """
+    world = World(1, ())
+    world.run(300)
+    for producer in world.producers:
+        producer.is_done = True
+    world.run(600)
+    leader, node = world.nodes[1], world.nodes[3]
+    assert isinstance(leader.role, Leader)
+    assert isinstance(node.role, Follower)
+    late, position = FollowerFetch(3, node.epoch, 0), node.role.position
+    assert position.offset == leader.state.high_watermark > 20
+    node.crash()
+    node.lose(5)
+    node.start(clean=False)
+    world.cut_links.add((3, 1))
+    world.run(700)
+    assert leader.role.in_sync.isr == {1, 2}
+    assert world.controller.now.brokers[3].is_active
+    assert leader.image is world.controller.now
+    leader.answer_fetch(late, position, lambda _plan, _data: None)
+    world.run(800)
+
+
+def test_a_late_fetch_of_an_earlier_registration_brings_nobody_into_the_isr() -> None:
+    late_fetch_of_a_lost_disk()
+
+
+def test_without_the_check_of_registrations_the_late_fetch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier_registration_joins(monkeypatch)
+    with pytest.raises(Violation) as broken:
+        late_fetch_of_a_lost_disk()
+    assert broken.value.invariant is Invariant.IN_SYNC_HOLDS
