@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
 RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 
-.PHONY: help setup setup-python demo pipeline-demo test test-fast compat-sql torture lint bench clean
+.PHONY: help setup setup-python demo pipeline-demo sql-demo test test-fast compat-sql torture lint bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -22,6 +22,10 @@ demo: setup-python ## a broker, 336,776 flights, three consumers of which one is
 
 pipeline-demo: setup-python ## the flights through the whole pipeline: tables, SQL, a topic again, a mirror, an audit
 	@$(WITH_TOOLS) $(RUN) python -m examples.flights_pipeline
+
+sql-demo: setup-python ## the flights in SQL: a topic in SQLite, and transactions of a PostgreSQL that append
+	@scripts/ensure_postgres.sh >/dev/null
+	@$(RUN) python -m examples.flights_sql
 
 test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
 	@status=0; \

@@ -57,10 +57,11 @@ class Child:
 
 
 class Broker(Child):
-    """`odradek serve` on a free port with its data in `directory`."""
+    """`odradek serve` on a free port with its data in `directory`, or in the store that `storage` names."""
 
-    def __init__(self, directory: Path, logs: Path) -> None:
-        serve = ("serve", "--listen", "127.0.0.1:0", "--data", str(directory))
+    def __init__(self, directory: Path, logs: Path, storage: str | None = None) -> None:
+        where = ("--data", str(directory)) if storage is None else ("--storage", storage)
+        serve = ("serve", "--listen", "127.0.0.1:0", *where)
         super().__init__("broker", logs, "odradek", *serve, "--set", "group.initial.rebalance.delay.ms=500")
         assert self.process.stdout is not None
         self.ready_line = self.process.stdout.readline().decode().strip()

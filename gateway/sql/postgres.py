@@ -13,6 +13,12 @@ _HINT: Final = (
     "--backfill TOPIC`"
 )
 
+# Not the first of the search path: to a user who is called odradek that is the schema of the outbox's functions.
+_SCHEMA: Final = (
+    "SELECT coalesce((SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+    "WHERE pg_class.oid = to_regclass('odradek_schema')), current_schema())"
+)
+
 
 class PostgresSession:
     """A `SqlSession` of a database's own, in a transaction that reads only."""
@@ -21,7 +27,7 @@ class PostgresSession:
         try:
             self._connection: Any = psycopg.connect(url.replace("postgresql+psycopg://", "postgresql://", 1))
             self._connection.read_only = True
-            (schema,) = self._connection.execute("SELECT current_schema()").fetchone()
+            (schema,) = self._connection.execute(_SCHEMA).fetchone()
             views = "topics" if schema == "public" else f"{schema}_topics"
             quoted = ", ".join('"{}"'.format(each.replace('"', '""')) for each in (views, schema))
             self._connection.execute(f"SET search_path = {quoted}")

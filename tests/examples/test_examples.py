@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from examples.flights.processes import missing_for_spark
+from tests.postgres import skip_without_postgres
 
 ROOT = Path(__file__).resolve().parents[2]
 JARS = str(ROOT / ".cache" / "jars")
@@ -96,6 +97,14 @@ def test_pipeline_export():
     assert "records: 5 skipped: {'dead letter': 1}" in told
     assert "rows: [('ann', 'Prague', 2)]" in told
     assert 'why: visits: "many" is no int' in told
+
+
+def test_outbox():
+    skip_without_postgres()
+    told = output_of(".venv/bin/python -m examples.outbox")
+    assert told.startswith("rows: [('paper', 500), ('pens', 12)]\nrecord: order 1 ")
+    assert told.count("record: ") == 2
+    assert 'record: order 3 {"id": 3, "item": "pens", "quantity": 12}' in told
 
 
 def test_pipeline_restore():

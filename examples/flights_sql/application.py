@@ -1,0 +1,73 @@
+"""An application of its own, with SQLAlchemy's ORM: each flight is a row and a record, in one transaction for some.
+
+Every tenth transaction is rolled back at first, and then done again: nothing of the first attempt may be read.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+from sqlalchemy import ForeignKey, create_engine, func, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from examples.flights.dataset import Flight, flights
+
+TOPIC = "departures"
+TOGETHER = 100
+"""How many flights a transaction has."""
+
+
+class Base(DeclarativeBase):
+    """Of all tables."""
+
+
+class Carrier(Base):
+    """An airline."""
+
+    __tablename__ = "carriers"
+
+    code: Mapped[str] = mapped_column(primary_key=True)
+
+
+class Departure(Base):
+    """A flight that has left."""
+
+    __tablename__ = "departed"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    carrier: Mapped[str] = mapped_column(ForeignKey(Carrier.code))
+    arrival_delay: Mapped[int | None]
+
+
+def store(session: Session, some: Sequence[Flight]) -> None:
+    """Insert rows, and append the records that tell of them."""
+    session.add_all([Departure(carrier=each.carrier, arrival_delay=each.arrival_delay) for each in some])
+    session.flush()
+    for each in some:
+        session.execute(select(func.odradek.append(TOPIC, each.tail_number, each.value)))
+
+
+def main() -> None:
+    """Store all flights up to a limit; print how many there are after each transaction."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--database", required=True)
+    parser.add_argument("--limit", type=int, required=True)
+    options = parser.parse_args()
+    rows = list(flights(options.limit))
+    engine = create_engine(options.database)
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        session.add_all([Carrier(code=code) for code in sorted({each.carrier for each in rows})])
+        session.commit()
+        for number, start in enumerate(range(0, len(rows), TOGETHER)):
+            some = rows[start : start + TOGETHER]
+            if number % 10 == 9:
+                store(session, some)
+                session.rollback()
+            store(session, some)
+            session.commit()
+            print(start + len(some), flush=True)
+    engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
