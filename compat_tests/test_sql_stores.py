@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 CORE = {
     "librdkafka": {"crash-resume", "two-groups", "transactions", "consumer-protocol", "codecs"},
     "kafka-python": {"two-groups", "transactions", "offsets-by-time"},
-    "spark": {"available-now"},
+    "spark": {"headers"},
 }
 BOOKS: list[CaseBook] = [each.BOOK for each in (test_librdkafka, test_kafka_python, test_spark)]
 

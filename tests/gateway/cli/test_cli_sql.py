@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -176,3 +178,14 @@ def test_a_store_that_is_not_there(tmp_path):
         result = CliRunner().invoke(cli, ["sql", "SELECT 1", *options], prog_name="odradek")
         assert (result.exit_code, message in result.stderr) == (1, True), result.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", ["apsw", "sqlalchemy"])
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_the_missing_extra_is_named(url, missing):
+    script = f"import sys; sys.modules[{missing!r}] = None; from odradek.gateway.cli.main import main; main()"
+    command = [sys.executable, "-c", script, "sql", "SELECT 1", "--storage", url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"needs {missing}: pip install 'odradek[sql]'\n")
+    assert len(done.stderr.splitlines()) == 1
