@@ -47,7 +47,9 @@ class SqlLease:
 class SqlPartition:
     """A `PartitionStore`: the state in memory, the batches in the database, the newest of them in both."""
 
-    def __init__(self, store: "SqlStore", key: PartitionKey, log: int, state: LogState, policy: LogPolicy) -> None:
+    def __init__(
+        self, store: "SqlStore", key: PartitionKey, log: int, state: LogState, policy: LogPolicy, *, had_columns: bool
+    ) -> None:
         self._store = store
         self._key = key
         self.log = log
@@ -57,7 +59,8 @@ class SqlPartition:
         self._tail = HotTail(store.tails, state.log_end_offset)
         self._failed = False
         self._closed = False
-        self._has_columns: bool | None = None  # as the last commit left it; None: another setting may have been there
+        # As the last commit left it; None: under another setting, or before the first commit with this one.
+        self._has_columns: bool | None = None if had_columns or policy.columns else False
 
     @property
     def key(self) -> PartitionKey:

@@ -15,7 +15,7 @@ from odradek.storage_backends.interface import LogPolicy, StoreError, StoreSpace
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.outbox import Outbox
 from odradek.storage_backends.sql import queries
-from odradek.storage_backends.sql.columns.statements import has_purgeable
+from odradek.storage_backends.sql.columns.statements import has_columns, has_purgeable
 from odradek.storage_backends.sql.columns.views import make_view
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.errors import mapped
@@ -104,8 +104,9 @@ class SqlStore:
         with self._reading(f"opening {key}") as connection:
             state = queries.load(connection, log)
             first = state.segments[0].base_offset
+            had_columns = has_columns(connection, log)
             left_over = queries.has_rows_below(connection, log, first) or has_purgeable(connection, log, first)
-        partition = SqlPartition(self, key, log, state, policy)
+        partition = SqlPartition(self, key, log, state, policy, had_columns=had_columns)
         with self._lock:
             self._open[key] = partition
         if left_over:

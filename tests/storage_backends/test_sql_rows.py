@@ -108,3 +108,24 @@ def test_a_batch_that_cannot_be_decoded_is_stored_and_has_no_rows(url, caplog):
         assert [offset for offset, _ in shown(url)] == [1]
         assert log.load().log_end_offset == 2
     assert "offsets 0 to 0 have no rows for SQL" in caplog.text
+
+
+def test_a_log_without_rows_writes_nothing_about_them(url):
+    """A thousand partitions of topics without the setting are opened, and their first commit is one transaction."""
+    with closing(SqlStore(url)) as store:
+        log = store.open(KEY, OFF)
+        before = store.group.transactions
+        write(log, batch(0, b"a"), batch(1, b"b"))
+        assert store.group.transactions == before + 2
+
+
+def test_rows_go_when_the_setting_is_off_at_the_next_start(url):
+    with closing(SqlStore(url)) as store:
+        write(store.open(KEY, ON), batch(0, b"a"))
+        assert shown(url) == [(0, b"a")]
+    with closing(SqlStore(url)) as store:
+        write(store.open(KEY, OFF), batch(1, b"b"))
+        assert shown(url) == []
+    with closing(SqlStore(url)) as store:
+        write(store.open(KEY, ON), batch(2, b"c"))
+        assert shown(url) == [(2, b"c")]

@@ -114,6 +114,11 @@ def purge(connection: Connection, log: int, before: int, rows: int) -> bool:
     return False
 
 
+def has_columns(connection: Connection, log: int) -> bool:
+    """Whether batches have rows from some offset on."""
+    return connection.execute(_GET_START, {"log": log}).scalar_one_or_none() is not None
+
+
 def has_purgeable(connection: Connection, log: int, before: int) -> bool:
     """Whether there are rows that are of no use."""
     start = connection.execute(_GET_START, {"log": log}).scalar_one_or_none()
