@@ -52,8 +52,10 @@ class Invariants:
             hold(new.leader_epoch > old.leader_epoch, "epochs", text)
             clean = {NO_LEADER, *old.isr, *old.elr, *self.model.proposed}
             nobody = not old.isr and set(old.elr) <= self.model.lost_now
-            if new.leader not in clean and nobody and new.leader in old.last_known_elr:
-                self.model.unclean.add(place)  # nobody was eligible: what it has, counts
+            if nobody and new.leader in old.last_known_elr:
+                clean.add(new.leader)
+                if not self.model.has(new.leader, place):
+                    self.model.unclean.add(place)  # its disk is lost, too: what it has, counts
             hold(new.leader in clean or place in self.model.unclean, "clean-leader", text)
         if not set(old.replicas) <= set(new.replicas):
             hold(new.leader_epoch > old.leader_epoch, "epochs", text)

@@ -101,11 +101,15 @@ class ClusterModel:
         for replica in broker.replicas.values():
             replica.view = None
 
-    def crash(self, broker, *, lossy):
-        """End at once. After a lossy crash the ends of logs are missing, and the epoch that was stored after them."""
+    def crash(self, broker, *, lossy, marked=True):
+        """End at once. After a lossy crash the ends of logs are missing, and the epoch that was stored after them.
+
+        Without the mark of a clean end nothing is lost, but the broker cannot tell.
+        """
         broker.is_running = False
-        if lossy:
-            broker.presents, broker.loses = -1, True
+        if lossy or not marked:
+            broker.presents = -1
+        broker.loses |= lossy
 
     def lose(self, broker):
         """What was lost in the crash is found to be missing."""
@@ -227,9 +231,9 @@ class ClusterModel:
 
     def has(self, broker_id, place):
         """Whether the broker has all that is committed."""
-        committed = self.committed[place]
+        committed = self.committed.get(place, [])
         replica = self.brokers[broker_id].replicas.get(place)
-        return replica is not None and replica.log[: len(committed)] == committed
+        return not committed or (replica is not None and replica.log[: len(committed)] == committed)
 
     def holders(self):
         """The brokers that are in ISR or ELR, by place."""

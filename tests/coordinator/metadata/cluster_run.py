@@ -8,17 +8,27 @@ from odradek.coordinator.metadata.image.image import NO_LEADER
 MAX_TOPICS = 3
 
 
-class Run:
-    """Steps that are drawn by weight; the weights themselves differ from seed to seed."""
+LOSSY = ("lossy", "unclean", "unregister")
+"""Steps after which records may be gone."""
 
-    def __init__(self, seed):
+
+class Run:
+    """Steps that are drawn by weight; the weights themselves differ from seed to seed.
+
+    With `only_kills` brokers end without the mark of a clean end, but no disk and no operator loses records.
+    """
+
+    def __init__(self, seed, *, only_kills=False):
+        self.only_kills = only_kills
         self.model = ClusterModel(seed, brokers=4)
         self.random = self.model.random
         self.invariants = Invariants(self.model)
         self.steps = [name.removeprefix("step_") for name in dir(self) if name.startswith("step_")]
         rare = {"unclean": 0.02, "unregister": 0.05, "lossy": 0.3, "failover": 0.3, "stop": 0.3, "fence": 0.3}
-        rare |= {"reassign": 0.4, "cancel": 0.2, "preferred": 0.4, "quick_restart": 0.5}
+        rare |= {"reassign": 0.4, "cancel": 0.2, "preferred": 0.4, "quick_restart": 0.5, "kill_all": 0.1}
         often = {"learn": 8, "append": 5, "fetch": 12, "propose": 5, "beat": 5, "start": 4, "time": 3}
+        if only_kills:
+            self.steps = [name for name in self.steps if name not in LOSSY]
         self.weights = [{**rare, **often}.get(name, 1) * self.random.choice((0.2, 1, 1, 5)) for name in self.steps]
         self.learning, self.fetching = self.random.choice((0.2, 0.6)), self.random.choice((0.3, 0.9))
         self.trace = []
@@ -93,7 +103,17 @@ class Run:
     def step_crash(self):
         broker = self.running()
         if broker:
-            self.model.crash(broker, lossy=False)
+            self.model.crash(broker, lossy=False, marked=not self.only_kills)
+
+    def step_kill_all(self):
+        """All end at once, the controller too, and start again in any order."""
+        those = self.random.sample(self.model.running(), len(self.model.running()))
+        for broker in those:
+            self.model.crash(broker, lossy=False, marked=self.random.random() < 0.5)
+        self.model.world.fail_over()
+        for broker in those:
+            self.start(broker)
+            self.invariants.check()
 
     def step_lossy(self):
         broker = self.running()
@@ -111,7 +131,8 @@ class Run:
         """A broker ends, and starts before its session is over, which only a new controller lets it."""
         broker = self.running()
         if broker:
-            self.model.crash(broker, lossy=self.random.random() < 0.5)
+            lossy = not self.only_kills and self.random.random() < 0.5
+            self.model.crash(broker, lossy=lossy, marked=not self.only_kills)
             self.model.world.fail_over()
             self.start(broker)
             self.invariants.check()
@@ -132,7 +153,7 @@ class Run:
             return
         minimum = self.random.randint(1, 3)
         configs = {"min.insync.replicas": str(minimum)}
-        unclean = self.random.random() < 0.1
+        unclean = not self.only_kills and self.random.random() < 0.1
         if unclean:
             configs["unclean.leader.election.enable"] = "true"
         answer = self.model.world.create(

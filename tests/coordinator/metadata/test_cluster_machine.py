@@ -25,6 +25,22 @@ def test_random_runs_hold_every_invariant():
     assert elections > 5 * SEEDS, "nor do runs in which leaders stay"
 
 
+@pytest.mark.torture
+def test_brokers_that_are_killed_lose_nothing():
+    committed = recovered = 0
+    for seed in range(SEEDS // 2):
+        run = Run(seed, only_kills=True)
+        try:
+            run.go(STEPS)
+        except Violation as violation:
+            pytest.fail(f"seed {seed}, step {len(run.trace)}: {violation}")
+        assert not run.model.unclean, f"seed {seed}: a leader without all that was committed"
+        committed += sum(map(len, run.model.committed.values()))
+        recovered += sum(run.model.partition(place).leader_recovery_state for place in run.model.places())
+    assert committed > 5 * SEEDS // 2
+    assert recovered, "or no last known leader was elected"
+
+
 def found_by(mutant):
     """The invariants that found it, up to its own."""
     names = []
