@@ -318,7 +318,7 @@ def lead(
     """Lead in `epoch` at a time of the monotonic clock; an epoch below the one known is our own bug.
 
     The write, None when nothing is new, has to be stored with the epoch's first batch at the latest. Before that
-    nothing that anybody has rests on it: an epoch without batches leaves no trace in any log.
+    nothing rests on it anywhere: an epoch without batches leaves no trace in any log.
     """
     started = state.begin_epoch(epoch)
     in_sync = InSyncReplicas(membership, epoch, state.log_end_offset, brokers)

@@ -1,7 +1,7 @@
 """Takes the leaders' proposals of in-sync replicas to the controller: AlterPartition, one request at a time.
 
 What is proposed while a request is under way goes with the next one. A request is repeated, with a pause, until there
-is an answer: without one nobody knows what is in force, and the leaders count every replica that may be in sync by
+is an answer: without one it is not known what is in force, and the leaders count every replica that may be in sync by
 now. A partition whose answer is an error that says nothing of the proposal itself gets that error, and proposes again.
 """
 

@@ -1,6 +1,6 @@
 """The part of a replica that follows: it takes what the leader has, and cuts off what the leader never had.
 
-A cut rewrites the log under all who use it. So it is an opening of the log anew: whoever needs the log waits for it
+A cut rewrites the log under all who use it. So it is an opening of the log anew: every call that needs it waits
 (`PartitionLog.ensure_open`), and a role that the metadata assigns meanwhile is taken when it is done. The store makes
 the cut and the rows of the producers that it has changed durable in one transaction (`PartitionStore.truncate`).
 """

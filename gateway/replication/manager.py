@@ -78,7 +78,7 @@ class ReplicationManager:
             self._fetchers.stop()
 
     async def _alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        assert self._ask is not None, "nobody proposes before the start"
+        assert self._ask is not None, "no proposal is made before the start"
         return await self._ask(request)
 
     def _own_epoch(self) -> int | None:

@@ -22,7 +22,7 @@ class Mutant(NamedTuple):
 
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
-    """Nobody looks at epochs: a follower appends behind what its leader never had."""
+    """Epochs are not looked at: a follower appends behind what its leader never had."""
     patch.setattr(Reads, "_divergence", lambda *_: None)
 
 

@@ -88,7 +88,7 @@ def late_fetch_of_a_lost_disk() -> None:
     world.run(800)
 
 
-def test_a_late_fetch_of_an_earlier_registration_brings_nobody_into_the_isr() -> None:
+def test_a_late_fetch_of_an_earlier_registration_is_refused() -> None:
     late_fetch_of_a_lost_disk()
 
 
