@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from odradek.gateway.metadata.publisher import MetadataPublisher
     from odradek.gateway.metadata.settings import LiveSettings
     from odradek.gateway.outbox.service import OutboxService
+    from odradek.gateway.quorum import QuorumDriver
     from odradek.gateway.replication.replicas import Replicas
     from odradek.partitions.fetching.sessions import FetchSessions
 
@@ -49,6 +50,7 @@ class Services:
         cluster_id: str,
         settings: LiveSettings,
         metadata: MetadataPublisher,
+        quorum: QuorumDriver,
         controller: Controller,
         leadership: Leadership,
         controllers: ControllerClient,
@@ -65,7 +67,8 @@ class Services:
         outbox: OutboxService | None = None,
     ) -> None:
         self.env = env
-        self.cluster_id = cluster_id
+        self._cluster_id = cluster_id
+        self.quorum = quorum
         self.settings = settings
         self.metadata = metadata
         self.controller = controller
@@ -105,6 +108,11 @@ class Services:
     def config(self) -> BrokerConfig:
         """The broker's settings in force now; ask anew each time, for some change at run time."""
         return self.settings.config
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id; empty on a node that was not told yet."""
+        return self.metadata.logged.cluster_id or self._cluster_id
 
     def decision_context(self) -> DecisionContext:
         """What decisions about configs rest on: the published image and the settings in force."""

@@ -39,19 +39,20 @@ from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError, first_error
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
-from odradek.gateway.metadata.active import SoleLeadership
+from odradek.gateway.metadata.active import QuorumLeadership
 from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
 from odradek.gateway.metadata.channels import Channels
 from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.forwarding import Forwarder, not_enveloped
-from odradek.gateway.metadata.metadata_log import METADATA_KEY, METADATA_LEADER_EPOCH, metadata_log_config
+from odradek.gateway.metadata.metadata_log import METADATA_KEY, metadata_log_config, quorum_settings
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.settings import LiveSettings
 from odradek.gateway.metadata.starting import start_metadata
 from odradek.gateway.net.descriptors import shortcomings
 from odradek.gateway.net.transport import Listener
 from odradek.gateway.notify import READY, STOPPING, notify
+from odradek.gateway.quorum import MetadataReplica, QuorumDriver
 from odradek.gateway.replication.alter_partition import NoAnswerError
 from odradek.gateway.replication.commit import Backlog
 from odradek.gateway.replication.manager import ReplicationManager
@@ -131,6 +132,7 @@ class Broker:
             self.services.replicas.wake_all()
             self.services.transactions.stop()
             self.services.groups.stop()
+            await self.services.quorum.stop()
             await self._server.drain()
             nursery.cancel_scope.cancel()
 
@@ -264,10 +266,13 @@ async def _join(
     metadata = MetadataPublisher()
     replication = ReplicationManager(env, nursery, lambda: settings.config, lambda: metadata.image)
     replicas = _replicas(config, env, store, nursery, settings, replication)
-    metadata_log = replicas.fixed(METADATA_KEY, metadata_log_config(config), METADATA_LEADER_EPOCH)
-    leadership = SoleLeadership(config.node_id)
+    metadata_log = MetadataReplica(METADATA_KEY, metadata_log_config(config), config.node_id, replicas.resources)
+    quorum = QuorumDriver(
+        quorum_settings(config), store, env, metadata_log, nursery, lambda: metadata.logged.cluster_id
+    )
+    leadership = QuorumLeadership(quorum)
     static = MetadataConfig(config.node_id, config.layers.static)
-    controller = Controller(metadata_log, env, static, metadata, leadership)
+    controller = Controller(quorum, env, static, metadata, leadership)
     context = partial(_decision_context, metadata, settings)
     channels = Channels(env, nursery, leadership, config)
     controllers = ControllerClient(controller, leadership, channels.deciding("requests", controller), metadata, context)
@@ -289,13 +294,20 @@ async def _join(
 
     outbox = _outbox(store, env, replicas, metadata, settings, controller)
     _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner, outbox)
-    cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
-    replicas.image_is_current()
+    if config.node.is_alone:
+        cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
+        replicas.image_is_current()
+        nursery.start_soon(quorum.run)
+    else:
+        from odradek.gateway.metadata.joining import join_cluster
+
+        cluster_id = await join_cluster(config, store, env, quorum, controller, metadata, replicas, nursery)
     return Services(
         env,
         cluster_id,
         settings,
         metadata,
+        quorum,
         controller,
         leadership,
         controllers,

@@ -367,6 +367,10 @@ CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.BROKER_HEARTBEAT: (0, 1),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
     ApiKey.CONTROLLER_REGISTRATION: (0, 0),
+    ApiKey.FETCH: (12, 18),
+    ApiKey.VOTE: (0, 2),
+    ApiKey.BEGIN_QUORUM_EPOCH: (0, 1),
+    ApiKey.END_QUORUM_EPOCH: (0, 1),
 }
 """As `ADVERTISED`, but on controller listeners. An API joins it with its handler and the test that drives it."""
 

@@ -122,6 +122,12 @@ class Quorum:
         return leader_id if leader_id != self.me.id or self.state is State.LEADER else NO_NODE
 
     @property
+    def is_caught_up(self) -> bool:
+        """Whether a follower has all that its leader has told to be committed."""
+        known = self._leader_high_watermark
+        return self.state is State.FOLLOWER and self._has_fetched and 0 < known <= self.high_watermark
+
+    @property
     def others(self) -> tuple[int, ...]:
         """The other voters."""
         return tuple(each for each in self.voters if each != self.me.id)
@@ -164,6 +170,12 @@ class Quorum:
         """The node is about to stop: it stands for no election any more, and a leader resigns and says so."""
         self._stopping = True
         if self.state is State.LEADER:
+            self._resign(now_ms)
+        self._send(now_ms)
+
+    def abdicate(self, now_ms: int) -> None:
+        """The log of this node has failed: another voter had better lead."""
+        if self.state is State.LEADER and not self.is_sole_voter:
             self._resign(now_ms)
         self._send(now_ms)
 

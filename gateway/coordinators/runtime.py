@@ -72,7 +72,7 @@ class ShardRuntime(Generic[S]):
     shard was discarded after a failed append and not loaded since. Of an `empty` partition there is nothing to replay,
     so that callers wait while it is opened for the first time instead of getting COORDINATOR_LOAD_IN_PROGRESS. A reply
     whose write is not committed after `write_timeout_ms` is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself
-    stands.
+    stands. `start` is the offset from which a new shard has to replay.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class ShardRuntime(Generic[S]):
         on_deadline: Callable[[int | None], None] = lambda _: None,
         empty: bool = False,
         write_timeout_ms: int | None = None,
+        start: Callable[[], int] = lambda: 0,
     ) -> None:
         self.replica = replica
         self.state = ShardState.NEW
@@ -95,6 +96,7 @@ class ShardRuntime(Generic[S]):
         self._on_deadline = on_deadline
         self._empty = empty
         self._write_timeout_ms = write_timeout_ms
+        self._start = start
         self._leader_epoch = NO_LEADER_EPOCH
         self._opened = trio.Event()
         self.shard: S = make()
@@ -149,7 +151,7 @@ class ShardRuntime(Generic[S]):
         replica, now_ms = self.replica, self._clock.now_ms()
         await replica.ensure_open()
         self._leader_epoch = replica.leader.state.leader_epoch
-        offset, end = replica.log.log_start_offset, replica.log.log_end_offset
+        offset, end = max(replica.log.log_start_offset, self._start()), replica.log.log_end_offset
         while offset < end:
             lease = await replica.read(offset, end, LOAD_CHUNK_BYTES)
             try:

@@ -1,12 +1,14 @@
 """DescribeQuorum (API 55), versions 0 to 2: who keeps the metadata log, and how far (KIP-595, KIP-836, KIP-853).
 
-One broker keeps it, and answers for it on the listener that the client already uses.
+Its leader answers; any other node answers NOT_LEADER_OR_FOLLOWER with the leader that it knows.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
+from odradek.coordinator.quorum.leadership import ReplicaProgress
 from odradek.gateway.handling.partitions import answer_of_partition
-from odradek.gateway.metadata.metadata_log import METADATA_KEY, METADATA_LEADER_EPOCH
+from odradek.gateway.metadata.metadata_log import METADATA_KEY
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_quorum import (
@@ -18,6 +20,7 @@ from odradek.wire.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
+from odradek.wire.schema.types import ZERO_UUID
 
 REQUEST: Final = DescribeQuorumRequest
 NODES_SINCE: Final = 2
@@ -39,28 +42,68 @@ def _unavailable(_: ErrorCode) -> DescribeQuorumResponse:
 
 async def _quorum(ctx: RequestContext) -> DescribeQuorumResponse:
     topic = DescribeQuorumResponseTopicData(topic_name=METADATA_KEY.topic, partitions=(_described(ctx),))
-    host, port = ctx.services.advertised[ctx.session.listener]
-    listener = Listener(name=ctx.session.listener, host=host, port=port)
-    node = Node(node_id=ctx.services.config.node_id, listeners=(listener,))
-    return DescribeQuorumResponse(topics=(topic,), nodes=(node,) if ctx.api_version >= NODES_SINCE else ())
+    return DescribeQuorumResponse(topics=(topic,), nodes=_nodes(ctx) if ctx.api_version >= NODES_SINCE else ())
+
+
+def _nodes(ctx: RequestContext) -> tuple[Node, ...]:
+    """Where the voters listen to each other; where that is nowhere, the listener by which the client has come."""
+    config = ctx.services.config
+    if not config.node.controller_listeners:
+        host, port = ctx.services.advertised[ctx.session.listener]
+        listener = Listener(name=ctx.session.listener, host=host, port=port)
+        return (Node(node_id=config.node_id, listeners=(listener,)),)
+    name = config.node.controller_listener_names[0]
+    return tuple(
+        [
+            Node(node_id=each.node_id, listeners=(Listener(name=name, host=each.host, port=each.port),))
+            for each in config.node.voters
+        ]
+    )
 
 
 def _described(ctx: RequestContext) -> DescribeQuorumResponsePartitionData:
+    core = ctx.services.quorum.core
+    if core.leadership is None:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return DescribeQuorumResponsePartitionData(
+            partition_index=METADATA_KEY.index,
+            error_code=error,
+            error_message=error.message,
+            leader_id=core.leader_id,
+            leader_epoch=core.epoch,
+        )
     high_watermark, log_end_offset = ctx.services.controller.extent()
     now_ms = ctx.services.env.wall_ms()
-    voter = ReplicaState(
-        replica_id=ctx.services.config.node_id,
+    own = ReplicaState(
+        replica_id=core.me.id,
         log_end_offset=log_end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
+    voters = [own, *_replicas(ctx, core.leadership.voters)]
     return DescribeQuorumResponsePartitionData(
         partition_index=METADATA_KEY.index,
-        leader_id=ctx.services.config.node_id,
-        leader_epoch=METADATA_LEADER_EPOCH,
+        leader_id=core.me.id,
+        leader_epoch=core.epoch,
         high_watermark=high_watermark,
-        current_voters=(voter,),
+        current_voters=tuple(sorted(voters, key=lambda each: each.replica_id)),
+        observers=tuple(_replicas(ctx, core.leadership.observers)),
     )
+
+
+def _replicas(ctx: RequestContext, known: Mapping[int, ReplicaProgress]) -> list[ReplicaState]:
+    """The others as the leader knows them; times are those of the wall clock, -1 for what has not happened."""
+    since_ms = ctx.services.env.wall_ms() - ctx.services.env.monotonic_ms()
+    return [
+        ReplicaState(
+            replica_id=node,
+            replica_directory_id=progress.directory_id if ctx.api_version >= NODES_SINCE else ZERO_UUID,
+            log_end_offset=progress.end_offset,
+            last_fetch_timestamp=-1 if progress.fetched_ms < 0 else progress.fetched_ms + since_ms,
+            last_caught_up_timestamp=-1 if progress.caught_up_ms < 0 else progress.caught_up_ms + since_ms,
+        )
+        for node, progress in known.items()
+    ]
 
 
 def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:

@@ -19,6 +19,7 @@ from typing import Final
 
 from odradek.gateway.env.signals import Signal, Watchable
 from odradek.gateway.handling.leader_hints import fetch_with_leaders
+from odradek.gateway.handling.metadata_log import fetch_metadata_log
 from odradek.gateway.handling.opening import open_all
 from odradek.gateway.handling.partitions import PARTITION_FAILURES, error_of_partition, replica_or_error
 from odradek.gateway.replication.replica import Replica, ReplicaState
@@ -54,6 +55,8 @@ NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTI
 async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     """Answer as soon as there is enough to read, an error to tell, or the time is up."""
     services = ctx.services
+    if ctx.session.is_controller:
+        return await fetch_metadata_log(ctx, request)
     isolation = ctx.isolation(request.isolation_level)
     replica_id = replica_id_of(request)
     now_ms = services.env.monotonic_ms()

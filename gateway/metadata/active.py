@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from odradek.gateway.env.signals import Watchable
+from odradek.gateway.quorum import QuorumDriver
 from odradek.wire.values import immutable
 
 
@@ -33,10 +34,24 @@ class Leadership(Protocol):
         ...
 
 
-class SoleLeadership:
-    """The leadership of a quorum of one: this node's, always."""
+class QuorumLeadership:
+    """What the quorum's driver tells. `epoch` is that in which this node's controller decides, which the controller
+    sets once it is loaded.
+    """
 
-    def __init__(self, node_id: int, endpoint: tuple[str, int] = ("", 0)) -> None:
-        self.is_active = True
-        self.active = ActiveController(node_id, endpoint)
-        self.changes = Watchable()
+    def __init__(self, quorum: QuorumDriver) -> None:
+        self.epoch: int | None = None
+        self.changes = quorum.news
+        self._quorum = quorum
+
+    @property
+    def is_active(self) -> bool:
+        """See `Leadership.is_active`."""
+        return self.epoch is not None and self._quorum.active_epoch == self.epoch
+
+    @property
+    def active(self) -> ActiveController | None:
+        """See `Leadership.active`."""
+        leader_id = self._quorum.leader_id
+        endpoint = self._quorum.settings.voters.get(leader_id)
+        return None if endpoint is None else ActiveController(leader_id, endpoint)

@@ -34,11 +34,15 @@ class ClusterId:
         self.text = (await self._env.run_blocking(self._store.properties)).get(PROPERTY, "")
         self._check_configured()
 
+    def new(self) -> str:
+        """The id for a cluster that this node founds: that of the store, the configured one, or a random one."""
+        return self.text or self._configured or text_of(next(random_ids(self._env)))
+
     async def format(self) -> None:
         """Give the store the configured id, or a random one, unless it has one. Raises StartError."""
         if self.text:
             return
-        chosen = self._configured or text_of(next(random_ids(self._env)))
+        chosen = self.new()
         try:
             await self._write(chosen)
         except StoreError as error:

@@ -11,18 +11,19 @@ from typing import TypeVar, cast
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.contract import Outcome, Token
 from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
-from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, register_broker
+from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, found_cluster, register_broker
 from odradek.coordinator.metadata.controller.shard import MetadataShard, Operation
 from odradek.coordinator.metadata.image.image import ListenerImage
 from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.runtime import ShardRuntime, SteadyClock
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorUnavailable, StartError
-from odradek.gateway.metadata.active import Leadership
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError
+from odradek.gateway.metadata.active import QuorumLeadership
 from odradek.gateway.metadata.ids import random_ids
 from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.metadata.publisher import MetadataPublisher
-from odradek.gateway.replication.replica import Replica
+from odradek.gateway.quorum import QuorumDriver
 from odradek.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -32,20 +33,22 @@ R = TypeVar("R")
 
 
 class Controller:
-    """The metadata shard over its log.
+    """The metadata shard over its log, while this node is the active controller.
 
-    All methods that wait raise CoordinatorUnavailable while the log does not serve. `told`, where there is one, waits
+    `epoch` is that in which it decides, None while it does not. All methods that wait raise CoordinatorUnavailable
+    while the log does not serve, with NOT_COORDINATOR while another node decides. `told`, where there is one, waits
     until those outside the broker who act on metadata have what is published; decisions return after it.
     """
 
     def __init__(
         self,
-        replica: Replica,
+        quorum: QuorumDriver,
         env: Environment,
         config: MetadataConfig,
         publisher: MetadataPublisher,
-        leadership: Leadership,
+        leadership: QuorumLeadership,
     ) -> None:
+        self._quorum = quorum
         self._env = env
         self._leadership = leadership
         self._config = config
@@ -53,7 +56,16 @@ class Controller:
         self._registration: BrokerRegistration | None = None
         self._is_registered = False
         self.told: Callable[[], Awaitable[None]] | None = None
-        self._runtime = ShardRuntime(replica, SteadyClock(env), self._make_shard, publish=self._to_publish)
+        self._runtime = self._make_runtime()
+
+    def _make_runtime(self) -> ShardRuntime[MetadataShard]:
+        return ShardRuntime(
+            self._quorum.replica,
+            SteadyClock(self._env),
+            self._make_shard,
+            publish=self._to_publish,
+            start=lambda: self._publisher.logged.offset + 1,
+        )
 
     def _make_shard(self) -> MetadataShard:
         """A shard that begins where the published image ends: after a failed write only what follows is replayed."""
@@ -62,9 +74,33 @@ class Controller:
     def _to_publish(self, shard: MetadataShard) -> Callable[[], None]:
         return partial(self._publisher.publish, shard.take_delta())
 
+    @property
+    def epoch(self) -> int | None:
+        """The quorum's epoch in which this controller decides."""
+        return self._leadership.epoch
+
     async def load(self) -> None:
-        """Replay the metadata log."""
+        """Open the quorum, of which this node is the only voter, and replay the metadata log. Raises StartError."""
+        try:
+            await self._quorum.open()
+        except PartitionUnavailable as error:
+            raise unavailable(error) from error
+        await self.activate(self._quorum.core.epoch)
+
+    async def activate(self, epoch: int) -> None:
+        """Decide from now on: this node leads in `epoch`, and all that is in the log is committed."""
+        self._runtime = self._make_runtime()
         await self._runtime.load()
+        self._leadership.epoch = epoch
+
+    async def found(self, cluster_id: str) -> None:
+        """Write the first records of the cluster, unless it has them."""
+        await self._decide(found_cluster, cluster_id)
+
+    def deactivate(self) -> None:
+        """Decide no more: who waits is answered that another node does."""
+        self._leadership.epoch = None
+        self._runtime.stop()
 
     def extent(self) -> tuple[int, int]:
         """The metadata log's high watermark and end. Raises PartitionUnavailable while it does not serve."""
@@ -108,8 +144,6 @@ class Controller:
 
         A caller that is cancelled has not undone it. Only the active controller decides.
         """
-        if not self._leadership.is_active:
-            raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         if self._registration is not None and not self._is_registered:
             await self._register(self._registration)
         decided = await self._decide(operation, request)
@@ -118,7 +152,11 @@ class Controller:
         return decided
 
     async def _decide(self, operation: Operation[Q, R], request: Q) -> R:
+        if not self._leadership.is_active:
+            raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
+
         def run(shard: MetadataShard, token: Token, now_ms: int) -> Outcome:
+            self._quorum.replica.announce()
             return shard.decide(operation, request, self._runtime.next_offset, token, now_ms)
 
         return cast("R", await self._runtime.call(run))

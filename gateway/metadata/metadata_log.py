@@ -3,13 +3,16 @@
 from typing import Final
 from uuid import UUID
 
+from odradek.coordinator.quorum.values import Timing
 from odradek.gateway.config import BrokerConfig
+from odradek.gateway.quorum import QuorumSettings
 from odradek.partitions.config import LogConfig
 from odradek.partitions.model import PartitionKey
 
 METADATA_KEY: Final = PartitionKey("__cluster_metadata", UUID(int=1), 0)
 """Kafka's name and id of the metadata log."""
 METADATA_LEADER_EPOCH: Final = 1
+"""The epoch of a log that is made without a quorum, by `odradek recover`."""
 METADATA_MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -20,3 +23,21 @@ def metadata_log_config(config: BrokerConfig) -> LogConfig:
         segment_bytes=config.metadata_log_segment_bytes,
         segment_ms=config.metadata_log_segment_ms,
     )
+
+
+def quorum_settings(config: BrokerConfig) -> QuorumSettings:
+    """The quorum as `controller.quorum.…` says."""
+    timing = Timing(
+        election_ms=_number(config, "controller.quorum.election.timeout.ms"),
+        fetch_ms=_number(config, "controller.quorum.fetch.timeout.ms"),
+        request_ms=_number(config, "controller.quorum.request.timeout.ms"),
+        retry_ms=_number(config, "controller.quorum.retry.backoff.ms"),
+    )
+    voters = {voter.node_id: (voter.host, voter.port) for voter in config.node.voters}
+    return QuorumSettings(config.node_id, voters, timing, _number(config, "controller.quorum.fetch.max.bytes"))
+
+
+def _number(config: BrokerConfig, name: str) -> int:
+    value = config.values[name]
+    assert isinstance(value, int), name
+    return value

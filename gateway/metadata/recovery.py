@@ -146,7 +146,8 @@ def _messages(part: PartitionStore) -> Iterator[tuple[Message, int, int]]:
         for chunk in chunks:
             for header in iter_headers(chunk):
                 check_crc(chunk, header)
-                for record in read_records(chunk, header):
+                records = () if header.is_control else read_records(chunk, header)  # LeaderChange
+                for record in records:
                     message = from_shard_record(ShardRecord(record.key or b"", record.value))
                     if message is not None:
                         yield message, record.offset, header.partition_leader_epoch
@@ -305,7 +306,8 @@ def _append(store: Store, messages: Sequence[Message], now_ms: int) -> None:
     """Write records to the end of the metadata log, all or none of them."""
     part = store.open(METADATA_KEY, policy_of(_LOG_CONFIG))
     try:
-        leader, epoch_write = lead(PartitionState.restore(part.load(), _LOG_CONFIG), METADATA_LEADER_EPOCH)
+        state = PartitionState.restore(part.load(), _LOG_CONFIG)
+        leader, epoch_write = lead(state, max(state.leader_epoch + 1, METADATA_LEADER_EPOCH))
         writes = [] if epoch_write is None else [epoch_write]
         records = [SimpleRecord(None, record.value, now_ms) for record in to_shard_records(messages)]
         for start in range(0, len(records), _RECORDS_PER_BATCH):

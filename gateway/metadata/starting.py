@@ -39,7 +39,7 @@ async def start_metadata(
     cluster_id = ClusterId(store, env, config.layers.static.get(CLUSTER_ID, ""))
     await cluster_id.read()
     if not await env.run_blocking(partial(store.holds, METADATA_KEY)):
-        await _refuse_unless_alone(store, env, "no metadata log")
+        await refuse_unless_alone(store, env, "no metadata log")
         await cluster_id.format()
     doing = "read"
     try:
@@ -47,7 +47,7 @@ async def start_metadata(
         if metadata.image.cluster_id:
             await cluster_id.take_logged(metadata.image.cluster_id)
         else:
-            await _refuse_unless_alone(store, env, "an empty metadata log")
+            await refuse_unless_alone(store, env, "an empty metadata log")
             await cluster_id.format()
         await take_back(metadata.image, store, env)
         doing = "written"
@@ -63,7 +63,7 @@ async def _location(store: Store, env: Environment) -> str:
     return (await env.run_blocking(store.space)).location
 
 
-async def _refuse_unless_alone(store: Store, env: Environment, what: str) -> None:
+async def refuse_unless_alone(store: Store, env: Environment, what: str) -> None:
     """Raise StartError when other logs are there. Only this rare case lists them, since that is slow with many logs."""
     others = len([key for key in await env.run_blocking(store.partitions) if key != METADATA_KEY])
     if others:

@@ -113,9 +113,10 @@ class Replicas:
     def _standing_of(self, broker_id: int) -> BrokerStanding | None:
         return standing_of(self._image, broker_id)
 
-    def fixed(self, key: PartitionKey, config: LogConfig, leader_epoch: int) -> Replica:
-        """A replica that stands outside the image, which this broker leads: the metadata log itself."""
-        return Replica(key, config, Assignment(leader_epoch, self.node_id, leads=True), self._resources)
+    @property
+    def resources(self) -> LogResources:
+        """What all logs work with, the metadata log too."""
+        return self._resources
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Retire the replicas of deleted topics, lead and follow as assigned, use changed settings. Never blocks."""

@@ -54,6 +54,11 @@ def register_broker(
     return [*founding, _registration_record(image, registration, epoch)], Registered(epoch)
 
 
+def found_cluster(context: DecisionContext, cluster_id: str) -> tuple[list[Message], None]:
+    """Write the first records of a cluster, unless it has them."""
+    return ([] if context.image.cluster_id else cluster_records(context.image, cluster_id)), None
+
+
 def cluster_records(image: MetadataImage, cluster_id: str) -> list[Message]:
     """The records that a cluster's log begins with: its id, and the newest level of every feature."""
     levels = [

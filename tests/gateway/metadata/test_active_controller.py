@@ -6,7 +6,7 @@ import pytest
 from gateway_brokers import ThreadBroker, free_port
 from gateway_client import RawClient
 
-from odradek.gateway.metadata.active import ActiveController
+from odradek.gateway.metadata.active import ActiveController, QuorumLeadership
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.frames import LENGTH_BYTES
@@ -42,6 +42,13 @@ class Combined(ThreadBroker):
         self._config["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller[1]}"
 
 
+class Elsewhere(QuorumLeadership):
+    """The leadership of a node whose controller is where a test says."""
+
+    active = None
+    is_active = False
+
+
 @pytest.fixture
 def active():
     with Combined() as broker:
@@ -60,6 +67,7 @@ def other(active):
     """A broker of other metadata that takes `active` for its controller."""
     with ThreadBroker(request_timeout_ms="2000") as broker:
         leadership = broker.broker.services.leadership
+        leadership.__class__ = Elsewhere
         leadership.active = ActiveController(1, active.controller)
         leadership.is_active = False
         yield broker
@@ -129,7 +137,7 @@ def test_brokers_take_blocks_of_producer_ids(active, nodes):
 
 
 def test_a_node_that_is_not_the_active_controller_says_so(active, nodes):
-    active.broker.services.leadership.is_active = False
+    active.broker.services.leadership.__class__ = Elsewhere
     refused = [
         nodes.call(registration(2, "x"), 4),
         nodes.call(BrokerHeartbeatRequest(broker_id=2), 1),

@@ -1,0 +1,20 @@
+"""BeginQuorumEpoch (API 53), versions 0 to 1: the leader of the metadata quorum shows itself (KIP-595)."""
+
+from typing import Final
+
+from odradek.gateway.handling.metadata_log import error_of_cluster
+from odradek.gateway.server.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+
+REQUEST: Final = BeginQuorumEpochRequest
+
+
+async def handle(ctx: RequestContext, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+    """Let the quorum decide; what that changes is durable when the answer leaves."""
+    quorum = ctx.services.quorum
+    error = error_of_cluster(ctx, request.cluster_id)
+    asked = quorum.messages.asked_begin(request)
+    if error or asked is None:
+        return BeginQuorumEpochResponse(error_code=error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return quorum.messages.begin_response(await quorum.ask(lambda now_ms: quorum.core.begin_epoch(asked, now_ms)))

@@ -1,0 +1,45 @@
+"""What the quorum's requests have in common: which cluster they are of, and Fetch on a listener for controllers."""
+
+from functools import partial
+
+from odradek.gateway.server.context import RequestContext
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+
+def error_of_cluster(ctx: RequestContext, cluster_id: str | None) -> ErrorCode:
+    """INCONSISTENT_CLUSTER_ID for a request of another cluster; who does not know its id yet is of any."""
+    own = ctx.services.quorum.cluster_id()
+    is_other = bool(own) and cluster_id not in (None, "", own)
+    return ErrorCode.INCONSISTENT_CLUSTER_ID if is_other else ErrorCode.NONE
+
+
+async def fetch_metadata_log(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Answer a replica of the metadata log, which is all that a listener for controllers has."""
+    quorum = ctx.services.quorum
+    error = error_of_cluster(ctx, request.cluster_id)
+    if error:
+        return FetchResponse(error_code=error)
+    fetch = quorum.messages.asked_fetch(request)
+    if fetch is None:
+        return _unknown(request)
+    part = request.topics[0].partitions[0]
+    answer, lease = await quorum.fetch(fetch, request.max_wait_ms, part.partition_max_bytes)
+    if lease is not None:
+        ctx.on_sent.append(partial(quorum.replica.give_back, lease))
+    return quorum.messages.fetch_response(answer, () if lease is None else lease.chunks)
+
+
+def _unknown(request: FetchRequest) -> FetchResponse:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                [PartitionData(partition_index=each.partition, error_code=error) for each in topic.partitions]
+            ),
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(responses=tuple(topics))

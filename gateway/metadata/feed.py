@@ -1,0 +1,110 @@
+"""Feeds what the quorum commits to this node's image, and tells the controller when it decides.
+
+On every node, leader or not, the committed records of the metadata log are replayed and published in the order of the
+log. While this node is the active controller, its shard has replayed them as it decided, and publishes them itself once
+they are committed; the feed stands still then, and goes on from the published image afterwards.
+"""
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from odradek.coordinator.metadata.controller.shard import MetadataShard
+from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.gateway.coordinators.runtime import LOAD_CHUNK_BYTES, replayed
+from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
+from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.quorum import QuorumDriver
+from odradek.wire.errors import ProtocolError
+from odradek.wire.records.errors import InvalidRecordBatch
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.1
+"""The pause after the log could not be read."""
+
+
+class MetadataFeed:
+    """One task's work. `caught_up` is set when the image has first been as new as the leader's.
+
+    `new_cluster_id` gives the id of the cluster that this node founds as the first leader of a new one.
+    """
+
+    def __init__(
+        self,
+        quorum: QuorumDriver,
+        controller: Controller,
+        publisher: MetadataPublisher,
+        config: MetadataConfig,
+        new_cluster_id: Callable[[], str],
+    ) -> None:
+        self.caught_up = trio.Event()
+        self._quorum = quorum
+        self._controller = controller
+        self._publisher = publisher
+        self._config = config
+        self._new_cluster_id = new_cluster_id
+        self._next_offset = 0
+
+    async def run(self) -> None:
+        """Feed until cancelled."""
+        news = Signal()
+        self._quorum.news.watch(news)
+        try:
+            while True:
+                try:
+                    await self._step()
+                except (PartitionUnavailable, CoordinatorUnavailable) as error:
+                    log.debug("the metadata log does not serve cause=%s", error)
+                    await trio.sleep(RETRY_S)
+                except (ProtocolError, InvalidRecordBatch) as error:
+                    message = "the metadata log holds what this version cannot read cause=%s"
+                    self._quorum.replica.repeats.note(message, log, logging.ERROR, message, error)
+                    await trio.sleep(RETRY_S)
+                else:
+                    await news.wait()
+        finally:
+            self._quorum.news.unwatch(news)
+
+    async def _step(self) -> None:
+        epoch = self._quorum.active_epoch
+        if self._controller.epoch not in (None, epoch):
+            self._controller.deactivate()
+            self._quorum.news.notify()
+        if self._controller.epoch is None:
+            await self._read()
+            epoch = self._quorum.active_epoch
+            if epoch is not None:
+                await self._controller.activate(epoch)
+                self._quorum.news.notify()
+        if self._controller.epoch is not None and not self._publisher.logged.cluster_id:
+            await self._controller.found(self._new_cluster_id())
+        is_current = self._controller.epoch is not None or self._quorum.core.is_caught_up
+        if is_current and not self.caught_up.is_set() and self._publisher.logged.cluster_id:
+            self.caught_up.set()
+
+    async def _read(self) -> None:
+        """Publish what is committed and not published, in one delta."""
+        replica, publisher = self._quorum.replica, self._publisher
+        await replica.ensure_open()
+        offset = max(self._next_offset, publisher.logged.offset + 1)
+        end = replica.log.high_watermark
+        if offset >= end:
+            return
+        shard = MetadataShard(self._config, iter(()), publisher.logged)
+        while offset < end:
+            lease = await replica.read(offset, end, LOAD_CHUNK_BYTES)
+            try:
+                if not lease.chunks:
+                    break
+                for chunk in lease.chunks:
+                    for offset in replayed(shard, chunk, 0):  # noqa: B007 - the last one counts
+                        await trio.lowlevel.checkpoint()
+            finally:
+                replica.give_back(lease)
+        self._next_offset = offset
+        if shard.image.offset > publisher.logged.offset:
+            publisher.publish(shard.take_delta())

@@ -1,0 +1,101 @@
+"""The start of a node whose quorum has other members: it serves them at once, and knows its cluster when it is told.
+
+The log is opened and the quorum joined before anything else is known. The first leader of a new cluster founds it: it
+gives the cluster its id, which the others take from the metadata log. What rests on the whole image (which logs are
+those of no partition, which belong to one again) waits until it is as new as the leader's.
+"""
+
+import logging
+from functools import partial
+
+import trio
+
+from odradek.coordinator.metadata.settings import MetadataConfig
+from odradek.gateway.config import BrokerConfig
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError
+from odradek.gateway.metadata.cluster_id import CLUSTER_ID, ClusterId
+from odradek.gateway.metadata.controller import Controller
+from odradek.gateway.metadata.feed import MetadataFeed
+from odradek.gateway.metadata.metadata_log import METADATA_KEY
+from odradek.gateway.metadata.node_id import NodeId
+from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.metadata.starting import refuse_unless_alone
+from odradek.gateway.quorum import QuorumDriver
+from odradek.gateway.replication.replicas import Replicas
+from odradek.gateway.replication.strays import take_back
+from odradek.storage_backends.interface import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+
+async def join_cluster(
+    config: BrokerConfig,
+    store: Store,
+    env: Environment,
+    quorum: QuorumDriver,
+    controller: Controller,
+    publisher: MetadataPublisher,
+    replicas: Replicas,
+    nursery: trio.Nursery,
+) -> str:
+    """Open the log, and take part in the quorum in tasks of `nursery`; give the cluster's id, empty if it is not known.
+
+    Raises StartError when the store is another node's or another cluster's, or its log cannot be read.
+    """
+    cluster_id = ClusterId(store, env, config.layers.static.get(CLUSTER_ID, ""))
+    metadata_config = MetadataConfig(config.node_id, config.layers.static)
+    feed = MetadataFeed(quorum, controller, publisher, metadata_config, cluster_id.new)
+    await Membership(config, store, env, quorum, publisher, replicas, feed, cluster_id).start(nursery)
+    return cluster_id.text
+
+
+class Membership:
+    """A node's way into its cluster; the text of `cluster_id` is empty until it is known."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: Store,
+        env: Environment,
+        quorum: QuorumDriver,
+        publisher: MetadataPublisher,
+        replicas: Replicas,
+        feed: MetadataFeed,
+        cluster_id: ClusterId,
+    ) -> None:
+        self._cluster_id = cluster_id
+        self._owner = NodeId(store, env, config.node_id)
+        self._store = store
+        self._env = env
+        self._quorum = quorum
+        self._publisher = publisher
+        self._replicas = replicas
+        self._feed = feed
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """See `join_cluster`."""
+        await self._owner.check()
+        await self._cluster_id.read()
+        if not await self._env.run_blocking(partial(self._store.holds, METADATA_KEY)):
+            await refuse_unless_alone(self._store, self._env, "no metadata log")
+        try:
+            await self._quorum.open()
+        except PartitionUnavailable as error:
+            raise StartError(f"the metadata log cannot be read: {error.__cause__ or error}") from error
+        nursery.start_soon(self._quorum.run)
+        nursery.start_soon(self._feed.run)
+        nursery.start_soon(self._settle)
+
+    async def _settle(self) -> None:
+        """Make what the cluster has told this node's own. StartError ends the nursery: the store is of another one."""
+        await self._feed.caught_up.wait()
+        image = self._publisher.logged
+        await self._cluster_id.take_logged(image.cluster_id)
+        log.info("member of cluster id=%s node_id=%d", image.cluster_id, self._quorum.settings.node_id)
+        try:
+            await take_back(image, self._store, self._env)
+            await self._owner.claim()
+        except (StoreError, CoordinatorUnavailable) as error:
+            log.warning("cannot note whose the store is, tried again at the next start cause=%s", error)
+        self._replicas.image_is_current()

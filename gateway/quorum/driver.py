@@ -1,0 +1,380 @@
+"""Drives the quorum's machine: one event after the other, each carried out before the next; see the package's head."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from uuid import UUID
+
+import trio
+
+from odradek.coordinator.quorum.election_state import from_text, to_text
+from odradek.coordinator.quorum.quorum import Quorum
+from odradek.coordinator.quorum.values import (
+    NO_NODE,
+    ElectionState,
+    Fetch,
+    FetchAnswer,
+    ReplicaKey,
+    Role,
+    Send,
+    State,
+    Timing,
+)
+from odradek.gateway.env.completion import Completion
+from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.signals import Signal, Watchable
+from odradek.gateway.errors import PartitionUnavailable, StartError
+from odradek.gateway.peers import PeerCallError, PeerLimits, Peers
+from odradek.gateway.quorum.metadata_log import MetadataReplica
+from odradek.storage_backends.interface import ReadLease, Store, StoreError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.values import immutable
+
+if TYPE_CHECKING:
+    from odradek.gateway.quorum.messages import QuorumMessages, Taken
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ELECTION_STATE: Final = "quorum.state"
+DIRECTORY_ID: Final = "directory.id"
+"""The properties of the store that hold the election state, and the id of the directory (KIP-853)."""
+RETRY_S: Final = 0.1
+"""The pause after the disk has refused what the quorum depends on."""
+FETCH_WAIT_MS: Final = 500
+"""How long a leader keeps a Fetch that it has no news for, as in Kafka."""
+FAREWELL_MS: Final = 1000
+"""How long a leader that stops waits for the others to have heard of it."""
+
+
+@immutable
+class QuorumSettings:
+    """`voters` are the voters' ids and where they listen to each other, this node's own among them if it is one."""
+
+    node_id: int
+    voters: Mapping[int, tuple[str, int]]
+    timing: Timing
+    fetch_max_bytes: int = 1024 * 1024
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the only voter."""
+        return list(self.voters) == [self.node_id]
+
+
+class Fetched(NamedTuple):
+    """The answer to a Fetch, and the records if there are any: a lease to be given back to the replica."""
+
+    answer: FetchAnswer
+    lease: ReadLease | None = None
+
+
+class QuorumDriver:
+    """This node's part in the quorum.
+
+    `news` is notified when the leader, the epoch or the high watermark may have changed. `cluster_id` gives the id of
+    the cluster, empty while it is not known; requests of another cluster are refused.
+    """
+
+    def __init__(
+        self,
+        settings: QuorumSettings,
+        store: Store,
+        env: Environment,
+        replica: MetadataReplica,
+        nursery: trio.Nursery,
+        cluster_id: Callable[[], str],
+    ) -> None:
+        self.settings = settings
+        self.replica = replica
+        self.news = Watchable()
+        self.cluster_id = cluster_id
+        self._store = store
+        self._env = env
+        self._nursery = nursery
+        self._core: Quorum | None = None
+        self._directory_id = ""
+        self._events: deque[Callable[[int], None]] = deque()
+        self._replies: list[Callable[[], None]] = []
+        self._work = Signal()
+        self._mending = False
+        client_id = f"raft-client-{settings.node_id}"
+        limits = PeerLimits(backoff_ms=settings.timing.retry_ms, backoff_max_ms=settings.timing.election_ms)
+        self._elections = Peers(env, nursery, client_id, limits)
+        self._fetches = Peers(env, nursery, client_id, limits)
+
+    # What others ask
+
+    @cached_property
+    def messages(self) -> "QuorumMessages":
+        """The messages of this quorum, imported with the first: a broker that is alone starts faster."""
+        from odradek.gateway.quorum.messages import QuorumMessages
+
+        return QuorumMessages(self.replica.key, self.settings.fetch_max_bytes, FETCH_WAIT_MS)
+
+    @property
+    def core(self) -> Quorum:
+        """The machine; to be looked at only."""
+        assert self._core is not None, "the quorum was not opened"
+        return self._core
+
+    @property
+    def leader_id(self) -> int:
+        """The leader, NO_NODE while none is known."""
+        return NO_NODE if self._core is None else self._core.leader_id
+
+    @property
+    def active_epoch(self) -> int | None:
+        """The epoch in which this node may decide: it leads, and all that came before is committed. None otherwise."""
+        core = self._core
+        if core is None or core.leadership is None:
+            return None
+        if core.is_sole_voter or core.high_watermark > core.leadership.epoch_start_offset:
+            return core.epoch
+        return None
+
+    @property
+    def now_ms(self) -> int:
+        """The time on the quorum's clock."""
+        return self._env.monotonic_ms()
+
+    # Start and stop
+
+    async def open(self) -> None:
+        """Open the log and take up the election state. The sole voter leads from then on.
+
+        Raises PartitionUnavailable when the log cannot be opened, StoreError, and StartError for an election state that
+        cannot be read.
+        """
+        if self._core is not None:
+            return
+        properties = await self._env.run_blocking(self._store.properties)
+        try:
+            election = from_text(properties.get(ELECTION_STATE, ""))
+        except ValueError as error:
+            raise StartError(f"the store's property {ELECTION_STATE} is damaged: {error}") from error
+        directory_id = self._env.uuid()
+        self._directory_id = properties.get(DIRECTORY_ID, str(directory_id))
+        await self.replica.ensure_open()
+        self._core = self._machine(election)
+        self.replica.on_durable, self.replica.on_failed = self._on_durable, self._on_failed
+        if self.settings.is_alone:
+            await self._carry_out()
+
+    def _machine(self, election: ElectionState) -> Quorum:
+        me = ReplicaKey(self.settings.node_id, UUID(self._directory_id))
+        chances = iter(self._env.random.random, -1.0)
+        return Quorum(
+            me, list(self.settings.voters), self.replica, self.settings.timing, chances, election, self.now_ms
+        )
+
+    async def run(self) -> None:
+        """Take events until cancelled."""
+        await self._carry_out()
+        while True:
+            if self._events:
+                self._events.popleft()(self.now_ms)
+            else:
+                deadline_ms = self.core.deadline_ms(self.now_ms)
+                wait_ms = float("inf") if deadline_ms is None else max(deadline_ms - self.now_ms, 0)
+                if await self._work.wait(wait_ms):
+                    continue
+                self.core.on_time(self.now_ms)
+            await self._carry_out()
+
+    async def stop(self) -> None:
+        """Say that this node stops; a leader waits a moment until the others have heard. `run` has to run."""
+        if self.settings.is_alone or self._core is None:
+            return
+        with trio.move_on_after(FAREWELL_MS / 1000):
+            await self.ask(self.core.stop)
+            signal = Signal()
+            self.news.watch(signal)
+            try:
+                while not self.core.has_left:
+                    await signal.wait()
+            finally:
+                self.news.unwatch(signal)
+
+    # Events
+
+    async def ask(self, event: Callable[[int], T]) -> T:
+        """Let `event(now_ms)` happen in its turn, and give what it returns when all that it led to is done.
+
+        Cancellation: it happens all the same.
+        """
+        reply: Completion[T] = Completion()
+
+        def happen(now_ms: int) -> None:
+            result = event(now_ms)
+            self._replies.append(partial(reply.settle, result))
+
+        self._post(happen)
+        return await reply.wait()
+
+    def _post(self, event: Callable[[int], None]) -> None:
+        self._events.append(event)
+        self._work.wake()
+
+    def _on_durable(self) -> None:
+        """More is durable: of what the machine does then nothing waits for the disk but what is sent."""
+        self.core.durable(self.now_ms)
+        self._progress()
+        if not self.settings.is_alone:
+            self._post(_nothing)
+
+    def _on_failed(self) -> None:
+        if self.settings.is_alone:
+            return  # the log is opened again by the next call that needs it
+        self._post(self.core.abdicate)
+        if not self._mending:
+            self._mending = True
+            self._nursery.start_soon(self._mend)
+
+    async def _mend(self) -> None:
+        """Open the log again that has failed."""
+        try:
+            while True:
+                try:
+                    await self.replica.ensure_open()
+                except PartitionUnavailable as error:
+                    if not error.is_offline:
+                        return  # the node stops
+                    await trio.sleep(RETRY_S)
+                else:
+                    return
+        finally:
+            self._mending = False
+
+    # Carrying out
+
+    async def _carry_out(self) -> None:
+        ready = self.core.ready()
+        if ready.election is not None:
+            await self._save(ready.election)
+        if ready.cut_at is not None:
+            await self._cut(ready.cut_at)
+        if ready.role is not None:
+            self._take_role(ready.role)
+        for send in ready.sends:
+            self._nursery.start_soon(self._exchange, send)
+        self._progress()
+        replies, self._replies = self._replies, []
+        for reply in replies:
+            reply()
+
+    async def _save(self, election: ElectionState) -> None:
+        values = {ELECTION_STATE: to_text(election), DIRECTORY_ID: self._directory_id}
+        while True:
+            try:
+                await self._env.run_blocking(partial(self._store.set_properties, values))
+            except StoreError as error:
+                message = "cannot store the election state, and so take no part in the quorum cause=%s"
+                self.replica.repeats.note(message, log, logging.ERROR, message, error)
+                await trio.sleep(RETRY_S)
+            else:
+                return
+
+    async def _cut(self, offset: int) -> None:
+        while True:
+            try:
+                await self.replica.cut(offset)
+            except PartitionUnavailable as error:
+                if not error.is_offline:
+                    return  # the node stops
+                await trio.sleep(RETRY_S)
+            else:
+                break
+        self.core.durable(self.now_ms)
+        self._post(_nothing)
+
+    def _take_role(self, role: Role) -> None:
+        log.info("quorum state=%s epoch=%d leader_id=%d", role.state.value, role.epoch, role.leader_id)
+        if role.state is not State.LEADER:
+            self.replica.follow(role.epoch, role.leader_id)
+            return
+        self.replica.lead(role.epoch, self.core.voters, role.granting)
+        if not self.settings.is_alone:
+            try:
+                self.replica.announce()
+            except PartitionUnavailable:
+                self._on_failed()
+
+    def _progress(self) -> None:
+        self.replica.commit_to(self.core.high_watermark)
+        self.news.notify()
+
+    # Other nodes
+
+    async def _exchange(self, send: Send) -> None:
+        is_fetch = isinstance(send.request, Fetch)
+        peers = self._fetches if is_fetch else self._elections
+        to = ReplicaKey(send.to)
+        message, version = self.messages.request(send.request, to, self.cluster_id())
+        timing = self.settings.timing
+        timeout_ms = timing.request_ms + (FETCH_WAIT_MS if is_fetch else 0)
+        taken: Taken | None = None
+        try:
+            peer = peers.at(send.to, self.settings.voters[send.to])
+            taken = self.messages.taken(await peer.call(message, version, timeout_ms))
+        except PeerCallError as error:
+            log.debug("no answer in the quorum cause=%s", error)
+        except ValueError as error:  # an error code that there is not
+            log.warning("an answer in the quorum cannot be read node=%d cause=%s", send.to, error)
+        self._post(partial(self._take, send, taken))
+
+    def _take(self, send: Send, taken: "Taken | None", now_ms: int) -> None:
+        if taken is None:
+            self.core.failed(send.to, send.number, now_ms)
+        elif self.core.answered(send.to, send.number, taken.answer, now_ms):
+            try:
+                if taken.records is not None and len(taken.records):
+                    self.replica.take(taken.records)
+            except PartitionUnavailable as error:
+                log.debug("the metadata log takes no records cause=%s", error)
+            self.core.durable(now_ms)
+
+    async def fetch(self, request: Fetch, max_wait_ms: int, max_bytes: int) -> Fetched:
+        """Answer a replica's Fetch: at once when there is news for it, otherwise when there is, or the time is over."""
+        answer = await self.ask(lambda now_ms: self.core.fetch(request, now_ms))
+        if answer.error or answer.diverging is not None:
+            return Fetched(answer)
+        await self._news_for(request, min(max_wait_ms, FETCH_WAIT_MS))
+        core, replica = self.core, self.replica
+        lease: ReadLease | None = None
+        try:
+            end_offset = replica.log.durable_end_offset
+            if not core.check_fetch(request.epoch) and end_offset > request.offset:
+                lease = await replica.read(request.offset, end_offset, min(max_bytes, self.settings.fetch_max_bytes))
+        except PartitionUnavailable:
+            return Fetched(FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, core.epoch, NO_NODE))
+        error = core.check_fetch(request.epoch)
+        if error and lease is not None:
+            replica.give_back(lease)
+            lease = None
+        return Fetched(FetchAnswer(error, core.epoch, core.leader_id, core.high_watermark), lease)
+
+    async def _news_for(self, request: Fetch, max_wait_ms: int) -> None:
+        signal = Signal()
+        self.news.watch(signal)
+        until_ms = self.now_ms + max_wait_ms
+        try:
+            while not self._has_news(request) and (left_ms := until_ms - self.now_ms) > 0:
+                await signal.wait(left_ms)
+        finally:
+            self.news.unwatch(signal)
+
+    def _has_news(self, request: Fetch) -> bool:
+        core, replica = self.core, self.replica
+        return bool(
+            core.check_fetch(request.epoch)
+            or replica.durable_end_offset > request.offset
+            or core.high_watermark > request.high_watermark
+        )
+
+
+def _nothing(_now_ms: int) -> None:
+    """Only let the driver see what the machine has ready."""

@@ -1,0 +1,258 @@
+"""The quorum's requests and answers as Kafka's messages, and back."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from odradek.coordinator.quorum.values import (
+    Answer,
+    BeginEpoch,
+    EndEpoch,
+    EpochAnswer,
+    EpochEnd,
+    Fetch,
+    FetchAnswer,
+    ReplicaKey,
+    Request,
+    Vote,
+    VoteAnswer,
+)
+from odradek.partitions.model import PartitionKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import begin_quorum_epoch as begin
+from odradek.wire.messages import end_quorum_epoch as end
+from odradek.wire.messages import fetch as fetching
+from odradek.wire.messages import vote as voting
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.wire.messages.vote import VoteRequest, VoteResponse
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import ZERO_UUID, Records
+
+VOTE_VERSION: Final = 2
+BEGIN_VERSION: Final = 1
+END_VERSION: Final = 1
+FETCH_VERSION: Final = 18
+NO_PARTITION: Final = -1
+
+
+class Sent(NamedTuple):
+    """A message and its version."""
+
+    message: Message
+    version: int
+
+
+class Taken(NamedTuple):
+    """An answer, and the records that came with it."""
+
+    answer: Answer
+    records: memoryview | None = None
+
+
+class QuorumMessages:
+    """The messages about one log, the metadata's: a cluster's id is empty while none is known."""
+
+    def __init__(self, key: PartitionKey, max_bytes: int, max_wait_ms: int) -> None:
+        self._max_wait_ms = max_wait_ms
+        self._key = key
+        self._max_bytes = max_bytes
+
+    def request(self, request: Request, to: ReplicaKey, cluster_id: str) -> Sent:
+        """What is sent for `request`."""
+        if isinstance(request, Vote):
+            return Sent(self._vote(request, to, cluster_id), VOTE_VERSION)
+        if isinstance(request, Fetch):
+            return Sent(self._fetch(request, cluster_id), FETCH_VERSION)
+        topic = self._key.topic
+        if isinstance(request, BeginEpoch):
+            begun = begin.BeginQuorumEpochRequestPartitionData(
+                voter_directory_id=to.directory_id, leader_id=request.leader_id, leader_epoch=request.epoch
+            )
+            of_begin = begin.BeginQuorumEpochRequestTopicData(topic_name=topic, partitions=(begun,))
+            message = begin.BeginQuorumEpochRequest(cluster_id=cluster_id or None, voter_id=to.id, topics=(of_begin,))
+            return Sent(message, BEGIN_VERSION)
+        candidates = [
+            end.ReplicaInfo(candidate_id=each.id, candidate_directory_id=each.directory_id)
+            for each in request.successors
+        ]
+        ended = end.EndQuorumEpochRequestPartitionData(
+            leader_id=request.leader_id, leader_epoch=request.epoch, preferred_candidates=tuple(candidates)
+        )
+        of_end = end.EndQuorumEpochRequestTopicData(topic_name=topic, partitions=(ended,))
+        return Sent(end.EndQuorumEpochRequest(cluster_id=cluster_id or None, topics=(of_end,)), END_VERSION)
+
+    def _vote(self, request: Vote, to: ReplicaKey, cluster_id: str) -> VoteRequest:
+        part = voting.VoteRequestPartitionData(
+            replica_epoch=request.epoch,
+            replica_id=request.candidate.id,
+            replica_directory_id=request.candidate.directory_id,
+            voter_directory_id=to.directory_id,
+            last_offset_epoch=request.last_epoch,
+            last_offset=request.end_offset,
+            pre_vote=request.pre_vote,
+        )
+        topic = voting.VoteRequestTopicData(topic_name=self._key.topic, partitions=(part,))
+        return VoteRequest(cluster_id=cluster_id or None, voter_id=to.id, topics=(topic,))
+
+    def _fetch(self, request: Fetch, cluster_id: str) -> FetchRequest:
+        part = FetchPartition(
+            partition=self._key.index,
+            current_leader_epoch=request.epoch,
+            fetch_offset=request.offset,
+            last_fetched_epoch=request.last_epoch,
+            log_start_offset=0,
+            partition_max_bytes=self._max_bytes,
+            replica_directory_id=request.replica.directory_id,
+            high_watermark=request.high_watermark,
+        )
+        return FetchRequest(
+            cluster_id=cluster_id or None,
+            replica_state=fetching.ReplicaState(replica_id=request.replica.id),
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=0,
+            max_bytes=self._max_bytes,
+            topics=(FetchTopic(topic_id=self._key.topic_id, partitions=(part,)),),
+        )
+
+    def taken(self, response: Message) -> Taken | None:
+        """The answer in a response; None where it has none, but an error for the whole request."""
+        if isinstance(response, VoteResponse):
+            return _of_vote(response)
+        if isinstance(response, FetchResponse):
+            return _of_fetch(response)
+        assert isinstance(response, begin.BeginQuorumEpochResponse | end.EndQuorumEpochResponse)
+        for topic in response.topics:
+            for part in topic.partitions:
+                return Taken(EpochAnswer(ErrorCode(part.error_code), part.leader_epoch, part.leader_id))
+        return None
+
+    def is_about(self, asked: Sequence[tuple[str, Sequence[int]]]) -> bool:
+        """Whether a request names this log, and nothing else."""
+        return [(topic, list(indexes)) for topic, indexes in asked] == [(self._key.topic, [self._key.index])]
+
+    # What others ask
+
+    def asked_vote(self, request: VoteRequest) -> Vote | None:
+        """The question; None when it is about another log."""
+        if not self.is_about(
+            [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
+        ):
+            return None
+        part = request.topics[0].partitions[0]
+        candidate = ReplicaKey(part.replica_id, part.replica_directory_id)
+        return Vote(part.replica_epoch, candidate, part.last_offset_epoch, part.last_offset, part.pre_vote)
+
+    def vote_response(self, answer: VoteAnswer) -> VoteResponse:
+        """The response to a candidate."""
+        part = voting.VoteResponsePartitionData(
+            partition_index=self._key.index,
+            error_code=answer.error,
+            leader_id=answer.leader_id,
+            leader_epoch=answer.epoch,
+            vote_granted=answer.granted,
+        )
+        topic = voting.VoteResponseTopicData(topic_name=self._key.topic, partitions=(part,))
+        return VoteResponse(topics=(topic,))
+
+    def asked_begin(self, request: begin.BeginQuorumEpochRequest) -> BeginEpoch | None:
+        """The announcement; None when it is about another log."""
+        if not self.is_about(
+            [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
+        ):
+            return None
+        part = request.topics[0].partitions[0]
+        return BeginEpoch(part.leader_epoch, part.leader_id)
+
+    def begin_response(self, answer: EpochAnswer) -> begin.BeginQuorumEpochResponse:
+        """The response to a leader that has shown itself."""
+        part = begin.BeginQuorumEpochResponsePartitionData(
+            partition_index=self._key.index,
+            error_code=answer.error,
+            leader_id=answer.leader_id,
+            leader_epoch=answer.epoch,
+        )
+        topic = begin.BeginQuorumEpochResponseTopicData(topic_name=self._key.topic, partitions=(part,))
+        return begin.BeginQuorumEpochResponse(topics=(topic,))
+
+    def asked_end(self, request: end.EndQuorumEpochRequest) -> EndEpoch | None:
+        """The resignation; None when it is about another log."""
+        if not self.is_about(
+            [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
+        ):
+            return None
+        part = request.topics[0].partitions[0]
+        named = [ReplicaKey(each.candidate_id, each.candidate_directory_id) for each in part.preferred_candidates]
+        return EndEpoch(
+            part.leader_epoch, part.leader_id, named or [ReplicaKey(each) for each in part.preferred_successors]
+        )
+
+    def end_response(self, answer: EpochAnswer) -> end.EndQuorumEpochResponse:
+        """The response to a leader that has resigned."""
+        part = end.EndQuorumEpochResponsePartitionData(
+            partition_index=self._key.index,
+            error_code=answer.error,
+            leader_id=answer.leader_id,
+            leader_epoch=answer.epoch,
+        )
+        topic = end.EndQuorumEpochResponseTopicData(topic_name=self._key.topic, partitions=(part,))
+        return end.EndQuorumEpochResponse(topics=(topic,))
+
+    def asked_fetch(self, request: FetchRequest) -> Fetch | None:
+        """A replica's Fetch; None when it is about another log, or nobody's replica."""
+        if not self.is_about_id(request):
+            return None
+        part = request.topics[0].partitions[0]
+        node = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
+        replica = ReplicaKey(node, part.replica_directory_id)
+        return Fetch(
+            part.current_leader_epoch, replica, part.fetch_offset, part.last_fetched_epoch, part.high_watermark
+        )
+
+    def is_about_id(self, request: FetchRequest) -> bool:
+        """The same of a Fetch, which names the topic by its id, or in old versions by its name."""
+        names = [
+            (topic.topic or self._key.topic, [each.partition for each in topic.partitions]) for topic in request.topics
+        ]
+        return self.is_about(names) and request.topics[0].topic_id in (ZERO_UUID, self._key.topic_id)
+
+    def fetch_response(self, answer: FetchAnswer, records: Records, log_start_offset: int = 0) -> FetchResponse:
+        """The response to a replica."""
+        diverging = answer.diverging
+        part = fetching.PartitionData(
+            partition_index=self._key.index,
+            error_code=answer.error,
+            high_watermark=answer.high_watermark,
+            last_stable_offset=answer.high_watermark,
+            log_start_offset=log_start_offset,
+            diverging_epoch=fetching.EpochEndOffset()
+            if diverging is None
+            else fetching.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset),
+            current_leader=fetching.LeaderIdAndEpoch(leader_id=answer.leader_id, leader_epoch=answer.epoch),
+            records=records,
+        )
+        topic_id: UUID = self._key.topic_id
+        topic = fetching.FetchableTopicResponse(topic=self._key.topic, topic_id=topic_id, partitions=(part,))
+        return FetchResponse(responses=(topic,))
+
+
+def _of_vote(response: VoteResponse) -> Taken | None:
+    for topic in response.topics:
+        for part in topic.partitions:
+            error = ErrorCode(part.error_code)
+            return Taken(VoteAnswer(error, part.leader_epoch, part.leader_id, part.vote_granted))
+    return None
+
+
+def _of_fetch(response: FetchResponse) -> Taken | None:
+    for topic in response.responses:
+        for part in topic.partitions:
+            leader, end = part.current_leader, part.diverging_epoch
+            diverging = None if end.epoch < 0 else EpochEnd(end.epoch, end.end_offset)
+            error = ErrorCode(part.error_code)
+            answer = FetchAnswer(error, leader.leader_epoch, leader.leader_id, part.high_watermark, diverging)
+            return Taken(answer, _view(part.records))
+    return None
+
+
+def _view(records: Records) -> memoryview | None:
+    return memoryview(records) if isinstance(records, bytes | bytearray | memoryview) else None

@@ -1,0 +1,130 @@
+"""What other nodes of the quorum send to a listener for controllers: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch."""
+
+from uuid import UUID
+
+import pytest
+from gateway_brokers import ThreadBroker, free_port
+from gateway_client import RawClient
+
+from odradek.gateway.metadata.metadata_log import METADATA_KEY
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import begin_quorum_epoch as begin
+from odradek.wire.messages import end_quorum_epoch as end
+from odradek.wire.messages import vote as voting
+from odradek.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.reader import ControlType, read_control_marker
+
+TOPIC = METADATA_KEY.topic
+OBSERVER = 7
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    """A client at the listener for controllers of a node that is the only voter, and the node's cluster id."""
+    controller_port = free_port()
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{free_port()},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller_quorum_voters": f"1@127.0.0.1:{controller_port}",
+        "process_roles": "broker,controller",
+    }
+    with ThreadBroker(**settings) as broker, RawClient(("127.0.0.1", controller_port)) as client:
+        yield client, broker.broker.services.cluster_id
+
+
+def vote(epoch: int, topic: str = TOPIC, cluster_id: str | None = None) -> voting.VoteRequest:
+    part = voting.VoteRequestPartitionData(replica_epoch=epoch, replica_id=2, last_offset_epoch=9, last_offset=99)
+    of_topic = voting.VoteRequestTopicData(topic_name=topic, partitions=(part,))
+    return voting.VoteRequest(cluster_id=cluster_id, voter_id=1, topics=(of_topic,))
+
+
+def fetch(
+    offset: int, last_epoch: int, epoch: int = 1, topic_id: UUID = METADATA_KEY.topic_id, version: int = 18
+) -> FetchRequest:
+    part = FetchPartition(
+        partition=0,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
+        partition_max_bytes=1_000_000,
+    )
+    topic = FetchTopic(topic=TOPIC, topic_id=topic_id, partitions=(part,))
+    who = {"replica_state": ReplicaState(replica_id=OBSERVER)} if version >= 15 else {"replica_id": OBSERVER}
+    return FetchRequest(**who, max_bytes=1_000_000, topics=(topic,))
+
+
+def fetched(client: RawClient, request: FetchRequest, version: int = 18) -> PartitionData:
+    return client.call(request, version).responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_vote_of_a_passed_epoch_is_fenced_and_told_of_the_leader(nodes, version):
+    part = nodes[0].call(vote(0), version).topics[0].partitions[0]
+    assert (part.error_code, part.leader_id, part.leader_epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 1, 1)
+    assert not part.vote_granted
+
+
+def test_a_candidate_that_is_no_voter_gets_no_vote(nodes):
+    part = nodes[0].call(vote(1), 2).topics[0].partitions[0]
+    assert (part.error_code, part.vote_granted) == (ErrorCode.NONE, False)
+
+
+def test_requests_about_another_log_or_cluster_are_refused(nodes):
+    client, cluster_id = nodes
+    assert client.call(vote(1, "other"), 2).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert client.call(vote(1, cluster_id="other"), 2).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert client.call(vote(1, cluster_id=cluster_id), 2).error_code == ErrorCode.NONE
+    assert fetched(client, fetch(0, 0, topic_id=UUID(int=9))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_leaders_of_passed_epochs_are_fenced(nodes, version):
+    begun = begin.BeginQuorumEpochRequestPartitionData(leader_id=2, leader_epoch=0)
+    of_begin = begin.BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=(begun,))
+    ended = end.EndQuorumEpochRequestPartitionData(leader_id=2, leader_epoch=0)
+    of_end = end.EndQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=(ended,))
+    for request in (begin.BeginQuorumEpochRequest(topics=(of_begin,)), end.EndQuorumEpochRequest(topics=(of_end,))):
+        part = nodes[0].call(request, version).topics[0].partitions[0]
+        assert (part.error_code, part.leader_id, part.leader_epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 1, 1)
+
+
+@pytest.mark.parametrize("version", range(12, 19))
+def test_an_observer_fetches_the_log_from_the_leaders_own_record_on(nodes, version):
+    part = fetched(nodes[0], fetch(0, 0, version=version), version)
+    assert part.error_code == ErrorCode.NONE
+    assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (1, 1)
+    records = memoryview(part.records)
+    first = next(iter_headers(records))
+    assert (first.base_offset, first.partition_leader_epoch, first.is_control) == (0, 1, True)
+    assert read_control_marker(records, first).type is ControlType.LEADER_CHANGE
+    assert list(iter_headers(records))[-1].next_offset == part.high_watermark
+
+
+def test_a_fetch_is_held_to_the_epoch_and_to_the_log(nodes):
+    client, _ = nodes
+    assert fetched(client, fetch(0, 0, epoch=0)).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert fetched(client, fetch(0, 0, epoch=2)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    beyond = fetched(client, fetch(1000, 1))
+    end_offset = fetched(client, fetch(0, 0)).high_watermark
+    assert (beyond.diverging_epoch.epoch, beyond.diverging_epoch.end_offset) == (1, end_offset)
+    assert not beyond.records
+
+
+def test_the_quorum_is_described_with_its_observers(nodes):
+    client, _ = nodes
+    end_offset = fetched(client, fetch(0, 0)).high_watermark
+    fetched(client, fetch(end_offset, 1))
+    asked = DescribeQuorumRequestTopicData(
+        topic_name=TOPIC, partitions=(DescribeQuorumRequestPartitionData(partition_index=0),)
+    )
+    part = client.call(DescribeQuorumRequest(topics=(asked,)), 2).topics[0].partitions[0]
+    assert (part.leader_id, part.leader_epoch, part.high_watermark) == (1, 1, end_offset)
+    assert [each.replica_id for each in part.current_voters] == [1]
+    [observer] = part.observers
+    assert (observer.replica_id, observer.log_end_offset) == (OBSERVER, end_offset)
+    assert observer.last_caught_up_timestamp == observer.last_fetch_timestamp > 0
