@@ -1,14 +1,17 @@
 """AlterPartitionReassignments (API 45), versions 0 to 1: partitions get other replicas (KIP-455)."""
 
+from dataclasses import replace
 from typing import Final
 
 from odradek.coordinator.metadata.controller.reassignments import alter_partition_reassignments
 from odradek.gateway.handling.metadata import decided_where_needed
+from odradek.gateway.metadata.parts import in_parts
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignableTopicResponse,
 )
 
 REQUEST: Final = AlterPartitionReassignmentsRequest
@@ -17,9 +20,24 @@ REQUEST: Final = AlterPartitionReassignmentsRequest
 async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Answer from the published image, unless an assignment changes."""
+    """Answer from the published image, unless an assignment changes; of many partitions some at a time.
 
-    def refused(error: ErrorCode) -> AlterPartitionReassignmentsResponse:
-        return AlterPartitionReassignmentsResponse(error_code=error, error_message=error.message)
+    Where a part is refused, what came before it stands: a client that repeats the request finds it done.
+    """
+    names = [topic.name for topic in request.topics]
+    responses: list[ReassignableTopicResponse] = []
+    for topics in in_parts(request.topics, names, lambda topic: len(topic.partitions)):
+        part = replace(request, topics=tuple(topics))
+        answer = await decided_where_needed(ctx, alter_partition_reassignments, part, _refused)
+        if answer.error_code:
+            return answer
+        responses += answer.responses
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=tuple(responses),
+    )
 
-    return await decided_where_needed(ctx, alter_partition_reassignments, request, refused)
+
+def _refused(error: ErrorCode) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(error_code=error, error_message=error.message)
