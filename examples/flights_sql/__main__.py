@@ -26,7 +26,7 @@ from examples.postgres import postgresql
 FLIGHTS = "flights"
 PARTITIONS = 3
 TRANSACTIONS_OF = 30_000
-"""How many flights the application stores: each is a row, a call, and a record."""
+"""How many flights the application stores: each is a row, a call of `append`, and a record."""
 SILENCE_S = 60
 """How long a consumer waits for the next record before the demo gives up."""
 OF_TOPIC = (
@@ -91,10 +91,7 @@ class Demo:
         logs.mkdir(exist_ok=True)
         broker = Broker(self._folder / name, logs, storage=storage)
         self._stack.callback(broker.stop)
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        configs = {"retention.ms": "-1", **configs}  # the records carry the times of 2013
-        [created] = admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=configs)]).values()
-        created.result()
+        create_topic(broker.bootstrap, topic, configs)
         self.say(f"a broker over {storage.split(':', maxsplit=1)[0]}")
         return broker.bootstrap
 
@@ -118,6 +115,14 @@ class Demo:
         self.agrees = self.agrees and agree
         verdict = "agree on every carrier" if agree else "DISAGREE"
         self.say(f"[bold {'green' if agree else 'red'}]{', '.join(results)} {verdict}[/]")
+
+
+def create_topic(bootstrap: str, topic: str, configs: dict[str, str]) -> None:
+    """Create it; the client goes with the function, before the broker does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    configs = {"retention.ms": "-1", **configs}  # the records carry the times of 2013
+    [created] = admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=configs)]).values()
+    created.result()
 
 
 def produce(bootstrap: str, bars: Progress, rows: list[Flight]) -> None:

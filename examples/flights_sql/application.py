@@ -6,7 +6,7 @@ Every tenth transaction is rolled back at first, and then done again: nothing of
 import argparse
 from collections.abc import Sequence
 
-from sqlalchemy import ForeignKey, create_engine, func, select
+from sqlalchemy import ForeignKey, LargeBinary, column, create_engine, func, select, values
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from examples.flights.dataset import Flight, flights
@@ -42,8 +42,9 @@ def store(session: Session, some: Sequence[Flight]) -> None:
     """Insert rows, and append the records that tell of them."""
     session.add_all([Departure(carrier=each.carrier, arrival_delay=each.arrival_delay) for each in some])
     session.flush()
-    for each in some:
-        session.execute(select(func.odradek.append(TOPIC, each.tail_number, each.value)))
+    told = values(column("key", LargeBinary), column("value", LargeBinary), name="told")
+    told = told.data([(each.tail_number, each.value) for each in some])
+    session.execute(select(func.odradek.append(TOPIC, told.c.key, told.c.value)).select_from(told))
 
 
 def main() -> None:

@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 MAX_RECORDS: Final = 2000
 MAX_BYTES: Final = 4 * 1024 * 1024
 """How much is read, and under way, at a time."""
+ENCODED_AT_ONCE: Final = 20
+"""So many records are encoded in less time than a thread takes to begin."""
 HELD_MS: Final = 100
 """How long a partition that could not be written to is held back; its log has pauses of its own (`recovery.py`)."""
 OF_THE_RECORD: Final = frozenset(
@@ -183,7 +185,8 @@ class OutboxRelay:
         self, replica: Replica, records: Sequence[OutboxRecord]
     ) -> tuple[memoryview, BatchHeader | Rejected | None]:
         """A batch of the records, and what is to be said of it where that takes long."""
-        batch = await self._env.run_blocking(partial(encoded, records))
+        encode = partial(encoded, records)
+        batch = encode() if len(records) <= ENCODED_AT_ONCE else await self._env.run_blocking(encode)
         judge = replica.judgement(batch, LATEST_PRODUCE_VERSION)
         return batch, None if judge is None else await self._env.run_blocking(judge)
 
