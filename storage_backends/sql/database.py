@@ -12,6 +12,7 @@ from odradek.storage_backends.sql.errors import ForeignError, mapped
 
 READERS: Final = 8
 """Connections that are kept for readers; more are opened while more read at once."""
+PAGE_BYTES: Final = 16_384
 BUSY_MS: Final = 30_000
 """How long SQLite waits for a lock of another process, such as that of a backup."""
 
@@ -103,6 +104,8 @@ class Database:
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection
     cursor = connection.cursor()
+    # Of a new database: batches are large, and pages of 4 KB cost a quarter more processor time for each megabyte.
+    cursor.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
