@@ -20,7 +20,7 @@ from odradek.coordinator.configs.validation import (
     validate_group_configs,
     validate_topic_configs,
 )
-from odradek.coordinator.metadata.controller.min_insync_changes import end_elrs
+from odradek.coordinator.metadata.controller.min_insync_changes import follow_min_insync
 from odradek.coordinator.metadata.controller.names import check_topic_name
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
@@ -117,7 +117,7 @@ def _records(
         for name, text in changes.items()
         if kind is ResourceType.BROKER or before.get(name) != text
     ]
-    return [*configs, *end_elrs(context, kind, resource.resource_name, changes)]
+    return [*configs, *follow_min_insync(context, kind, resource.resource_name, changes)]
 
 
 def _kind(resource: Resource) -> ResourceType:

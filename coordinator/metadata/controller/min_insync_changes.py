@@ -1,22 +1,31 @@
-"""A change of `min.insync.replicas`: where the ISR is now large enough, the ELR ends (KIP-966).
+"""A change of `min.insync.replicas`: what follows for ELRs, which rest on it (KIP-966).
 
-The high watermark may advance from then on without the replicas of the ELR, so that they could miss what is committed.
-The records stand in one batch with those of the settings: no leader sees the one without the other. While a partition
-has no ISR its high watermark stands, and its ELR stays what it is.
+*Lowered*: where the ISR is now large enough, the ELR ends, for the high watermark may advance without its replicas. The
+records stand in one batch with those of the settings: no leader sees the one without the other. While a partition has
+no ISR its high watermark stands, and its ELR stays what it is.
+
+*Raised*: the partition's epoch grows. A leader learns settings from the metadata log alone, but the ISR from the answer
+to its AlterPartition as well. With a proposal of the old epoch it could have its ISR made smaller, and go on with the
+smaller setting, while the controller takes the replica that left for an eligible leader. Such a proposal is refused
+now, until the leader has the new epoch, and with it the setting.
 """
 
 from collections.abc import Iterator, Mapping
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.controller.broker_changes import may_lead_now
-from odradek.coordinator.metadata.controller.partition_change import Wanted, change_partition
-from odradek.coordinator.metadata.controller.replication_settings import MIN_INSYNC_REPLICAS
+from odradek.coordinator.metadata.controller.partition_change import (
+    Wanted,
+    change_partition,
+    effective_min_insync,
+)
+from odradek.coordinator.metadata.controller.replication_settings import MIN_INSYNC_REPLICAS, replication_settings
 from odradek.coordinator.metadata.image.image import TopicImage
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.stored.metadata_records import PartitionChangeRecord
 
 
-def end_elrs(
+def follow_min_insync(
     context: DecisionContext, kind: ResourceType, name: str, changes: Mapping[str, str | None]
 ) -> Iterator[PartitionChangeRecord]:
     """The changes of partitions that follow when a resource's configs change so; None in `changes` removes a config."""
@@ -27,18 +36,22 @@ def end_elrs(
         default = context.number(MIN_INSYNC_REPLICAS)
         topic = context.image.topic(name)
         if topic is not None:
-            yield from _ended(context, topic, default if text is None else int(text))
+            yield from _changed(context, topic, default if text is None else int(text))
     elif not name:
         min_insync = int(text or context.layers.static.get(MIN_INSYNC_REPLICAS, "1"))
         for topic in context.image.topics_by_id.values():
             if MIN_INSYNC_REPLICAS not in context.image.configs_of(ResourceType.TOPIC, topic.name):
-                yield from _ended(context, topic, min_insync)
+                yield from _changed(context, topic, min_insync)
 
 
-def _ended(context: DecisionContext, topic: TopicImage, min_insync: int) -> Iterator[PartitionChangeRecord]:
+def _changed(context: DecisionContext, topic: TopicImage, min_insync: int) -> Iterator[PartitionChangeRecord]:
     may_lead = may_lead_now(context.image)
+    before = replication_settings(context, topic.name).min_insync
     for index, partition in enumerate(topic.partitions):
-        if partition.elr and partition.isr:
+        replicas = partition.replicas
+        if effective_min_insync(min_insync, replicas) > effective_min_insync(before, replicas):
+            yield PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
+        elif partition.elr and partition.isr:
             record = change_partition(
                 partition, topic.topic_id, index, Wanted(), min_insync=min_insync, may_lead=may_lead
             )
