@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from odradek.gateway.coordinators.transactions import TransactionCoordinator
     from odradek.gateway.env.environment import Environment
     from odradek.gateway.env.loop_watch import LoopRecord
+    from odradek.gateway.lifecycle import NodeLife
     from odradek.gateway.maintenance.cleaner import LogCleaner
     from odradek.gateway.maintenance.retention import RetentionJanitor
     from odradek.gateway.metadata.active import Leadership
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
 class Services:
     """One broker's services.
 
-    `controller` decides while this node is the active controller, which `leadership` knows; `controllers` is the active
-    one, wherever it is, and `forwarder` sends clients' requests to it. `advertised` maps a listener's name to the host
-    and port that clients connect to, `advertised_controllers` the same for the listeners of controllers. `loop` counts
-    the turns of the event loop that took too long; `inspection` is where records are looked into for clients,
-    `matching` where regular expressions are matched. `outbox` is None where the store has none.
+    `controller` decides while this node is the active controller, which `leadership` knows; `controllers` is the
+    active one, wherever it is, and `forwarder` sends clients' requests to it; `life` is this node's in the cluster.
+    `advertised` maps a listener's name to the host and port that clients connect to, `advertised_controllers` the
+    same for the listeners of controllers. `loop` counts the turns of the event loop that took too long; `inspection`
+    is where records are looked into for clients, `matching` where regular expressions are matched. `outbox` is None
+    where the store has none.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Services:
         leadership: Leadership,
         controllers: ControllerClient,
         forwarder: Forwarder,
+        life: NodeLife,
         replicas: Replicas,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
@@ -75,6 +78,7 @@ class Services:
         self.leadership = leadership
         self.controllers = controllers
         self.forwarder = forwarder
+        self.life = life
         self.replicas = replicas
         self.groups = groups
         self.producer_ids = producer_ids

@@ -37,6 +37,7 @@ from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
 from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError, first_error
+from odradek.gateway.lifecycle import NodeLife
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionJanitor
 from odradek.gateway.metadata.active import QuorumLeadership
@@ -126,8 +127,10 @@ class Broker:
             nursery.start_soon(self._expire_producers_forever)
             nursery.start_soon(self._close_idle_logs_forever)
             nursery.start_soon(self._tell_repeats_forever)
+            nursery.start_soon(self.services.life.run)
             await self._stop.wait()
             log.info("draining node_id=%d", self.config.node_id)
+            await self.services.life.leave()
             self.services.stopping = True
             self.services.replicas.wake_all()
             self.services.transactions.stop()
@@ -186,6 +189,7 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
                 with trio.CancelScope(shield=True):
                     await services.replicas.close()
                     await services.controller.close()
+                    await services.life.logs_closed()
                 nursery.cancel_scope.cancel()
         finally:
             for bound in listeners.values():
@@ -267,9 +271,8 @@ async def _join(
     replication = ReplicationManager(env, nursery, lambda: settings.config, lambda: metadata.image)
     replicas = _replicas(config, env, store, nursery, settings, replication)
     metadata_log = MetadataReplica(METADATA_KEY, metadata_log_config(config), config.node_id, replicas.resources)
-    quorum = QuorumDriver(
-        quorum_settings(config), store, env, metadata_log, nursery, lambda: metadata.logged.cluster_id
-    )
+    told = quorum_settings(config)
+    quorum = QuorumDriver(told, store, env, metadata_log, nursery, lambda: metadata.logged.cluster_id)
     leadership = QuorumLeadership(quorum)
     static = MetadataConfig(config.node_id, config.layers.static)
     controller = Controller(quorum, env, static, metadata, leadership)
@@ -279,10 +282,8 @@ async def _join(
     replication.start(replicas, partial(_alter_partition, channels.deciding("replication", controller), config))
     forwarder = Forwarder(channels.channel("forwarding", not_enveloped), config.request_timeout_ms)
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
-    commit_timeout_ms = config.offsets_commit_timeout_ms
-    groups = GroupCoordinator(
-        metadata, controllers, replicas, env, config.group, regexes, commit_timeout_ms=commit_timeout_ms
-    )
+    wait_ms = config.offsets_commit_timeout_ms
+    groups = GroupCoordinator(metadata, controllers, replicas, env, config.group, regexes, commit_timeout_ms=wait_ms)
     ids = ProducerIds(controllers)
     brokers = OtherBrokers(env, nursery, config, lambda: metadata.image, "transactions")
     transactions = TransactionCoordinator(
@@ -291,7 +292,7 @@ async def _join(
 
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
-
+    life = NodeLife(config, env, store, channels, controller, metadata, advertised)
     outbox = _outbox(store, env, replicas, metadata, settings, controller)
     _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner, outbox)
     if config.node.is_alone:
@@ -312,6 +313,7 @@ async def _join(
         leadership,
         controllers,
         forwarder,
+        life,
         replicas,
         groups,
         ids,
@@ -461,14 +463,9 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
         if signals:
             await nursery.start(_stop_on_signal, broker)
             nursery.start_soon(collect_garbage)
-        running = Running(broker)
         if config.metrics_listen is not None:
             await _serve_metrics(broker, nursery)
-        on_ready(running)
-        if signals:
-            notify(READY, f"serving clients at {running.bootstrap}")
-            services = broker.services
-            nursery.start_soon(import_early, env, lambda: services.stopping)
+        nursery.start_soon(_tell_ready, broker, env, on_ready, signals)
         await broker.serve()
         nursery.cancel_scope.cancel()
 
@@ -482,6 +479,17 @@ async def _serve_metrics(broker: Broker, nursery: trio.Nursery) -> None:
     address = host_and_port(broker.config.metrics_listen or "")
     assert address is not None, "checked with the configuration"
     await nursery.start(serve, broker.services, *address)
+
+
+async def _tell_ready(broker: Broker, env: Environment, on_ready: Callable[[Running], None], signals: bool) -> None:
+    """Call `on_ready` once clients are served."""
+    services = broker.services
+    await services.life.ready.wait()
+    running = Running(broker)
+    on_ready(running)
+    if signals:
+        notify(READY, f"serving clients at {running.bootstrap}")
+        await import_early(env, lambda: services.stopping)
 
 
 async def collect_garbage() -> None:

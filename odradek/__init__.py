@@ -1,7 +1,7 @@
 """Odradek: the Kafka you pip install.
 
-`odradek.broker()` is a real broker for tests and programs, `odradek serve` the command, `odradek.pytest_plugin` the
-fixtures. Everything else is inside: docs/architecture.md has the map of the packages.
+`odradek.broker()` is a real broker for tests and programs, `odradek.cluster()` several, `odradek serve` the command,
+`odradek.pytest_plugin` the fixtures. Everything else is inside: docs/architecture.md has the map of the packages.
 
 In the repository the packages stand at the top (`gateway/`, `wire/`, …), and this folder links to them; in an installed
 distribution they are ordinary folders in here.
@@ -10,9 +10,9 @@ distribution they are ordinary folders in here.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.testing import TestBroker, broker
+    from odradek.testing import TestBroker, TestCluster, broker, cluster
 
-__all__ = ["TestBroker", "broker"]
+__all__ = ["TestBroker", "TestCluster", "broker", "cluster"]
 
 
 def __getattr__(name: str) -> object:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from odradek.gateway.testing.cluster import TestCluster
     from odradek.gateway.testing.in_process import TestBroker
 
 
@@ -43,6 +44,19 @@ def _setting(line: str) -> tuple[str, str]:
     if not equals:
         raise pytest.UsageError(f"odradek_config: {line!r} is not of the form name=value")
     return name.strip(), value.strip()
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(pytestconfig: pytest.Config) -> "Iterator[TestCluster]":
+    """A cluster of three brokers, each a process, that runs until the session ends; `kafka_cluster.kill(1)` and so on.
+
+    A test that stops a broker starts it again.
+    """
+    from odradek.gateway.testing.cluster import cluster
+
+    lines: list[str] = pytestconfig.getini("odradek_config")
+    with cluster(3, dict(_setting(line) for line in lines)) as running:
+        yield running
 
 
 @pytest.fixture

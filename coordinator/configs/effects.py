@@ -25,7 +25,9 @@ class WithoutEffect:
 
 SCOPES: Final = ("broker", "topic", "group", "client-metrics")
 
-_ONE_BROKER: Final = "There is one broker: nothing is replicated, elected or sent to another one."
+_NODES: Final = (
+    "What it tunes is not there between nodes: requests are repeated with fixed pauses, nothing is throttled."
+)
 _NO_INDEX: Final = "A segment is an LMDB environment, without the index files and the preallocation of Kafka's format."
 _TIERED: Final = "There is no tiered storage; remote.storage.enable=true is refused for topics."
 _NO_JITTER: Final = "Segments roll at their age without jitter: one log's roll does not make others wait."
@@ -35,19 +37,16 @@ _NO_RECOMPRESSION: Final = "Batches stay as their producer compressed them."
 WITHOUT_EFFECT: Final = (
     WithoutEffect(
         "broker",
-        _ONE_BROKER,
+        _NODES,
         (
             "add.partitions.to.txn.retry.*",
             "alter.log.dirs.replication.quota.*",
-            "broker.heartbeat.interval.ms",
-            "controlled.shutdown.enable",
             "controller.performance.*",
             "controller.quorum.append.linger.ms",
             "controller.quorum.auto.join.enable",
             "controller.quorum.election.backoff.max.ms",
             "controller.quorum.fetch.snapshot.max.bytes",
             "controller.socket.timeout.ms",
-            "initial.broker.registration.timeout.ms",
             "num.replica.alter.*",
             "replication.quota.*",
             "socket.connection.setup.timeout.max.ms",
@@ -173,7 +172,7 @@ WITHOUT_EFFECT: Final = (
     WithoutEffect("broker", "A start takes as long as it takes.", ("server.max.startup.time.ms",)),
     WithoutEffect(
         "topic",
-        _ONE_BROKER,
+        _NODES,
         ("*.replication.throttled.replicas", "unclean.leader.election.enable"),
     ),
     WithoutEffect("topic", _NO_INDEX, ("segment.index.bytes", "index.interval.bytes", "preallocate")),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_DATA = "odradek-data"
 LOG_FORMAT = "%(asctime)s.%(msecs)03dZ level=%(levelname)s logger=%(name)s %(message)s"
 LOG_TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
@@ -40,6 +41,7 @@ Examples:
   odradek serve --data /var/lib/odradek --listen 0.0.0.0:9092 --advertise kafka.example.org:9092
   odradek serve --storage memory:// --listen 127.0.0.1:0
   odradek serve --config server.properties --set log.retention.hours=24
+  odradek serve --brokers 3 --data /var/lib/odradek
 
 \b
 SIGTERM or Ctrl-C drains: what was accepted is answered, then the process ends with 0. A second signal ends it at once.
@@ -86,6 +88,12 @@ class Address(click.ParamType[tuple[str, int]]):
     "postgresql+psycopg://user@host/database (the last two: pip install 'odradek[sql]'). [env var: ODRADEK_STORAGE]",
 )
 @click.option(
+    "--brokers",
+    type=click.IntRange(1, 100),
+    help="Run so many nodes as processes of this machine, a cluster: clients' ports from that of --listen up, data in "
+    "node-1, node-2, … of --data. A node that ends is started again.",
+)
+@click.option(
     "--metrics",
     type=Address(0),
     help="Where to serve Prometheus and health checks: /metrics, /health/live, /health/ready (pip install "
@@ -125,6 +133,7 @@ def serve(
     advertise: tuple[str, int] | None,
     data: Path | None,
     storage: str | None,
+    brokers: int | None,
     metrics: tuple[str, int] | None,
     file: Path | None,
     settings: Sequence[tuple[str, str]],
@@ -136,6 +145,10 @@ def serve(
     if data is not None and storage is not None:
         raise click.UsageError("--data and --storage exclude each other")
     as_json = log_format == "json"
+    if brokers is not None:
+        _check_alone(advertise=advertise, storage=storage, metrics=metrics, config=file)
+        _serve_brokers(brokers, listen, data, settings, log_level, log_format)
+        return
     _log_to_stderr(log_level, as_json=as_json)
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # if a signal such as SIGBUS ends the process, the log says where
@@ -156,6 +169,41 @@ def serve(
             raise
         log.exception("the broker failed")
         raise click.exceptions.Exit(1) from error
+
+
+def _check_alone(**given: object) -> None:
+    """Refuse, as wrong usage, options that are one node's."""
+    for name, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"--brokers and --{name} exclude each other: each node has its own (see --set)")
+
+
+def _serve_brokers(
+    brokers: int,
+    listen: tuple[str, int] | None,
+    data: Path | None,
+    settings: Sequence[tuple[str, str]],
+    log_level: str,
+    log_format: str,
+) -> None:
+    from odradek.gateway.cli.brokers import serve_brokers
+
+    as_json = log_format == "json"
+    _log_to_stderr(log_level, as_json=as_json)
+    host, _, port = os.environ.get("ODRADEK_LISTEN", DEFAULT_LISTEN).rpartition(":")
+    directory = data or Path(os.environ.get("ODRADEK_DATA", DEFAULT_DATA))
+
+    def ready(bootstrap: str, place: str) -> str:
+        if as_json:
+            return _json_line(message="ready", brokers=brokers, bootstrap=bootstrap, storage=place)
+        first = bootstrap.partition(",")[0]
+        return (
+            f"odradek ready: {brokers} brokers at {bootstrap}, storing in {place}; "
+            f"try: echo hello | odradek produce greetings --bootstrap {first}"
+        )
+
+    arguments = ["--log-level", log_level, "--log-format", log_format]
+    serve_brokers(brokers, directory, listen or (host, int(port)), settings, arguments, ready)
 
 
 def _log_to_stderr(level: str, *, as_json: bool) -> None:
@@ -248,10 +296,11 @@ def ready_line(config: "BrokerConfig", running: "Running") -> str:
     """What is printed when clients can connect: where, with what storage, and a command to try."""
     from odradek.gateway.cli.main import version
 
-    return (
-        f"odradek {version()} ready in {process_age_ms():.0f} ms at {running.bootstrap}, storing in {_place(config)}; "
-        f"try: echo hello | odradek produce greetings --bootstrap {running.bootstrap}"
-    )
+    age_ms, place = process_age_ms(), _place(config)
+    ready = f"odradek {version()} ready in {age_ms:.0f} ms at {running.bootstrap}, storing in {place}"
+    if not config.node.is_broker:
+        return f"{ready}; a controller, which serves no clients"
+    return f"{ready}; try: echo hello | odradek produce greetings --bootstrap {running.bootstrap}"
 
 
 def _ready_document(config: "BrokerConfig", running: "Running") -> str:

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from odradek.coordinator.configs.effects import without_effect
 from odradek.coordinator.configs.errors import ConfigRefusedError
@@ -17,6 +18,16 @@ from odradek.gateway.config.sources import Setting, Settings, read_environment, 
 from odradek.gateway.config.variables import warn_of_unknown_variables
 
 log = logging.getLogger(__name__)
+
+
+CLUSTER_DEFAULTS: Final = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+}
+"""Kafka's defaults, where ours are for one broker (`odradek.coordinator.configs.differences`)."""
 
 
 def load_config(
@@ -36,6 +47,7 @@ def load_config(
     settings.update(read_environment(variables))
     settings.update({name: Setting(text, "command line") for name, text in setting_texts(overrides).items()})
     _join_ids(settings)
+    _add_defaults_of_clusters(settings)
     warn_of_unknown(settings)
     warn_of_unknown_variables(variables)
     _check(settings)
@@ -54,6 +66,16 @@ def _join_ids(settings: Settings) -> None:
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in settings and other not in settings:
             settings[other] = settings[name]
+
+
+def _add_defaults_of_clusters(settings: Settings) -> None:
+    """Internal topics of a cluster are replicated as Kafka's: our own defaults are for a cluster of one."""
+    voters = settings.get("controller.quorum.voters")
+    roles = settings.get("process.roles")
+    has_others = (voters is not None and "," in voters.text) or (roles is not None and "," not in roles.text)
+    if has_others:
+        for name, text in CLUSTER_DEFAULTS.items():
+            settings.setdefault(name, Setting(text, "default of a cluster"))
 
 
 def _check(settings: Settings) -> None:

@@ -51,7 +51,7 @@ class NodeConfig:
     """A node's part in its cluster.
 
     `voters` are the controllers, this node's own id alone where it is a cluster of one (its address is then that of its
-    listener for controllers, or empty); they are empty on a broker that knows `bootstrap_servers` instead.
+    listener for controllers, or empty). `bootstrap_servers` name controllers without their ids, and say nothing more.
     `listeners` are for clients and brokers, `controller_listeners` for controllers and for brokers that talk to them.
     """
 
@@ -91,6 +91,8 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
         voters = voters or _alone(node_id, servers, controller_listeners)
     else:
         _check_broker_alone(layers, names, controller_listeners)
+        if not voters:
+            raise _unknown_controllers(servers)
     if is_broker and not listeners:
         raise ConfigError(
             f"There must be at least one broker advertised listener. Perhaps all listeners appear in "
@@ -149,14 +151,19 @@ def _alone(
     `controller.quorum.bootstrap.servers` may name this node, as Kafka's sample configuration does.
     """
     own = controller_listeners[0] if controller_listeners else Endpoint("", "", 0)
-    others = [f"{host}:{port}" for host, port in servers if port != own.port]
+    others = [port for _, port in servers if port != own.port]
     if others or len(servers) > 1:
-        raise ConfigError(
-            f"{_BOOTSTRAP} names other controllers ({', '.join(others) or 'several'}), and {_VOTERS} does not say "
-            f"which nodes they are: set {_VOTERS} to ID@HOST:PORT of each controller",
-            _BOOTSTRAP,
-        )
+        raise _unknown_controllers(servers)
     return (Voter(node_id, own.host, own.port),)
+
+
+def _unknown_controllers(servers: Sequence[tuple[str, int]]) -> ConfigError:
+    named = ", ".join([f"{host}:{port}" for host, port in servers])
+    return ConfigError(
+        f"{_BOOTSTRAP} names other controllers ({named}), and {_VOTERS} does not say which nodes they are: set "
+        f"{_VOTERS} to ID@HOST:PORT of each controller",
+        _BOOTSTRAP,
+    )
 
 
 def _of(endpoints: Sequence[Endpoint], names: Sequence[str], *, controllers: bool) -> tuple[Endpoint, ...] | None:

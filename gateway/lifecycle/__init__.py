@@ -17,5 +17,6 @@
 
 from odradek.gateway.lifecycle.broker import BrokerLifecycle
 from odradek.gateway.lifecycle.clean_end import CleanEnd
+from odradek.gateway.lifecycle.node import NodeLife
 
-__all__ = ["BrokerLifecycle", "CleanEnd"]
+__all__ = ["BrokerLifecycle", "CleanEnd", "NodeLife"]

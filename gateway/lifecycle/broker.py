@@ -165,11 +165,14 @@ class BrokerLifecycle:
             current_metadata_offset=self._metadata.image.offset,
             want_shut_down=self._is_stopping,
         )
-        timeout_ms = self._number("broker.session.timeout.ms")
+        stopping = self._is_stopping
+        timeout_ms = self._number("broker.heartbeat.interval.ms" if stopping else "broker.session.timeout.ms")
         try:
-            answer = await self._channel.call(request, HEARTBEAT_VERSION, timeout_ms, timeout_ms // 2)
+            answer = await self._channel.call(request, HEARTBEAT_VERSION, timeout_ms, max(timeout_ms // 2, 1))
         except ControllerUnreachableError as error:
             log.warning("no controller takes heartbeats node_id=%d cause=%s", self._config.node_id, error)
+            if stopping:  # nobody is there who could let others lead; the whole cluster stops, most likely
+                self.released.set()
             return True
         assert isinstance(answer, BrokerHeartbeatResponse)
         if answer.error_code:

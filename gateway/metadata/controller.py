@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar, cast
 
+import trio
+
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.contract import Outcome, Token
 from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
@@ -160,6 +162,11 @@ class Controller:
             return shard.decide(operation, request, self._runtime.next_offset, token, now_ms)
 
         return cast("R", await self._runtime.call(run))
+
+    async def keep_house(self) -> None:
+        """Do what is due in time while this node decides: fence silent brokers, elect leaders at intervals."""
+        while self._leadership.is_active and self._runtime.on_time():
+            await trio.lowlevel.checkpoint()
 
     async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
         """Create the topics of these names that do not exist; None for a name whose topic is there now."""

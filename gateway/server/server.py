@@ -83,6 +83,8 @@ class Server:
             connection.close()
 
     async def _accept_forever(self, name: str, listener: Listener) -> None:
+        if name not in self._services.config.node.controller_listener_names:
+            await self._services.life.ready.wait()  # a broker that is fenced serves no clients; they are queued
         while not self._stopping:
             try:
                 transport = await listener.accept()

@@ -122,9 +122,9 @@ class TestSources:
         file = tmp_path / "server.properties"
         file.write_text("num.io.threads=9\nnum.network.threads=3\nnum.partitions=9\n")
         with caplog.at_level(logging.WARNING):
-            load({"KAFKA_LISTENER_NAME_A_MAX_CONNECTIONS": "5"}, file, replica_lag_time_max_ms="7")
+            load({"KAFKA_LISTENER_NAME_A_MAX_CONNECTIONS": "5"}, file, controller_socket_timeout_ms="7")
         (record,) = caplog.records
-        named = "listener.name.a.max.connections,num.io.threads,replica.lag.time.max.ms"
+        named = "controller.socket.timeout.ms,listener.name.a.max.connections,num.io.threads"
         assert record.getMessage() == f"settings without effect names={named} (docs/settings.md says why)"
 
     def test_settings_that_act_are_not_named(self, caplog: pytest.LogCaptureFixture):

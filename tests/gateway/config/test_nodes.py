@@ -51,11 +51,15 @@ def test_a_broker_that_is_no_controller():
     assert broker.controller_listeners == ()
 
 
-def test_a_broker_that_knows_servers_instead_of_voters():
+def test_a_broker_that_knows_servers_instead_of_voters_is_told_what_to_set():
     settings = BROKER | {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "one:9093,[::1]:9093"}
-    broker = node(settings)
-    assert broker.voters == ()
-    assert broker.bootstrap_servers == (("one", 9093), ("::1", 9093))
+    told = r"names other controllers \(one:9093, ::1:9093\), .* set controller\.quorum\.voters to ID@HOST:PORT"
+    with pytest.raises(ConfigError, match=told):
+        node(settings)
+    assert node(settings | {"controller.quorum.voters": THREE, "node.id": "7"}).bootstrap_servers == (
+        ("one", 9093),
+        ("::1", 9093),
+    )
 
 
 def test_a_controller_that_is_no_broker():
@@ -197,3 +201,13 @@ def test_what_else_is_refused(settings: dict[str, str | None], told: str):
     with pytest.raises(ConfigError, match=r".* \(command line\)$") as refused:
         node(COMBINED | settings)
     assert told in str(refused.value)
+
+
+def test_internal_topics_of_a_cluster_are_replicated_as_kafkas():
+    def factors(settings: dict[str, str | None]) -> tuple[object, object]:
+        values = load_config(None, {name: text for name, text in settings.items() if text is not None}, {}).values
+        return values["offsets.topic.replication.factor"], values["transaction.state.log.min.isr"]
+
+    assert factors({}) == factors(COMBINED) == (1, 1)
+    assert factors(COMBINED | {"controller.quorum.voters": THREE}) == factors(BROKER) == (3, 2)
+    assert factors(BROKER | {"offsets.topic.replication.factor": "2"}) == (2, 2)

@@ -220,16 +220,16 @@ def test_a_broker_that_stops_is_released_when_others_lead():
     on_stage(play)
 
 
-def test_a_broker_that_nobody_releases_stops_all_the_same():
+@pytest.mark.parametrize(("allowed_ms", "takes_s"), [(500, 0.5), (30_000, 2)])
+def test_a_broker_that_no_controller_releases_stops_all_the_same(allowed_ms, takes_s):
     async def play(stage: Stage) -> None:
         broker = stage.broker()
         stage.nursery.start_soon(broker.run)
         await broker.unfenced.wait()
         await stage.host.crash(power_cut=True)
         started = trio.current_time()
-        await broker.shut_down(3000)
-        assert trio.current_time() - started == pytest.approx(3)
-        assert not broker.released.is_set()
+        await broker.shut_down(allowed_ms)
+        assert trio.current_time() - started == pytest.approx(takes_s, abs=0.1)
 
     on_stage(play)
 

@@ -1,0 +1,45 @@
+"""`odradek serve --brokers N`: a cluster on this machine, whose nodes are child processes."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+import trio
+
+from odradek.gateway.cli.errors import CliError
+from odradek.gateway.supervision.layout import NodePlan, plan, voters_of
+from odradek.gateway.supervision.supervisor import NodeStartError, SupervisedNode, Supervisor, node_command
+
+
+def serve_brokers(
+    brokers: int,
+    data: Path,
+    listen: tuple[str, int],
+    settings: Sequence[tuple[str, str]],
+    arguments: Sequence[str],
+    ready_line: Callable[[str, str], str],
+) -> None:
+    """Run the nodes until a signal; `ready_line(bootstrap, place)` is printed when all of them serve.
+
+    Their clients' ports are that of `listen` and those above it, their controllers' the next ones. Raises CliError.
+    """
+    host, port = listen
+    if port == 0 or port + brokers + voters_of(brokers) > 65536:
+        raise click.BadParameter("with --brokers, --listen needs a port with as many above it", param_hint="--listen")
+    ports = list(range(port, port + brokers))
+    controllers = list(range(port + brokers, port + brokers + voters_of(brokers)))
+    nodes = plan(data, host, ports, controllers, dict(settings))
+    data.mkdir(parents=True, exist_ok=True)
+    supervised = [SupervisedNode(each, node_command(_written(data, each), arguments)) for each in nodes]
+    bootstrap = ",".join([f"[{host}]:{each}" if ":" in host else f"{host}:{each}" for each in ports])
+    supervisor = Supervisor(supervised, lambda: click.echo(ready_line(bootstrap, str(data))))
+    try:
+        trio.run(supervisor.run)
+    except* NodeStartError as group:
+        raise CliError(f"{group.exceptions[0]}; its log above says why") from group
+
+
+def _written(data: Path, node: NodePlan) -> Path:
+    file = data / f"node-{node.node_id}.properties"
+    node.write(file)
+    return file

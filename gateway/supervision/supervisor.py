@@ -1,0 +1,128 @@
+"""Runs the nodes of a cluster as child processes, and starts one again that has ended."""
+
+import logging
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from odradek.gateway.supervision.layout import NodePlan
+
+log = logging.getLogger(__name__)
+
+RESTART_S: Final = 0.5
+RESTART_MAX_S: Final = 30.0
+STEADY_S: Final = 60.0
+"""A node that has run for so long starts with the shortest pause again."""
+
+
+class NodeStartError(Exception):
+    """A node ended before all nodes served for the first time."""
+
+
+class SupervisedNode:
+    """One node's process, again and again. `ready` is set when it has served for the first time."""
+
+    def __init__(self, plan: NodePlan, command: Sequence[str]) -> None:
+        self.plan = plan
+        self.ready = trio.Event()
+        self.ended = trio.Event()
+        self._command = command
+        self._process: trio.Process | None = None
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        """Keep it running until `stop`. Raises NodeStartError when it ends before it has ever served."""
+        pause_s = RESTART_S
+        try:
+            while not self._is_stopping:
+                started_at = trio.current_time()
+                code = await self._run_once()
+                if self._is_stopping:
+                    return
+                if not self.ready.is_set():
+                    raise NodeStartError(f"node {self.plan.node_id} ended with exit code {code} before it served")
+                pause_s = RESTART_S if trio.current_time() - started_at >= STEADY_S else pause_s
+                log.warning("node ended node_id=%d code=%s, started again in_s=%.1f", self.plan.node_id, code, pause_s)
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RESTART_MAX_S)
+        finally:
+            self.ended.set()
+
+    async def _run_once(self) -> int | None:
+        process = self._process = await trio.lowlevel.open_process(
+            list(self._command), stdout=subprocess.PIPE, start_new_session=True
+        )  # in a session of its own a Ctrl-C does not reach it, and the nodes drain in turn
+        try:
+            assert process.stdout is not None
+            # What it prints is one line, once it serves; the end of its output is its own.
+            async for some in process.stdout:
+                if some and not self.ready.is_set():
+                    log.info("node serves node_id=%d pid=%d", self.plan.node_id, process.pid)
+                    self.ready.set()
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+            self._process = None
+
+    def begin_stop(self) -> None:
+        """Let it drain; it is not started again. Idempotent: a second call ends it at once, as a second signal does."""
+        self._is_stopping = True
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+
+    def hold(self) -> None:
+        """Do not start it again when it ends."""
+        self._is_stopping = True
+
+
+class Supervisor:
+    """All nodes of one cluster. `on_ready` is called once, when all of them serve."""
+
+    def __init__(self, nodes: Sequence[SupervisedNode], on_ready: Callable[[], None]) -> None:
+        self._nodes = nodes
+        self._on_ready = on_ready
+
+    async def run(self) -> None:
+        """Run the nodes until SIGTERM or SIGINT, and return when they have drained, one after the other.
+
+        At a second signal they drain all at once, at a third they end at once. Raises NodeStartError.
+        """
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+            async with trio.open_nursery() as nursery:
+                for node in self._nodes:
+                    nursery.start_soon(node.run)
+                nursery.start_soon(self._tell)
+                await received.__anext__()
+                log.info("stopping nodes=%d", len(self._nodes))
+                nursery.start_soon(self._hurry, received)
+                await self._drain()
+                nursery.cancel_scope.cancel()
+
+    async def _tell(self) -> None:
+        for node in self._nodes:
+            await node.ready.wait()
+        self._on_ready()
+
+    async def _drain(self) -> None:
+        for node in self._nodes:
+            node.hold()
+        for node in self._nodes:
+            node.begin_stop()
+            await node.ended.wait()
+
+    async def _hurry(self, received: AsyncIterator[int]) -> None:
+        async for _ in received:
+            for node in self._nodes:
+                node.begin_stop()
+
+
+def node_command(file: Path, arguments: Sequence[str]) -> list[str]:
+    """The command of a node that is told what stands in `file`."""
+    return [sys.executable, "-m", "odradek", "serve", "--config", str(file), *arguments]

@@ -1,0 +1,34 @@
+"""One request to a broker over a socket of its own, for tests that look at a cluster from outside."""
+
+import socket
+from typing import Final
+
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ProtocolError
+from odradek.wire.frames import LENGTH_BYTES
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.schema.schema import Message
+
+TIMEOUT_S: Final = 10.0
+
+
+def ask(address: tuple[str, int], request: Message, version: int) -> Message | None:
+    """The response, None when there is none: refused, broken, out of time."""
+    try:
+        with socket.create_connection(address, timeout=TIMEOUT_S) as connection:
+            connection.sendall(encode_request(request, version, 1, "odradek-testing"))
+            size = int.from_bytes(_received(connection, LENGTH_BYTES), "big")
+            key = ApiKey(request.__message__.api_key or 0)
+            return decode_response(key, version, _received(connection, size))[1]
+    except (OSError, EOFError, ProtocolError):
+        return None
+
+
+def _received(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        some = connection.recv(size - len(data))
+        if not some:
+            raise EOFError
+        data += some
+    return bytes(data)

@@ -1,0 +1,260 @@
+"""A cluster inside a test: real nodes, each a process of its own, that may be killed, paused and started again."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from odradek.gateway.supervision.layout import NodePlan, plan, voters_of
+from odradek.gateway.supervision.supervisor import node_command
+
+if TYPE_CHECKING:
+    from odradek.gateway.config import SettingValue
+    from odradek.wire.schema.schema import Message
+
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 60.0
+ASK_EVERY_S: Final = 0.05
+
+
+class TestNode:
+    """One node's process. Its log is in `log_path`."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(self, node: NodePlan, file: Path) -> None:
+        self.plan = node
+        self.log_path = node.directory.parent / f"node-{node.node_id}.log"
+        self._file = file
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready = threading.Event()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there, paused or not."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process; `await_ready` waits until it serves."""
+        assert not self.is_running, f"node {self.plan.node_id} runs already"
+        self._ready = threading.Event()
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                node_command(self._file, ["--log-format", "json"]), stdout=subprocess.PIPE, stderr=log
+            )
+        threading.Thread(target=self._watch, args=(self._process, self._ready), daemon=True).start()
+
+    @staticmethod
+    def _watch(process: subprocess.Popen[bytes], ready: threading.Event) -> None:
+        """Read what it prints: one line, once it serves."""
+        assert process.stdout is not None
+        with process.stdout as output:
+            for line in output:
+                if json.loads(line).get("message") == "ready":
+                    ready.set()
+
+    def await_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until it serves clients. Raises RuntimeError with the end of its log when it does not."""
+        deadline = time.monotonic() + timeout_s
+        while not self._ready.wait(ASK_EVERY_S):
+            if not self.is_running or time.monotonic() > deadline:
+                end = self.log_path.read_text(encoding="utf-8", errors="replace")[-2000:]
+                raise RuntimeError(f"node {self.plan.node_id} does not serve; its log ends with:\n{end}")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process, if there is one."""
+        if self._process is not None and self.is_running:
+            os.kill(self._process.pid, number)
+
+    def join(self) -> None:
+        """Wait until the process has ended. Raises subprocess.TimeoutExpired."""
+        if self._process is not None:
+            self._process.wait(STOP_TIMEOUT_S)
+
+
+class TestCluster:
+    """Brokers with the ids 1, 2, …, that run while the `with` block does.
+
+    `config` holds further settings of all of them under Kafka's names. Data are in `directory`, by default one that is
+    removed in the end.
+    """
+
+    __test__ = False
+
+    def __init__(
+        self, brokers: int = 3, config: "Mapping[str, SettingValue] | None" = None, directory: str | Path | None = None
+    ) -> None:
+        self.host = "127.0.0.1"
+        self._brokers = brokers
+        self._config = dict(config or {})
+        self._directory = directory
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._nodes: dict[int, TestNode] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as `bootstrap.servers`: all brokers."""
+        return ",".join([f"{self.host}:{node.plan.port}" for node in self._nodes.values()])
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The brokers' ids."""
+        return tuple(self._nodes)
+
+    def node(self, broker_id: int) -> TestNode:
+        """One broker's process."""
+        return self._nodes[broker_id]
+
+    def start(self) -> None:
+        """Start all brokers, and return when all serve. Raises RuntimeError when one does not."""
+        from odradek.gateway.config.python_values import setting_texts
+
+        if self._directory is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="odradek-cluster-")
+        directory = Path(self._directory or (self._temporary.name if self._temporary else "."))
+        directory.mkdir(parents=True, exist_ok=True)
+        ports = free_ports(self._brokers + voters_of(self._brokers))
+        settings = {"group.initial.rebalance.delay.ms": "0", **setting_texts(self._config)}
+        for each in plan(directory, self.host, ports[: self._brokers], ports[self._brokers :], settings):
+            file = directory / f"node-{each.node_id}.properties"
+            each.write(file)
+            self._nodes[each.node_id] = TestNode(each, file)
+        for node in self._nodes.values():
+            node.start()
+        for node in self._nodes.values():
+            node.await_ready()
+
+    def stop(self) -> None:
+        """Stop all brokers in order, paused ones too, and remove the data unless they have a directory."""
+        for node in self._nodes.values():
+            node.signal(signal.SIGCONT)
+            node.signal(signal.SIGTERM)
+        for node in self._nodes.values():
+            try:
+                node.join()
+            except subprocess.TimeoutExpired:
+                node.signal(signal.SIGKILL)
+                node.join()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def kill(self, broker_id: int) -> None:
+        """Kill a broker at once (SIGKILL), and return when it is gone."""
+        self._nodes[broker_id].signal(signal.SIGKILL)
+        self._nodes[broker_id].join()
+
+    def restart(self, broker_id: int) -> None:
+        """Start a broker again, which is stopped in order before if it runs; return when it serves."""
+        node = self._nodes[broker_id]
+        node.signal(signal.SIGCONT)
+        node.signal(signal.SIGTERM)
+        node.join()
+        node.start()
+        node.await_ready()
+
+    def pause(self, broker_id: int) -> None:
+        """Stop a broker's process where it is (SIGSTOP), as a machine that hangs; `resume` lets it go on."""
+        self._nodes[broker_id].signal(signal.SIGSTOP)
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on."""
+        self._nodes[broker_id].signal(signal.SIGCONT)
+
+    def leader(self, topic: str, partition: int, *, not_broker: int | None = None, timeout_s: float = 60.0) -> int:
+        """The broker that leads a partition, once there is one, other than `not_broker`. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            for broker_id in self._nodes:
+                leader = self._leader_at(broker_id, topic, partition) if broker_id != not_broker else None
+                if leader is not None and leader != not_broker:
+                    return leader
+            time.sleep(ASK_EVERY_S)
+        raise TimeoutError(f"{topic}-{partition} has no leader within {timeout_s:.0f} s")
+
+    def _leader_at(self, broker_id: int, topic: str, partition: int) -> int | None:
+        from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+        request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False)
+        response = self._ask(broker_id, request, 12)
+        if not isinstance(response, MetadataResponse):
+            return None
+        found = [
+            part.leader_id
+            for part in response.topics[0].partitions
+            if part.partition_index == partition and part.leader_id >= 0
+        ]
+        return found[0] if found else None
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = -1,
+        configs: "Mapping[str, SettingValue] | None" = None,
+    ) -> None:
+        """Create a topic, by default with a replica on up to three brokers. Raises RuntimeError when it is refused."""
+        from odradek.gateway.config.python_values import setting_texts
+        from odradek.wire.messages.create_topics import (
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+            CreateTopicsResponse,
+        )
+
+        texts = [CreatableTopicConfig(name=key, value=text) for key, text in setting_texts(configs).items()]
+        wanted = CreatableTopic(
+            name=name, num_partitions=partitions, replication_factor=replication_factor, configs=tuple(texts)
+        )
+        for broker_id in self._nodes:
+            response = self._ask(broker_id, CreateTopicsRequest(topics=(wanted,)), 7)
+            if isinstance(response, CreateTopicsResponse):
+                [result] = response.topics
+                if result.error_code:
+                    raise RuntimeError(f"cannot create topic {name}: {result.error_message}")
+                self.leader(name, partitions - 1)
+                return
+        raise RuntimeError(f"cannot create topic {name}: no broker answers")
+
+    def _ask(self, broker_id: int, request: "Message", version: int) -> "Message | None":
+        """A broker's answer, None when it does not give one."""
+        from odradek.gateway.testing.asking import ask
+
+        return ask((self.host, self._nodes[broker_id].plan.port), request, version)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def cluster(
+    brokers: int = 3, config: "Mapping[str, SettingValue] | None" = None, directory: str | Path | None = None
+) -> TestCluster:
+    """A cluster for `with`; see `TestCluster`."""
+    return TestCluster(brokers, config, directory)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on now."""
+    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in opened]
+    finally:
+        for each in opened:
+            each.close()

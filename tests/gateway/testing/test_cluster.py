@@ -1,0 +1,111 @@
+"""A cluster of real processes: brokers are killed, paused and started again, and nothing acknowledged is lost."""
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from gateway_client import RawClient, batch_of
+
+import odradek
+from odradek.gateway.testing.cluster import TestCluster, free_ports
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+DEADLINE_S = 60
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    config = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
+    with odradek.cluster(brokers=3, config=config) as running:
+        yield running
+
+
+def at_leader(cluster: TestCluster, topic: str) -> RawClient:
+    return RawClient((cluster.host, cluster.node(cluster.leader(topic, 0)).plan.port))
+
+
+def produced(cluster: TestCluster, topic: str, value: bytes) -> None:
+    """Produce with acks=all to whoever leads, again and again until it is acknowledged."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        with suppress(OSError, EOFError, AssertionError), at_leader(cluster, topic) as client:
+            client.set_timeout(10)
+            if client.produce(topic, batch_of(value), acks=-1, version=9).error_code == 0:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"{value!r} was not acknowledged")
+
+
+def in_sync(cluster: TestCluster, topic: str, count: int) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    seen: object = None
+    while time.monotonic() < deadline:
+        with suppress(OSError, EOFError), at_leader(cluster, topic) as client:
+            request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
+            seen = client.call(request).topics[0].partitions[0].isr_nodes
+            if len(seen) == count:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(f"in-sync replicas are {seen}")
+
+
+def values(cluster: TestCluster, topic: str, count: int) -> set[bytes]:
+    deadline = time.monotonic() + DEADLINE_S
+    found: set[bytes] = set()
+    while len(found) < count and time.monotonic() < deadline:
+        with suppress(OSError, EOFError, AssertionError), at_leader(cluster, topic) as client:
+            found = set(client.values(topic))
+        time.sleep(0.1)
+    return found
+
+
+def test_a_killed_leader_loses_nothing_and_comes_back(cluster):
+    cluster.create_topic("killed", replication_factor=3)
+    for number in range(5):
+        produced(cluster, "killed", b"before %d" % number)
+    leader = cluster.leader("killed", 0)
+    cluster.kill(leader)
+    assert cluster.leader("killed", 0, not_broker=leader) != leader
+    for number in range(5):
+        produced(cluster, "killed", b"after %d" % number)
+    expected = {b"%s %d" % (when, number) for when in (b"before", b"after") for number in range(5)}
+    assert values(cluster, "killed", 10) == expected
+    cluster.restart(leader)
+    in_sync(cluster, "killed", 3)
+
+
+def test_a_paused_leader_is_replaced(cluster):
+    cluster.create_topic("paused", replication_factor=3)
+    produced(cluster, "paused", b"before")
+    leader = cluster.leader("paused", 0)
+    cluster.pause(leader)
+    try:
+        assert cluster.leader("paused", 0, not_broker=leader) != leader
+    finally:
+        cluster.resume(leader)
+    in_sync(cluster, "paused", 3)
+    produced(cluster, "paused", b"after")
+    assert values(cluster, "paused", 2) == {b"before", b"after"}
+
+
+def test_serve_with_brokers_runs_a_cluster_starts_the_dead_again_and_drains(tmp_path: Path):
+    port = free_ports(1)[0] // 10 * 10
+    command = [sys.executable, "-m", "odradek", "serve", "--brokers", "2", "--data", str(tmp_path)]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}"], stdout=subprocess.PIPE, stderr=log)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        assert f"2 brokers at 127.0.0.1:{port},127.0.0.1:{port + 1}" in line
+        with RawClient(("127.0.0.1", port + 1)) as client:
+            client.create_topic("t")
+            assert len(client.call(MetadataRequest(topics=None)).brokers) == 2
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_S) == 0
+        process.stdout.close()
+    assert "stopping nodes=2" in (tmp_path / "log").read_text()

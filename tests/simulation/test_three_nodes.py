@@ -1,0 +1,218 @@
+"""Three whole nodes in one process: they form a cluster by themselves, replicate, and go on when one of them dies."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+import trio
+from sim_client import SimClient, UnreachableError
+
+from odradek.gateway.testing.simulation import World, run_virtually
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.records.reader import read_records
+
+VOTERS = "1@node-1:9093,2@node-2:9093,3@node-3:9093"
+NODES = (1, 2, 3)
+TOPIC = "t"
+
+
+class Cluster:
+    """The nodes' machines, and a client of each of them."""
+
+    def __init__(self, world: World, nursery: trio.Nursery) -> None:
+        self.world = world
+        self.nursery = nursery
+        self.hosts = {number: BrokerHost(world, f"node-{number}", settings=settings(number)) for number in NODES}
+        self.clients = {number: SimClient(world, f"client-{number}", (f"node-{number}", 9092)) for number in NODES}
+
+    async def start(self) -> None:
+        for host in self.hosts.values():
+            host.start(self.nursery)
+        for number in NODES:
+            await self.serves(number)
+
+    async def serves(self, number: int) -> None:
+        """Wait until a node serves clients."""
+        host = self.hosts[number]
+        await host.ready()
+        assert host.broker is not None
+        await host.broker.services.life.ready.wait()
+
+    async def crash(self, number: int, *, power_cut: bool) -> None:
+        await self.hosts[number].crash(power_cut=power_cut)
+        self.clients[number].close()
+
+    @property
+    def active(self) -> int:
+        """The node that decides."""
+        [number] = [n for n, host in self.hosts.items() if host.broker and host.broker.services.leadership.is_active]
+        return number
+
+    async def create(self, at: int) -> int:
+        topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=3)
+        response = await self.clients[at].call(CreateTopicsRequest(topics=(topic,), timeout_ms=10_000), 20)
+        assert isinstance(response, CreateTopicsResponse)
+        return response.topics[0].error_code
+
+    async def metadata(self, at: int) -> MetadataResponse:
+        response = await self.clients[at].call(MetadataRequest(topics=(MetadataRequestTopic(name=TOPIC),)))
+        assert isinstance(response, MetadataResponse)
+        return response
+
+    async def settled(self, at: int, isr: int = 3) -> dict[int, int]:
+        """The leaders of all partitions, once each has one and `isr` replicas are in sync."""
+        with trio.fail_after(120):
+            while True:
+                described = (await self.metadata(at)).topics[0]
+                parts = described.partitions
+                if len(parts) == 3 and all(part.leader_id > 0 and len(part.isr_nodes) >= isr for part in parts):
+                    return {part.partition_index: part.leader_id for part in parts}
+                await trio.sleep(0.1)
+
+    async def produce(self, at: int, index: int, value: bytes, timeout_s: float = 5) -> int:
+        batch = memoryview(build_batch([SimpleRecord(None, value)]))
+        data = TopicProduceData(name=TOPIC, partition_data=(PartitionProduceData(index=index, records=batch),))
+        request = ProduceRequest(acks=-1, timeout_ms=4000, topic_data=(data,))
+        response = await self.clients[at].call(request, timeout_s)
+        assert isinstance(response, ProduceResponse)
+        return response.responses[0].partition_responses[0].error_code
+
+    async def values(self, at: int, index: int) -> list[bytes]:
+        partition = FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=(FetchTopic(topic=TOPIC, partitions=(partition,)),)
+        )
+        response = await self.clients[at].call(request)
+        assert isinstance(response, FetchResponse)
+        [part] = response.responses[0].partitions
+        assert part.error_code == 0
+        chunk = memoryview(bytes(part.records or b""))
+        return [record.value or b"" for header in iter_headers(chunk) for record in read_records(chunk, header)]
+
+    async def committed(self, at: int, index: int, count: int) -> list[bytes]:
+        """The values, once there are `count`: a new leader knows how much is committed when the others have fetched."""
+        with trio.move_on_after(20):
+            while len(await self.values(at, index)) < count:  # noqa: ASYNC110 - only the broker knows
+                await trio.sleep(0.1)
+        return await self.values(at, index)
+
+
+def settings(number: int) -> dict[str, str]:
+    return {
+        "node.id": str(number),
+        "process.roles": "broker,controller",
+        "controller.quorum.voters": VOTERS,
+        "listeners": f"PLAINTEXT://node-{number}:9092,CONTROLLER://node-{number}:9093",
+        "min.insync.replicas": "2",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+def with_cluster(seed: int, play: Callable[[Cluster], Awaitable[None]]) -> str:
+    async def main() -> str:
+        world = World(seed)
+        world.network.faults.delay_ms = (0.1, 5)
+        async with trio.open_nursery() as nursery:
+            cluster = Cluster(world, nursery)
+            with trio.fail_after(60):
+                await cluster.start()
+            await play(cluster)
+            nursery.cancel_scope.cancel()
+        world.close()
+        return world.trace.digest
+
+    return run_virtually(seed, main)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_three_nodes_form_a_cluster_and_any_of_them_creates_a_replicated_topic(seed):
+    async def play(cluster: Cluster) -> None:
+        follower = next(number for number in NODES if number != cluster.active)
+        assert await cluster.create(follower) == 0
+        leaders = await cluster.settled(follower)
+        assert sorted(leaders.values()) == [1, 2, 3]
+        for index, leader in leaders.items():
+            assert await cluster.produce(leader, index, b"value") == 0
+            assert await cluster.values(leader, index) == [b"value"]
+        for number in NODES:
+            brokers = (await cluster.metadata(number)).brokers
+            assert {(each.node_id, each.host) for each in brokers} == {(n, f"node-{n}") for n in NODES}
+        ids = {(await cluster.metadata(number)).cluster_id for number in NODES}
+        assert len(ids) == 1
+        assert None not in ids
+
+    with_cluster(seed, play)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_what_was_acknowledged_outlives_its_leader(seed, power_cut):
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.create(1) == 0
+        leaders = await cluster.settled(1)
+        victim = leaders[0]
+        for number in range(5):
+            assert await cluster.produce(victim, 0, b"%d" % number) == 0
+        await cluster.crash(victim, power_cut=power_cut)
+        witness = next(number for number in NODES if number != victim)
+        leader = (await cluster.settled(witness, isr=2))[0]
+        with trio.fail_after(60):
+            while leader == victim:
+                await trio.sleep(0.1)
+                leader = (await cluster.settled(witness, isr=2))[0]
+        assert await cluster.committed(leader, 0, 5) == [b"%d" % number for number in range(5)]
+        assert await cluster.produce(leader, 0, b"after") == 0
+        cluster.hosts[victim].start(cluster.nursery)
+        await cluster.serves(victim)
+        await cluster.settled(witness, isr=3)
+
+    with_cluster(seed, play)
+
+
+def test_a_broker_that_stops_gives_its_partitions_away_first():
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.create(1) == 0
+        leaders = await cluster.settled(1)
+        victim = leaders[0]
+        witness = next(number for number in NODES if number != victim)
+        await cluster.hosts[victim].stop()
+        described = (await cluster.metadata(witness)).topics[0].partitions
+        assert victim not in {part.leader_id for part in described}
+        assert all(len(part.isr_nodes) == 2 for part in described)
+
+    with_cluster(0, play)
+
+
+def test_without_a_majority_nothing_is_decided_and_with_one_it_is_again():
+    async def play(cluster: Cluster) -> None:
+        for victim in (1, 2):
+            await cluster.crash(victim, power_cut=True)
+        assert not await created(cluster, 3)
+        cluster.hosts[1].start(cluster.nursery)
+        await cluster.serves(1)
+        with trio.fail_after(60):
+            while not await created(cluster, 1):  # noqa: ASYNC110 - only the broker knows
+                await trio.sleep(0.5)
+
+    async def created(cluster: Cluster, at: int) -> bool:
+        with suppress(UnreachableError):
+            return await cluster.create(at) in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        return False
+
+    with_cluster(1, play)
+
+
+def test_one_seed_gives_one_course_of_events():
+    async def play(cluster: Cluster) -> None:
+        await cluster.create(1)
+        leaders = await cluster.settled(1)
+        await cluster.produce(leaders[0], 0, b"value")
+
+    assert with_cluster(5, play) == with_cluster(5, play)
