@@ -15,7 +15,7 @@ import trio
 from odradek.gateway.env.completion import Completion, completed
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.replication.proposals import IsrAnswer
-from odradek.partitions.in_sync import IsrDecision, IsrProposal
+from odradek.partitions.in_sync import REFUSED, VIEW_IS_OLD, IsrDecision, IsrProposal
 from odradek.partitions.model import PartitionKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_partition import (
@@ -84,7 +84,10 @@ class AlterPartitionSender:
                 self._failures += 1
 
     async def _send(self, sent: dict[_Place, _Waiting]) -> bool:
-        """Send a request, and tell the proposers what the controller said; False when it has said nothing."""
+        """Send a request, and tell the proposers what the controller said; False when the next one has to wait.
+
+        That is when it has said nothing, or something that makes a proposer repeat its proposal.
+        """
         broker_epoch = self._broker_epoch()
         if broker_epoch is None:
             return False
@@ -101,7 +104,11 @@ class AlterPartitionSender:
             if self._pending.get(place) is waiting:  # else a later epoch has proposed meanwhile
                 del self._pending[place]
                 waiting[1].settle(answers.get(place, ErrorCode.UNKNOWN_SERVER_ERROR))
-        return True
+        return all(place in answers and _is_definite(answers[place]) for place in sent)
+
+
+def _is_definite(answer: IsrAnswer) -> bool:
+    return isinstance(answer, IsrDecision) or answer in REFUSED or answer in VIEW_IS_OLD
 
 
 def _request(broker_id: int, broker_epoch: int, sent: dict[_Place, _Waiting]) -> AlterPartitionRequest:

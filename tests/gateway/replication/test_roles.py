@@ -20,11 +20,11 @@ from odradek.gateway.env.signals import Ticker
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import Assignment
 from odradek.gateway.replication.commit import Backlog
-from odradek.gateway.replication.replica import LogResources
+from odradek.gateway.replication.replica import LogResources, ReplicaState
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import LogConfig
-from odradek.partitions.model import LogWrite, PartitionKey
-from odradek.partitions.results import AppendOrigin, Isolation, Rejected
+from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
+from odradek.partitions.results import AppendOrigin, EpochEnd, Isolation, Rejected
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
@@ -39,6 +39,7 @@ from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from odradek.wire.records.batch import iter_headers
 
 T = TypeVar("T")
 NODE, OTHER = 1, 2
@@ -219,3 +220,59 @@ async def test_a_leader_with_in_sync_followers_commits_nothing_by_itself(replica
     durable, all_in_sync = replica.durable(1), replica.committed(1)
     await durable.wait()
     assert (replica.log.durable_end_offset, replica.log.high_watermark, all_in_sync.settled) == (1, 0, False)
+
+
+def sent(*batches: StoredBatch, epoch: int = 0) -> memoryview:
+    """Batches as a leader sends them."""
+    data = b"".join([bytes(batch.data) for batch in batches])
+    for header in iter_headers(memoryview(data)):
+        assert header.partition_leader_epoch == epoch
+    return memoryview(data)
+
+
+async def test_a_follower_is_cut_and_begun_anew_where_it_stands_and_nowhere_else(replicas: Replicas) -> None:
+    publish(replicas, with_partitions(PartitionImage((2, 1), (2, 1), OTHER, 4, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    assert replica.follower is not None
+    start = replica.follower.position
+    appended = replica.take_fetched(start, sent(make_batch(0), make_batch(1), make_batch(2)))
+    assert not isinstance(appended, Rejected)
+    assert appended is not None
+    await appended.wait()
+    assert replica.take_fetched(start, sent(make_batch(0))) is None, "an answer to an earlier position"
+    assert not await replica.truncate(start, EpochEnd(-1, 1))
+    position = replica.follower.position
+    assert await replica.truncate(position, EpochEnd(-1, 1))
+    assert (replica.log.log_end_offset, replica.log.durable_end_offset) == (1, 1)
+    assert not await replica.begin_anew(position, 50)
+    assert await replica.begin_anew(replica.follower.position, 50)
+    assert (replica.log.log_start_offset, replica.log.high_watermark, replica.log.log_end_offset) == (50, 50, 50)
+    appended = replica.take_fetched(replica.follower.position, sent(make_batch(50)))
+    assert not isinstance(appended, Rejected)
+    assert appended is not None
+    await appended.wait()
+    replica.leader_reports(4, 51, 51)
+    assert (replica.log.log_start_offset, replica.log.high_watermark) == (51, 51)
+
+
+async def test_a_role_that_is_assigned_during_a_cut_is_taken_after_it(replicas: Replicas) -> None:
+    delta = publish(replicas, with_partitions(PartitionImage((2, 1), (2, 1), OTHER, 4, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    assert replica.follower is not None
+    appended = replica.take_fetched(replica.follower.position, sent(make_batch(0), make_batch(1)))
+    assert not isinstance(appended, Rejected)
+    assert appended is not None
+    await appended.wait()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(replica.truncate, replica.follower.position, EpochEnd(-1, 1))
+        while replica.state is ReplicaState.OPEN:
+            await trio.lowlevel.checkpoint()
+        assert replica.state is ReplicaState.REWRITING
+        delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2, 1), (1,), NODE, 5, 1))
+        publish(replicas, delta)
+        with pytest.raises(PartitionUnavailable):
+            _ = replica.role
+    assert replica.leader.state.leader_epoch == 5
+    assert (replica.leader.epoch_start_offset, replica.log.high_watermark) == (1, 1)
