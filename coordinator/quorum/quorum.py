@@ -298,8 +298,9 @@ class Quorum:
             self._give_up(now_ms)
 
     def _fetched(self, node: int, answer: FetchAnswer, now_ms: int) -> bool:
-        if node == answer.leader_id == self.election.leader_id and self.state is State.UNATTACHED and not answer.error:
-            self._follow(self.epoch, node, now_ms)
+        is_known = answer.leader_id == self.election.leader_id != NO_NODE
+        if is_known and self.state is State.UNATTACHED and (not answer.error or not self.is_voter):
+            self._follow(self.epoch, answer.leader_id, now_ms)  # it answers again, or is said to lead still
             return False
         if self.state is not State.FOLLOWER or node != self.election.leader_id:
             self._exchanges.pause(node, now_ms)

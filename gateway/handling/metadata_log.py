@@ -1,10 +1,13 @@
 """What the quorum's requests have in common: which cluster they are of, and Fetch on a listener for controllers."""
 
 from functools import partial
+from typing import Final
 
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+ENDPOINTS_SINCE: Final = 16
 
 
 def error_of_cluster(ctx: RequestContext, cluster_id: str | None) -> ErrorCode:
@@ -27,7 +30,8 @@ async def fetch_metadata_log(ctx: RequestContext, request: FetchRequest) -> Fetc
     answer, lease = await quorum.fetch(fetch, request.max_wait_ms, part.partition_max_bytes)
     if lease is not None:
         ctx.on_sent.append(partial(quorum.replica.give_back, lease))
-    return quorum.messages.fetch_response(answer, () if lease is None else lease.chunks)
+    leader = quorum.endpoint_of(answer.leader_id) if ctx.api_version >= ENDPOINTS_SINCE else None
+    return quorum.messages.fetch_response(answer, () if lease is None else lease.chunks, leader)
 
 
 def _unknown(request: FetchRequest) -> FetchResponse:

@@ -53,5 +53,5 @@ class QuorumLeadership:
     def active(self) -> ActiveController | None:
         """See `Leadership.active`."""
         leader_id = self._quorum.leader_id
-        endpoint = self._quorum.settings.voters.get(leader_id)
+        endpoint = self._quorum.endpoint_of(leader_id)
         return None if endpoint is None else ActiveController(leader_id, endpoint)

@@ -13,6 +13,8 @@ METADATA_KEY: Final = PartitionKey("__cluster_metadata", UUID(int=1), 0)
 """Kafka's name and id of the metadata log."""
 METADATA_LEADER_EPOCH: Final = 1
 """The epoch of a log that is made without a quorum, by `odradek recover`."""
+FIRST_SERVER: Final = 2
+"""The first of `controller.quorum.bootstrap.servers` has the id -2, as in Kafka: -1 is no node."""
 METADATA_MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -33,7 +35,10 @@ def quorum_settings(config: BrokerConfig) -> QuorumSettings:
         request_ms=_number(config, "controller.quorum.request.timeout.ms"),
         retry_ms=_number(config, "controller.quorum.retry.backoff.ms"),
     )
-    voters = {voter.node_id: (voter.host, voter.port) for voter in config.node.voters}
+    servers = enumerate(config.node.bootstrap_servers, FIRST_SERVER)
+    voters = {voter.node_id: (voter.host, voter.port) for voter in config.node.voters} or {
+        -number: server for number, server in servers
+    }
     return QuorumSettings(config.node_id, voters, timing, _number(config, "controller.quorum.fetch.max.bytes"))
 
 

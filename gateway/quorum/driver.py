@@ -52,7 +52,10 @@ FAREWELL_MS: Final = 1000
 
 @immutable
 class QuorumSettings:
-    """`voters` are the voters' ids and where they listen to each other, this node's own among them if it is one."""
+    """`voters` are the voters' ids and where they listen to each other, this node's own among them if it is one.
+
+    An observer may know no ids: then they are negative, and the leader's endpoint comes with its answers.
+    """
 
     node_id: int
     voters: Mapping[int, tuple[str, int]]
@@ -92,6 +95,7 @@ class QuorumDriver:
         self.replica = replica
         self.news = Watchable()
         self.cluster_id = cluster_id
+        self._endpoints = dict(settings.voters)
         self._store = store
         self._env = env
         self._nursery = nursery
@@ -125,6 +129,10 @@ class QuorumDriver:
     def leader_id(self) -> int:
         """The leader, NO_NODE while none is known."""
         return NO_NODE if self._core is None else self._core.leader_id
+
+    def endpoint_of(self, node_id: int) -> tuple[str, int] | None:
+        """Where a voter listens to controllers, None where that is not known."""
+        return self._endpoints.get(node_id)
 
     @property
     def active_epoch(self) -> int | None:
@@ -317,8 +325,12 @@ class QuorumDriver:
         timing = self.settings.timing
         timeout_ms = timing.request_ms + (FETCH_WAIT_MS if is_fetch else 0)
         taken: Taken | None = None
+        endpoint = self._endpoints.get(send.to)
+        if endpoint is None:
+            self._post(partial(self._take, send, None))
+            return
         try:
-            peer = peers.at(send.to, self.settings.voters[send.to])
+            peer = peers.at(send.to, endpoint)
             taken = self.messages.taken(await peer.call(message, version, timeout_ms))
         except PeerCallError as error:
             log.debug("no answer in the quorum cause=%s", error)
@@ -329,7 +341,9 @@ class QuorumDriver:
     def _take(self, send: Send, taken: "Taken | None", now_ms: int) -> None:
         if taken is None:
             self.core.failed(send.to, send.number, now_ms)
-        elif self.core.answered(send.to, send.number, taken.answer, now_ms):
+            return
+        self._endpoints.update(taken.endpoints)
+        if self.core.answered(send.to, send.number, taken.answer, now_ms):
             try:
                 if taken.records is not None and len(taken.records):
                     self.replica.take(taken.records)

@@ -1,6 +1,7 @@
 """The quorum's requests and answers as Kafka's messages, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -43,10 +44,11 @@ class Sent(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """An answer, and the records that came with it."""
+    """An answer, the records that came with it, and where it says that nodes listen."""
 
     answer: Answer
     records: memoryview | None = None
+    endpoints: Mapping[int, tuple[str, int]] = MappingProxyType({})
 
 
 class QuorumMessages:
@@ -215,15 +217,17 @@ class QuorumMessages:
         ]
         return self.is_about(names) and request.topics[0].topic_id in (ZERO_UUID, self._key.topic_id)
 
-    def fetch_response(self, answer: FetchAnswer, records: Records, log_start_offset: int = 0) -> FetchResponse:
-        """The response to a replica."""
+    def fetch_response(
+        self, answer: FetchAnswer, records: Records, leader: tuple[str, int] | None = None
+    ) -> FetchResponse:
+        """The response to a replica; `leader` is where the leader listens, for versions that say it (16 and later)."""
         diverging = answer.diverging
         part = fetching.PartitionData(
             partition_index=self._key.index,
             error_code=answer.error,
             high_watermark=answer.high_watermark,
             last_stable_offset=answer.high_watermark,
-            log_start_offset=log_start_offset,
+            log_start_offset=0,
             diverging_epoch=fetching.EpochEndOffset()
             if diverging is None
             else fetching.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset),
@@ -232,7 +236,10 @@ class QuorumMessages:
         )
         topic_id: UUID = self._key.topic_id
         topic = fetching.FetchableTopicResponse(topic=self._key.topic, topic_id=topic_id, partitions=(part,))
-        return FetchResponse(responses=(topic,))
+        endpoints: tuple[fetching.NodeEndpoint, ...] = ()
+        if leader is not None:
+            endpoints = (fetching.NodeEndpoint(node_id=answer.leader_id, host=leader[0], port=leader[1]),)
+        return FetchResponse(responses=(topic,), node_endpoints=endpoints)
 
 
 def _of_vote(response: VoteResponse) -> Taken | None:
@@ -250,7 +257,8 @@ def _of_fetch(response: FetchResponse) -> Taken | None:
             diverging = None if end.epoch < 0 else EpochEnd(end.epoch, end.end_offset)
             error = ErrorCode(part.error_code)
             answer = FetchAnswer(error, leader.leader_epoch, leader.leader_id, part.high_watermark, diverging)
-            return Taken(answer, _view(part.records))
+            endpoints = {each.node_id: (each.host, each.port) for each in response.node_endpoints}
+            return Taken(answer, _view(part.records), endpoints)
     return None
 
 

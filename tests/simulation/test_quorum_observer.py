@@ -1,5 +1,6 @@
 """A node that is only a broker observes the quorum: it publishes what is committed, and never stands for election."""
 
+import pytest
 import trio
 from sim_quorum import NODES, Cluster
 
@@ -10,15 +11,19 @@ from odradek.gateway.testing.simulation.broker_host import BrokerHost
 OBSERVER = 4
 
 
-def test_a_broker_that_is_no_controller_follows_each_leader():
+VOTERS = {"controller.quorum.voters": ",".join(f"{each}@node-{each}:9093" for each in NODES)}
+SERVERS = {"controller.quorum.bootstrap.servers": ",".join(f"node-{each}:9093" for each in NODES)}
+
+
+@pytest.mark.parametrize("known", [VOTERS, SERVERS], ids=["voters", "servers"])
+def test_a_broker_that_is_no_controller_follows_each_leader(known):
     cluster = Cluster(1)
-    voters = ",".join(f"{each}@node-{each}:9093" for each in NODES)
     settings = {
         "node.id": str(OBSERVER),
         "process.roles": "broker",
         "listeners": f"PLAINTEXT://node-{OBSERVER}:9092",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": voters,
+        **known,
     }
     observer = BrokerHost(cluster.world, f"node-{OBSERVER}", settings=settings)
     followed: dict[int, int] = {}
