@@ -51,7 +51,7 @@ class NodeConfig:
     """A node's part in its cluster.
 
     `voters` are the controllers, this node's own id alone where it is a cluster of one (its address is then that of its
-    listener for controllers, or empty). `bootstrap_servers` name controllers without their ids, and say nothing more.
+    listener for controllers, or empty), and empty on a broker that knows controllers by `bootstrap_servers` alone.
     `listeners` are for clients and brokers, `controller_listeners` for controllers and for brokers that talk to them.
     """
 
@@ -91,8 +91,6 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
         voters = voters or _alone(node_id, servers, controller_listeners)
     else:
         _check_broker_alone(layers, names, controller_listeners)
-        if not voters:
-            raise _unknown_controllers(servers)
     if is_broker and not listeners:
         raise ConfigError(
             f"There must be at least one broker advertised listener. Perhaps all listeners appear in "

@@ -51,15 +51,12 @@ def test_a_broker_that_is_no_controller():
     assert broker.controller_listeners == ()
 
 
-def test_a_broker_that_knows_servers_instead_of_voters_is_told_what_to_set():
-    settings = BROKER | {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "one:9093,[::1]:9093"}
-    told = r"names other controllers \(one:9093, ::1:9093\), .* set controller\.quorum\.voters to ID@HOST:PORT"
-    with pytest.raises(ConfigError, match=told):
-        node(settings)
-    assert node(settings | {"controller.quorum.voters": THREE, "node.id": "7"}).bootstrap_servers == (
-        ("one", 9093),
-        ("::1", 9093),
+def test_a_broker_may_know_servers_instead_of_voters():
+    broker = node(
+        BROKER | {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "one:9093,[::1]:9093"}
     )
+    assert (broker.voters, broker.bootstrap_servers) == ((), (("one", 9093), ("::1", 9093)))
+    assert not broker.is_alone
 
 
 def test_a_controller_that_is_no_broker():
