@@ -228,7 +228,7 @@ class Host:
 
     async def answer(self, key: ApiKey, version: int, request: Message) -> Message:
         """The response of this host's handler, through the wire."""
-        session = SimpleNamespace(listener="")
+        session = SimpleNamespace(listener="", is_controller=False)
         ctx = RequestContext(key, version, 1, "peer", session, self.services, 0)
         handle = fetch.handle if key is ApiKey.FETCH else list_offsets.handle
         response = await handle(ctx, request)
