@@ -109,7 +109,7 @@ def _log_dir(result: Any, topic: str) -> Any:
         "total": result.total_bytes > 0,
         "usable": 0 < result.usable_bytes <= result.total_bytes,
         "cordoned": result.is_cordoned,
-        "path": result.log_dir.startswith("/"),
+        "path": result.log_dir.startswith(("/", "postgresql+psycopg://")),  # a database has no directory
         "partitions": [
             (part.partition_index, part.partition_size > 0, part.offset_lag, part.is_future_key) for part in partitions
         ],

@@ -167,7 +167,7 @@ class SqlStore:
             usage = disk_usage(self.database.path.parent)
         except OSError as error:
             raise mapped(error, self.database.location, "looking for space") from error
-        return StoreSpace(self.database.location, usage.total, usage.free)
+        return StoreSpace(str(self.database.path), usage.total, usage.free)
 
     def properties(self) -> Mapping[str, str]:
         """See `Store.properties`."""

@@ -212,5 +212,12 @@ class TestKill9:
         return int(whole[-1].split()[-1])
 
 
+def test_where_it_is(url):
+    """What DescribeLogDirs names: a path as Kafka does, or the database's URL without its password."""
+    with closing(SqlStore(url)) as store:
+        expected = url.removeprefix("sqlite:///")
+        assert store.space().location == (expected if url.startswith("sqlite") else url)
+
+
 def test_passwords_are_not_shown():
     assert "secret" not in Database("postgresql+psycopg://user:secret@host/name").location
