@@ -11,6 +11,7 @@ import pytest
 from gateway_client import RawClient, batch_of
 
 import odradek
+from odradek.coordinator.partitioner import partition_for
 from odradek.gateway.testing.cluster import TestCluster, free_ports
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -109,3 +110,61 @@ def test_serve_with_brokers_runs_a_cluster_starts_the_dead_again_and_drains(tmp_
         assert process.wait(DEADLINE_S) == 0
         process.stdout.close()
     assert "stopping nodes=2" in (tmp_path / "log").read_text()
+
+
+def test_each_record_is_transformed_once_though_a_coordinator_dies(cluster):
+    """Consume, transform and produce in transactions; the broker that coordinates them is killed in between."""
+    from confluent_kafka import Consumer, KafkaException, Producer
+
+    count, quiet = 60, {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+    for name in ("in", "out"):
+        cluster.create_topic(name, 3, 3)
+    source = Producer({**quiet, "enable.idempotence": True})
+    for number in range(count):
+        source.produce("in", str(number).encode())
+    assert source.flush(DEADLINE_S) == 0
+    target = Producer({**quiet, "transactional.id": "x", "transaction.timeout.ms": 30_000})
+    target.init_transactions(DEADLINE_S)
+    reading = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    consumer = Consumer({**quiet, **reading, "group.id": "g", "enable.auto.commit": False, "session.timeout.ms": 6000})
+    consumer.subscribe(["in"])
+    done, victim, deadline = 0, 0, time.monotonic() + 2 * DEADLINE_S
+    while done < count and time.monotonic() < deadline:
+        records = [each for each in consumer.consume(20, 2) if each.error() is None]
+        if not records:
+            continue
+        target.begin_transaction()
+        for record in records:
+            target.produce("out", record.value())
+        positions = consumer.position(consumer.assignment())
+        try:
+            target.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), DEADLINE_S)
+            target.commit_transaction(DEADLINE_S)
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            target.abort_transaction(DEADLINE_S)  # the records come again with the next assignment
+            consumer.unsubscribe()
+            consumer.subscribe(["in"])
+            continue
+        done += len(records)
+        if not victim:
+            victim = cluster.leader("__transaction_state", partition_for("x", 50))
+            cluster.kill(victim)
+    consumer.close()
+    assert victim
+    cluster.restart(victim)
+    assert sorted(read("out", count, Consumer({**quiet, **reading, "group.id": "r"}))) == list(range(count))
+
+
+def read(topic: str, count: int, reader) -> list[int]:
+    """The numbers in a topic, as soon as there are `count`."""
+    reader.subscribe([topic])
+    found: list[int] = []
+    deadline = time.monotonic() + DEADLINE_S
+    while len(found) < count and time.monotonic() < deadline:
+        record = reader.poll(1)
+        if record is not None and record.error() is None:
+            found.append(int(record.value()))
+    reader.close()
+    return found
