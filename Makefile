@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
 RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 
-.PHONY: help setup setup-python demo pipeline-demo sql-demo test test-fast compat-sql torture lint bench clean
+.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql torture lint bench clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -26,6 +26,9 @@ pipeline-demo: setup-python ## the flights through the whole pipeline: tables, S
 sql-demo: setup-python ## the flights in SQL: a topic in SQLite, and transactions of a PostgreSQL that append
 	@scripts/ensure_postgres.sh >/dev/null
 	@$(RUN) python -m examples.flights_sql
+
+cluster-demo: setup-python ## three brokers under load, the leader killed and started again: nothing lost, a plot of it
+	@$(RUN) python -m examples.cluster
 
 test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
 	@status=0; \

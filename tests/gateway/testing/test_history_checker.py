@@ -128,7 +128,7 @@ def test_each_anomaly_is_found_by_its_own_name(anomaly: Anomaly):
             .did("c", read(X, 0, 1), read(X, 1, 3), read(Y, 0, 4), read(Y, 1, 2)),
         ),
     ],
-    ids=str,
+    ids=["int-send-skip", "G0"],
 )
 def test_what_kafka_allows_is_told_and_no_error(anomaly: Anomaly, log: Log):
     verdict = judge(log.history)
