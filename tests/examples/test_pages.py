@@ -104,7 +104,7 @@ def test_the_clients_in_readme_see_each_others_records(bootstrap):
 def test_the_commands_in_readme_are_targets_of_the_makefile():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = {line.split()[1] for block in code_blocks("console") for line in printed(block) if line.startswith("make ")}
-    assert named == {"demo", "pipeline-demo", "sql-demo", "test"}
+    assert named == {"demo", "pipeline-demo", "sql-demo", "cluster-demo", "test"}
     assert named <= set(targets)
 
 
