@@ -21,6 +21,7 @@ COMMANDS = {
     "pipeline": "Turn topics into tables and tables into topics, with Spark.",
     "mirror": "Copy topics from one Kafka to another, each record once.",
     "recover": "Make a lost metadata log again; adopt or delete stray logs.",
+    "cluster": "Describe the cluster, elect leaders, move partitions between brokers.",
     "features": "Show the levels of the cluster's features, raise and lower them.",
     "completion": "Print the script that makes a shell complete all this.",
 }

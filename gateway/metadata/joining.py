@@ -94,7 +94,7 @@ class Membership:
         await self._cluster_id.take_logged(image.cluster_id)
         log.info("member of cluster id=%s node_id=%d", image.cluster_id, self._quorum.settings.node_id)
         try:
-            await take_back(image, self._store, self._env)
+            await take_back(image, self._store, self._env, self._quorum.settings.node_id)
             await self._owner.claim()
         except (StoreError, CoordinatorUnavailable) as error:
             log.warning("cannot note whose the store is, tried again at the next start cause=%s", error)

@@ -49,7 +49,7 @@ async def start_metadata(
         else:
             await refuse_unless_alone(store, env, "an empty metadata log")
             await cluster_id.format()
-        await take_back(metadata.image, store, env)
+        await take_back(metadata.image, store, env, config.node_id)
         doing = "written"
         await controller.register(cluster_id.text, listeners, config.rack)
     except CoordinatorUnavailable as error:

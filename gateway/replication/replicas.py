@@ -64,6 +64,7 @@ class Replicas:
         self._deleted: dict[UUID, None] = {}
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._retired: dict[PartitionKey, Replica] = {}
+        self._moved: dict[PartitionKey, None] = {}  # partitions that other brokers hold now
         self._is_current = False
         self._sweeping = trio.Lock()
 
@@ -130,7 +131,7 @@ class Replicas:
         self._assign(delta, image)
         if delta.configs.changed:
             self._configure(delta, image)
-        if deleted:
+        if deleted or self._moved:
             self._begin_sweep()
 
     def image_is_current(self) -> None:
@@ -148,15 +149,23 @@ class Replicas:
             topic = image.topic_by_id(topic_id)
             if topic is None:
                 continue
+            before = delta.before.topic_by_id(topic_id)
             for index in indexes:
-                replica = self._replicas.get((topic.name, index))
-                if replica is None:
-                    continue
-                if self.node_id in topic.partitions[index].replicas:
-                    replica.assign(Assignment.of(topic.partitions[index], self.node_id))
-                else:
-                    replica.retire()
-                    self._retired[replica.key] = self._replicas.pop((topic.name, index))
+                part = topic.partitions[index]
+                if self.node_id not in part.replicas:
+                    was = before.partitions[index] if before and index < len(before.partitions) else None
+                    if was is not None and self.node_id in was.replicas:
+                        self._give_up(PartitionKey(topic.name, topic_id, index))
+                elif (replica := self._replicas.get((topic.name, index))) is not None:
+                    replica.assign(Assignment.of(part, self.node_id))
+
+    def _give_up(self, key: PartitionKey) -> None:
+        """The partition has moved to other brokers: its log is deleted here, as in Kafka."""
+        self._moved[key] = None
+        replica = self._replicas.pop((key.topic, key.index), None)
+        if replica is not None:
+            replica.retire()
+            self._retired[key] = replica
 
     def _retire(self, topic: TopicImage) -> None:
         self.traffic.forget(topic.name)
@@ -174,8 +183,10 @@ class Replicas:
                 replica.configure(self._log_config(image, topic))
 
     async def _sweep(self) -> None:
-        """Delete every log whose topic was deleted, and set aside those of which nothing is known."""
+        """Delete every log whose topic was deleted or that has moved, set aside those of which nothing is known."""
         async with self._sweeping:
+            while self._moved:
+                await self._delete_moved(next(iter(self._moved)))
             try:
                 keys = await self._resources.env.run_blocking(self._resources.store.partitions)
             except StoreError:
@@ -189,7 +200,19 @@ class Replicas:
             await self._set_aside([key for key in unknown if key.topic_id not in self._deleted])
 
     def _is_unknown(self, key: PartitionKey) -> bool:
-        return self._image is not None and key.topic not in self._kept and not knows(self._image, key)
+        return self._image is not None and key.topic not in self._kept and not knows(self._image, key, self.node_id)
+
+    async def _delete_moved(self, key: PartitionKey) -> None:
+        """Delete the log, unless the partition has come back: it then goes on from what it had.
+
+        The store lets nothing open a log that it deletes, and deletes none that is open.
+        """
+        del self._moved[key]
+        retired = self._retired.pop(key, None)
+        if retired is not None:
+            await retired.close()
+        if self._is_unknown(key):
+            await self._delete(key)
 
     async def _set_aside(self, keys: Sequence[PartitionKey]) -> None:
         names: list[str] = []

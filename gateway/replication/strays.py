@@ -16,10 +16,12 @@ MAX_NAMES: Final = 10
 """How many logs one line of the log names."""
 
 
-def knows(image: MetadataImage, key: PartitionKey) -> bool:
-    """Whether the partition is one of the image's."""
+def knows(image: MetadataImage, key: PartitionKey, node_id: int) -> bool:
+    """Whether the partition is one of the image's, with a replica on this node."""
     topic = image.topic_by_id(key.topic_id)
-    return topic is not None and topic.name == key.topic and 0 <= key.index < len(topic.partitions)
+    if topic is None or topic.name != key.topic or not 0 <= key.index < len(topic.partitions):
+        return False
+    return node_id in topic.partitions[key.index].replicas
 
 
 def few(names: Sequence[str]) -> tuple[int, str, str]:
@@ -27,7 +29,7 @@ def few(names: Sequence[str]) -> tuple[int, str, str]:
     return len(names), ",".join(names[:MAX_NAMES]), ",..." if len(names) > MAX_NAMES else ""
 
 
-async def take_back(image: MetadataImage, store: Store, env: Environment) -> None:
+async def take_back(image: MetadataImage, store: Store, env: Environment, node_id: int) -> None:
     """Give the partitions of the image back what was set aside of them, and log what is left. Raises StoreError."""
     strays = await env.run_blocking(store.strays)
     if not strays:
@@ -35,7 +37,7 @@ async def take_back(image: MetadataImage, store: Store, env: Environment) -> Non
     left: list[str] = []
     present = set(await env.run_blocking(store.partitions))
     for stray in strays:
-        if stray.key in present or not knows(image, stray.key):
+        if stray.key in present or not knows(image, stray.key, node_id):
             left.append(stray.name)
             continue
         await env.run_blocking(partial(store.take_back, stray.name))

@@ -31,6 +31,7 @@ WITHOUT_END = ("serve", "--follow", "--continuous")
 """Examples of which these are words run until they are stopped: they are only parsed."""
 REFUSED = {
     "odradek transactions abort payments:3 --start-offset 1200": "no transaction is open in payments-3",
+    "odradek cluster drain 3": "there is no broker 3 that serves",
     "odradek recover --adopt orders --yes": "'orders' names no topics that were set aside",
     "odradek transactions describe payments-1 --json": "TRANSACTIONAL_ID_NOT_FOUND",
 }

@@ -1,0 +1,220 @@
+"""`odradek cluster`: describe a cluster of any Kafka, elect leaders, move partitions between its brokers."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from odradek.gateway.cli.client import Admin, Target, TopicPartition, open_admin, retrying, topic_partition
+from odradek.gateway.cli.errors import CliError, broker_error_text
+from odradek.gateway.cli.options import INT32_MAX, TopicName, connection_options, json_option
+from odradek.gateway.cli.output import counted, emit_json, meter, note, table
+from odradek.gateway.cli.replica_plan import Place, TooFewBrokersError, over, without
+
+PREFERRED, UNCLEAN = 0, 1
+ELECTION_NOT_NEEDED = 84
+LOOK_EVERY_S = 0.5
+
+_no_wait = click.option("--no-wait", is_flag=True, help="Do not wait until the replicas have caught up.")
+_topics = click.argument("topics", metavar="[TOPIC]...", type=TopicName(), nargs=-1)
+
+
+class BrokerIds(click.ParamType[tuple[int, ...]]):
+    """`1,2,3`, converted to the numbers."""
+
+    name = "ids"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Split at the commas; fails as wrong usage."""
+        parts = [part.strip() for part in str(value).split(",")]
+        if not all(part.isdecimal() and int(part) <= INT32_MAX for part in parts) or len(set(parts)) < len(parts):
+            self.fail(f"{value!r} is not a list of broker ids such as 1,2,3", param, ctx)
+        return tuple(int(part) for part in parts)
+
+
+@click.group(epilog="\b\nExamples:\n  odradek cluster describe\n  odradek cluster elect")
+def cluster() -> None:
+    """Describe the cluster, elect leaders, move partitions between brokers."""
+
+
+@cluster.command("describe", epilog="\b\nExample:\n  odradek cluster describe --json")
+@json_option
+@connection_options
+def describe(target: Target, *, as_json: bool) -> None:
+    """Print the brokers with what they hold, the controllers, and what is not as it should be."""
+    with open_admin(target) as admin:
+        found = retrying(target, admin.describe_cluster)
+        topics = retrying(target, admin.describe_topics)
+        quorum = retrying(target, admin.describe_metadata_quorum)
+    partitions = [part for topic in topics for part in topic["partitions"]]
+    brokers = [
+        _broker_row(broker, partitions) for broker in sorted(found["brokers"], key=lambda each: each["broker_id"])
+    ]
+    metadata = quorum["topics"][0]["partitions"][0]
+    state = {
+        "cluster_id": found["cluster_id"],
+        "brokers": brokers,
+        "active_controller": metadata["leader_id"],
+        "controller_epoch": metadata["leader_epoch"],
+        "voters": [voter["replica_id"] for voter in metadata["current_voters"]],
+        "partitions": len(partitions),
+        "without_leader": sum(part["leader_id"] < 0 for part in partitions),
+        "under_replicated": sum(len(part["isr_nodes"]) < len(part["replica_nodes"]) for part in partitions),
+    }
+    if as_json:
+        emit_json(state)
+        return
+    click.echo(f"cluster {state['cluster_id']}, active controller {state['active_controller']} of {state['voters']}")
+    table(("BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "OUT OF SYNC"), [list(row.values()) for row in brokers])
+    click.echo(
+        f"{counted(len(partitions), 'partition')}, {state['without_leader']} without a leader, "
+        f"{state['under_replicated']} under-replicated"
+    )
+
+
+def _broker_row(broker: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    number = broker["broker_id"]
+    held = [part for part in partitions if number in part["replica_nodes"]]
+    return {
+        "broker": number,
+        "address": f"{broker['host']}:{broker['port']}",
+        "rack": broker.get("rack"),
+        "leads": sum(part["leader_id"] == number for part in partitions),
+        "replicas": len(held),
+        "out_of_sync": sum(number not in part["isr_nodes"] for part in held),
+    }
+
+
+@cluster.command("elect", epilog="\b\nExamples:\n  odradek cluster elect\n  odradek cluster elect hello --unclean")
+@_topics
+@click.option(
+    "--unclean", is_flag=True, help="Elect a replica that is not in sync where no other is left: may lose records."
+)
+@connection_options
+def elect(target: Target, *, topics: Sequence[str], unclean: bool) -> None:
+    """Let the preferred replica of each partition lead; of all topics unless some are named."""
+    kind = UNCLEAN if unclean else PREFERRED
+    with open_admin(target) as admin:
+        held = _held(admin, target, topics)
+        by_topic: dict[str, list[int]] = {}
+        for topic, index in held:
+            by_topic.setdefault(topic, []).append(index)
+        answered = admin.elect_leaders(kind, by_topic, raise_errors=False) if by_topic else None
+    results: Sequence[Any] = () if answered is None else answered.replica_election_results
+    refused = [
+        f"{result.topic}-{part.partition_id}: {broker_error_text(part.error_code, part.error_message)}"
+        for result in results
+        for part in result.partition_result
+        if part.error_code not in (0, ELECTION_NOT_NEEDED)
+    ]
+    codes: list[int] = [part.error_code for result in results for part in result.partition_result]
+    elected = codes.count(0)
+    note(f"{counted(elected, 'leader')} elected, {len(held) - elected - len(refused)} led as wanted already")
+    if refused:
+        raise CliError("\n".join(refused))
+
+
+@cluster.command(
+    "reassign",
+    epilog="\b\nExamples:\n  odradek cluster reassign hello --brokers 1\n  odradek cluster reassign hello --cancel",
+)
+@_topics
+@click.option("--brokers", type=BrokerIds(), metavar="IDS", help="Spread the replicas evenly over these, as 1,2,3.")
+@click.option("--cancel", is_flag=True, help="Give up what is under way instead: the replicas stay as they were.")
+@_no_wait
+@connection_options
+def reassign(
+    target: Target, *, topics: Sequence[str], brokers: tuple[int, ...] | None, cancel: bool, no_wait: bool
+) -> None:
+    """Move the partitions of topics, of all unless some are named, to other brokers."""
+    if (brokers is None) is not cancel:
+        raise click.UsageError("give either --brokers or --cancel")
+    with open_admin(target) as admin:
+        if cancel:
+            _cancel(admin, target, topics)
+            return
+        assert brokers is not None
+        known = _brokers(admin, target)
+        _check_known(brokers, known)
+        _move(admin, target, _planned(lambda: over(_held(admin, target, topics), brokers)), wait=not no_wait)
+
+
+@cluster.command("drain", epilog="\b\nExample:\n  odradek cluster drain 3")
+@click.argument("brokers", metavar="ID...", type=click.IntRange(0, INT32_MAX), nargs=-1, required=True)
+@_no_wait
+@connection_options
+def drain(target: Target, *, brokers: Sequence[int], no_wait: bool) -> None:
+    """Move all replicas away from brokers, so that they can be taken out of the cluster."""
+    with open_admin(target) as admin:
+        known = _brokers(admin, target)
+        _check_known(brokers, known)
+        _move(admin, target, _planned(lambda: without(_held(admin, target, ()), brokers, known)), wait=not no_wait)
+
+
+def _planned(plan: Callable[[], dict[Place, list[int]]]) -> dict[Place, list[int]]:
+    try:
+        return plan()
+    except TooFewBrokersError as error:
+        raise CliError(str(error)) from error
+
+
+def _brokers(admin: Admin, target: Target) -> dict[int, str | None]:
+    found = retrying(target, admin.describe_cluster)
+    return {broker["broker_id"]: broker.get("rack") for broker in found["brokers"]}
+
+
+def _check_known(brokers: Sequence[int], known: Mapping[int, object]) -> None:
+    for broker in brokers:
+        if broker not in known:
+            raise CliError(f"there is no broker {broker} that serves; there are {', '.join(map(str, sorted(known)))}")
+
+
+def _held(admin: Admin, target: Target, topics: Sequence[str]) -> dict[Place, list[int]]:
+    found = retrying(target, lambda: admin.describe_topics(list(topics) or None))
+    missing = [topic["name"] for topic in found if topic["error_code"]]
+    if missing:
+        raise CliError(f"there is no topic {missing[0]!r}")
+    return {
+        (topic["name"], part["partition_index"]): list(part["replica_nodes"])
+        for topic in found
+        for part in topic["partitions"]
+    }
+
+
+def _move(admin: Admin, target: Target, plan: Mapping[Place, Sequence[int]], *, wait: bool) -> None:
+    if not plan:
+        note("nothing has to move")
+        return
+    _alter(admin, {topic_partition(*place): list(replicas) for place, replicas in plan.items()})
+    if not wait:
+        note(f"{counted(len(plan), 'partition')} being moved; odradek cluster describe shows when all are in sync")
+        return
+    left = len(plan)
+    with meter("moving", len(plan)) as progress:
+        while left:
+            time.sleep(LOOK_EVERY_S)
+            under_way = retrying(target, admin.list_partition_reassignments)
+            still = sum((each.topic, each.partition) in plan for each in under_way)
+            progress.advance(left - still, 0)
+            left = still
+    note(f"{counted(len(plan), 'partition')} moved")
+
+
+def _cancel(admin: Admin, target: Target, topics: Sequence[str]) -> None:
+    under_way = [
+        each for each in retrying(target, admin.list_partition_reassignments) if not topics or each.topic in topics
+    ]
+    if under_way:
+        _alter(admin, dict.fromkeys(under_way))
+    note(f"{counted(len(under_way), 'reassignment')} cancelled")
+
+
+def _alter(admin: Admin, wanted: Mapping[TopicPartition, list[int] | None]) -> None:
+    refused = [
+        f"{place.topic}-{place.partition}: {error.__name__}"
+        for place, error in admin.alter_partition_reassignments(wanted).items()
+        if error is not None
+    ]
+    if refused:
+        raise CliError("\n".join(refused))

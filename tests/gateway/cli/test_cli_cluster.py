@@ -1,0 +1,101 @@
+"""`odradek cluster` against three real nodes, and its plans."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+import odradek
+from odradek.gateway.cli.main import cli
+from odradek.gateway.cli.replica_plan import TooFewBrokersError, over, without
+from odradek.gateway.testing.cluster import TestCluster
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[TestCluster]:
+    with odradek.cluster(brokers=3) as cluster:
+        yield cluster
+
+
+def run(cluster: TestCluster, *arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(cli, [*arguments, "--bootstrap", cluster.bootstrap])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def described(cluster: TestCluster) -> dict:
+    return json.loads(run(cluster, "cluster", "describe", "--json"))
+
+
+def replicas(cluster: TestCluster, topic: str) -> list[list[int]]:
+    [found] = json.loads(run(cluster, "topics", "describe", topic, "--json"))
+    return [part["replicas"] for part in found["partitions"]]
+
+
+@pytest.mark.timeout(180)
+def test_partitions_move_and_leaders_are_elected(nodes: TestCluster):
+    run(nodes, "topics", "create", "moved", "-p", "4", "-r", "2")
+    assert "partitions moved" in run(nodes, "cluster", "drain", "3")
+    assert all(sorted(each) == [1, 2] for each in replicas(nodes, "moved"))
+    state = described(nodes)
+    assert state["voters"] == [1, 2, 3]
+    assert state["without_leader"] == state["under_replicated"] == 0
+    assert next(broker for broker in state["brokers"] if broker["broker"] == 3)["replicas"] == 0
+    assert "nothing has to move" in run(nodes, "cluster", "drain", "3")
+    assert "moved" in run(nodes, "cluster", "reassign", "moved", "--brokers", "2,3")
+    assert all(sorted(each) == [2, 3] for each in replicas(nodes, "moved"))
+    run(nodes, "cluster", "elect", "moved")
+    leads = {broker["broker"]: broker["leads"] for broker in described(nodes)["brokers"]}
+    assert leads == {1: 0, 2: 2, 3: 2}
+    assert "0 reassignments cancelled" in run(nodes, "cluster", "reassign", "moved", "--cancel")
+
+
+def test_too_few_brokers_are_named(nodes: TestCluster):
+    run(nodes, "topics", "create", "wide", "-p", "1", "-r", "3")
+    refused = run(nodes, "cluster", "drain", "1", code=1)
+    assert "wide-0 has 3 replicas, and 2 brokers are left to hold them" in refused
+    run(nodes, "topics", "delete", "wide", "--yes")
+
+
+def random_layout(chance: random.Random) -> tuple[dict[tuple[str, int], list[int]], dict[int, str | None]]:
+    brokers = {number: chance.choice([None, "a", "b"]) for number in range(1, chance.randrange(5, 9))}
+    factor = chance.randrange(1, 4)
+    held = {("t", index): chance.sample(sorted(brokers), factor) for index in range(chance.randrange(1, 30))}
+    return held, brokers
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_drained_broker_holds_nothing_and_the_rest_stays(seed: int):
+    held, brokers = random_layout(random.Random(seed))
+    leaving = {1}
+    for place, after in without(held, leaving, brokers).items():
+        before = held[place]
+        assert len(set(after)) == len(before)
+        assert not leaving.intersection(after)
+        assert all(new == old for new, old in zip(after, before, strict=True) if old not in leaving)
+        assert set(before) & leaving
+
+
+def test_a_rack_of_its_own_is_preferred():
+    held = {("t", 0): [1, 2]}
+    racks: dict[int, str | None] = {1: "a", 2: "b", 3: "b", 4: "c"}
+    assert without(held, [1], racks) == {("t", 0): [4, 2]}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_replicas_are_spread_evenly(seed: int):
+    held, brokers = random_layout(random.Random(seed))
+    plan = over(held, sorted(brokers))
+    after = {**held, **plan}
+    leads = Counter(each[0] for each in after.values())
+    counts = [leads[broker] for broker in brokers]
+    assert max(counts) - min(counts) <= 1
+    assert over(after, sorted(brokers)) == {}
+
+
+def test_more_replicas_than_brokers_are_refused():
+    with pytest.raises(TooFewBrokersError, match="t-0 has 2 replicas, and 1 brokers"):
+        over({("t", 0): [1, 2]}, [3])
