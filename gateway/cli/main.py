@@ -17,11 +17,11 @@ COMMANDS = {
     "configs": "List, describe and alter settings.",
     "groups": "List, describe and delete consumer groups, reset their offsets.",
     "transactions": "List and describe transactions, find and end those that hang.",
-    "sql": "Query topics with SQL, in the store or data directory of a broker.",
+    "sql": "Query topics with SQL, beside a broker or without one.",
     "pipeline": "Turn topics into tables and tables into topics, with Spark.",
     "mirror": "Copy topics from one Kafka to another, each record once.",
     "recover": "Make a lost metadata log again; adopt or delete stray logs.",
-    "cluster": "Describe the cluster, elect leaders, move partitions between brokers.",
+    "cluster": "Describe the cluster, elect leaders, move replicas.",
     "features": "Show the levels of the cluster's features, raise and lower them.",
     "completion": "Print the script that makes a shell complete all this.",
 }

@@ -300,7 +300,8 @@ class QuorumDriver:
         self._post(_nothing)
 
     def _take_role(self, role: Role) -> None:
-        log.info("quorum state=%s epoch=%d leader_id=%d", role.state.value, role.epoch, role.leader_id)
+        level = logging.DEBUG if self.settings.is_alone else logging.INFO
+        log.log(level, "quorum state=%s epoch=%d leader_id=%d", role.state.value, role.epoch, role.leader_id)
         if role.state is not State.LEADER:
             self.replica.follow(role.epoch, role.leader_id)
             return

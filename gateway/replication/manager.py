@@ -6,7 +6,7 @@ Kafka, and when a broker is fenced or comes back.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -16,13 +16,15 @@ from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.peers import PeerDisconnectedError, PeerLimits, PeerResponseError, Peers
 from odradek.gateway.replication.alter_partition import AlterPartitionSender
-from odradek.gateway.replication.fetcher import FetcherSettings
-from odradek.gateway.replication.fetchers import ReplicaFetchers
 from odradek.gateway.replication.replicas import Replicas
 from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from odradek.wire.messages.fetch import FetchRequest, FetchResponse
-from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.wire.schema.schema import Message
+
+if TYPE_CHECKING:  # a broker that is alone fetches from no other, and starts faster without
+    from odradek.gateway.replication.fetcher import FetcherSettings
+    from odradek.gateway.replication.fetchers import ReplicaFetchers
+    from odradek.wire.messages.fetch import FetchRequest, FetchResponse
+    from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 FETCH_VERSION: Final = 17
 """The version that followers send: the first with a directory, the last before brokers tell the high watermark."""
@@ -58,19 +60,25 @@ class ReplicationManager:
         `ask` sends a request to the active controller; see `AlterPartitionSender`.
         """
         self._replicas, self._ask = replicas, ask
-        self._fetchers = ReplicaFetchers(
-            self._node_id, self._env, self._nursery, replicas.get, self._connect, self._settings, replicas.repeats
-        )
         self._nursery.start_soon(self.proposals.run)
         self._nursery.start_soon(self._watch_lag)
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Fetch from the leaders that the image names. Called after `Replicas.on_published`."""
         assert self._replicas is not None
-        assert self._fetchers is not None
-        self._fetchers.on_published(delta, image)
+        if self._fetchers is None and any(broker_id != self._node_id for broker_id in image.brokers):
+            self._fetchers = self._make_fetchers(self._replicas)
+        if self._fetchers is not None:  # until there is another broker, no partition has a leader elsewhere
+            self._fetchers.on_published(delta, image)
         if image.brokers is not delta.before.brokers:  # one that was fenced holds nothing up any more
             self._replicas.look_at_the_clock()
+
+    def _make_fetchers(self, replicas: Replicas) -> "ReplicaFetchers":
+        from odradek.gateway.replication.fetchers import ReplicaFetchers
+
+        return ReplicaFetchers(
+            self._node_id, self._env, self._nursery, replicas.get, self._connect, self._settings, replicas.repeats
+        )
 
     def stop(self) -> None:
         """End the fetchers: the broker stops."""
@@ -92,7 +100,9 @@ class ReplicationManager:
             if len(self._image().brokers) > 1:
                 self._replicas.look_at_the_clock()
 
-    def _settings(self) -> FetcherSettings:
+    def _settings(self) -> "FetcherSettings":
+        from odradek.gateway.replication.fetcher import FetcherSettings
+
         config = self._config()
         return FetcherSettings(
             fetchers=config.num_replica_fetchers,
@@ -125,15 +135,19 @@ class PeerEndpoint:
         self._peers = peers
         self._address = address
 
-    async def fetch(self, request: FetchRequest, timeout_ms: int) -> FetchResponse:
+    async def fetch(self, request: "FetchRequest", timeout_ms: int) -> "FetchResponse":
         """See `LeaderEndpoint.fetch`."""
+        from odradek.wire.messages.fetch import FetchResponse
+
         response = await self._call(request, FETCH_VERSION, timeout_ms)
         if isinstance(response, FetchResponse):
             return response
         raise PeerResponseError(self._leader_id, "the answer is none to a Fetch")
 
-    async def list_offsets(self, request: ListOffsetsRequest, timeout_ms: int) -> ListOffsetsResponse:
+    async def list_offsets(self, request: "ListOffsetsRequest", timeout_ms: int) -> "ListOffsetsResponse":
         """See `LeaderEndpoint.list_offsets`."""
+        from odradek.wire.messages.list_offsets import ListOffsetsResponse
+
         response = await self._call(request, LIST_OFFSETS_VERSION, timeout_ms)
         if isinstance(response, ListOffsetsResponse):
             return response

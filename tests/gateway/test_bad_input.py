@@ -237,7 +237,9 @@ def test_an_isolation_level_that_is_none_is_refused(client, topic, broker_log, r
     else:
         part = ListOffsetsPartition(partition_index=0, timestamp=-1)
         client.send(
-            ListOffsetsRequest(isolation_level=level, topics=(ListOffsetsTopic(name=topic, partitions=(part,)),))
+            ListOffsetsRequest(
+                replica_id=-1, isolation_level=level, topics=(ListOffsetsTopic(name=topic, partitions=(part,)),)
+            )
         )
     assert_cut_off(client, broker_log, f"isolation level {level}")
 

@@ -38,6 +38,7 @@ class Invariant(StrEnum):
     KEPT = "what was answered is in every later image"
     ONE_HISTORY = "images of the same offset are the same"
     PROGRESS = "a healed quorum decides, and every node publishes it"
+    NO_CRASH = "no node ends with an error of its own"
 
 
 class Violation(Exception):  # noqa: N818 - of an invariant
@@ -231,13 +232,22 @@ class Result:
         return f"seed {self.seed}: {self.violation} {dict(self.tally)}\nto see it again: {again}"
 
 
+def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """The exceptions in a group and in those inside it."""
+    return [
+        leaf for each in group.exceptions for leaf in (leaves(each) if isinstance(each, BaseExceptionGroup) else [each])
+    ]
+
+
 def simulate(seed: int, seconds: float = 20) -> Result:
     cluster = Cluster(seed)
     violation: Violation | None = None
     try:
         run_virtually(seed, lambda: cluster.run(seconds))
     except* Violation as group:
-        violation = next(each for each in group.exceptions if isinstance(each, Violation))
+        violation = next(each for each in leaves(group) if isinstance(each, Violation))
+    except* Exception as group:  # noqa: BLE001 - told as what it is
+        violation = violation or Violation(Invariant.NO_CRASH, repr(leaves(group)[0]))
     finally:
         cluster.world.close()
     return Result(seed, violation, cluster.world.trace.digest, cluster.seen.tally)

@@ -175,5 +175,6 @@ def test_log_settings_serve_every_name_that_the_partition_logic_asks_for():
     assert {field.name for field in dataclasses.fields(config)} - ours <= {
         "max_decompressed_bytes",
         "producer_id_expiration_ms",
+        "replica_lag_time_max_ms",
         "transaction_verification",
     }

@@ -178,6 +178,7 @@ def test_what_a_broker_prints_when_it_is_ready_runs(odradek, bootstrap):
 
     class Config:
         storage_url = "memory://"
+        node = type("Node", (), {"is_broker": True})
 
     class Running:
         pass
