@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 
 import trio
 
@@ -234,9 +234,13 @@ class Result:
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     """The exceptions in a group and in those inside it."""
-    return [
-        leaf for each in group.exceptions for leaf in (leaves(each) if isinstance(each, BaseExceptionGroup) else [each])
-    ]
+    found: list[BaseException] = []
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            found += leaves(cast("BaseExceptionGroup[BaseException]", each))
+        else:
+            found.append(each)
+    return found
 
 
 def simulate(seed: int, seconds: float = 20) -> Result:
