@@ -195,7 +195,8 @@ class TestRecords:
     def test_literals_and_names_of_parameters(self, store, sql):
         sql.execute("SELECT odradek.append('t', 'k', 'v'), odradek.append('t', NULL, NULL)")
         sql.execute("SELECT odradek.append(topic => 't', key => 'a', value => 'b', partition => 2)")
-        assert [(record.key, record.value) for record in pending(store)] == [(b"k", b"v"), (None, None), (b"a", b"b")]
+        found = {(record.key, record.value) for record in pending(store)}  # of any partition: a null key may go to each
+        assert found == {(b"k", b"v"), (None, None), (b"a", b"b")}
 
     @pytest.mark.parametrize(
         ("given", "stored"),
