@@ -12,7 +12,7 @@
   knows then of everything that it is to do. Clients are accepted from then on.
 - A broker that stops says so in its heartbeats. The controller gives its partitions to others, and releases it once
   they know; until then the broker serves.
-- A node that is a cluster of one registers as it starts (`metadata/starting.py`) and has nobody to send heartbeats to.
+- A node that is a cluster of one registers as it starts (`metadata/starting.py`) and sends no heartbeats.
 """
 
 from odradek.gateway.lifecycle.broker import BrokerLifecycle

@@ -171,7 +171,7 @@ class BrokerLifecycle:
             answer = await self._channel.call(request, HEARTBEAT_VERSION, timeout_ms, max(timeout_ms // 2, 1))
         except ControllerUnreachableError as error:
             log.warning("no controller takes heartbeats node_id=%d cause=%s", self._config.node_id, error)
-            if stopping:  # nobody is there who could let others lead; the whole cluster stops, most likely
+            if stopping:  # no controller answers; most likely the whole cluster stops
                 self.released.set()
             return True
         assert isinstance(answer, BrokerHeartbeatResponse)

@@ -200,7 +200,7 @@ class QuorumMessages:
         return end.EndQuorumEpochResponse(topics=(topic,))
 
     def asked_fetch(self, request: FetchRequest) -> Fetch | None:
-        """A replica's Fetch; None when it is about another log, or nobody's replica."""
+        """A replica's Fetch; None when it is about another log, or from no replica."""
         if not self.is_about_id(request):
             return None
         part = request.topics[0].partitions[0]

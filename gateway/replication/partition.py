@@ -1,4 +1,4 @@
-"""The log of one partition on this broker, whoever leads it: its pure state joined to its store, where the two meet.
+"""The log of one partition on this broker, as leader or follower: its pure state joined to its store.
 
 Offsets are assigned on the Trio thread, the moment a batch is accepted; the batch is on disk when its commit
 settles, and only then does the high watermark pass it. When a commit fails, everything assigned behind the last

@@ -140,7 +140,7 @@ def _in_order(before: PartitionImage, draft: _Draft, election: Election) -> Sequ
 
 
 def _elect_beyond(before: PartitionImage, draft: _Draft, may_lead: MayLead, *, anyone: bool) -> None:
-    """Elect the last known leader where nobody is eligible, or `anyone`; the ISR is that leader alone."""
+    """Elect the last known leader where no replica is eligible, or `anyone`; the ISR is that leader alone."""
     known = [each for each in before.last_known_elr if each in draft.replicas]
     candidates = (*known, *draft.replicas) if anyone else known
     chosen = next((each for each in candidates if may_lead(each)), None)

@@ -3,8 +3,8 @@
 Theory of operation
     Each commit's batches are decoded, and their records written to `odradek_records` in the transaction of the commit.
     `odradek_logs.columns_start` says from which offset on that is so: it is set by the first commit that finds the
-    setting on, cleared by the first that finds it off, and lowered, chunk by chunk, by whoever fills in older records
-    (`backfill`). Rows below it are of no use; they are deleted in the background.
+    setting on, cleared by the first that finds it off, and lowered, chunk by chunk, by the call that fills in older
+    records (`backfill`). Rows below it are of no use; they are deleted in the background.
 
     A record of a transaction has its producer's id, and the markers stand in `odradek_markers`: such a record counts if
     the producer's next marker in the log is a commit. So nothing has to be rewritten when a transaction ends, and a
