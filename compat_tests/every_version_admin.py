@@ -59,11 +59,11 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 PREFERRED, UNCLEAN = 0, 1
 NEWEST_METADATA = 30
 DIRECTORY = UUID(int=5)
-SETTLING = "whoever waits"
+SETTLING = "quota-barrier"
 
 
 def told(answer: Any) -> Any:
-    """The answer as plain data; of a message only whether there is one, for words are each broker's own."""
+    """The answer as plain data; of a message only whether there is one, since its wording is each broker's own."""
     return _without_words(comparable(answer))
 
 

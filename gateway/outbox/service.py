@@ -1,4 +1,4 @@
-"""The outbox of a broker: its topics and its relay, which run beside each other."""
+"""The outbox of a broker: its topics and its relay, which run concurrently."""
 
 import trio
 

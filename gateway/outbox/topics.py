@@ -1,7 +1,8 @@
 """The topics that may be appended to in the database, kept in step with the published metadata.
 
-A change of metadata is answered when the database has it, too (`written`): whoever has created a topic can append to
-it. Between a topic's deletion and the database's knowing of it, records may be appended; they become dead letters.
+A change of metadata is answered when the database has it, too (`written`), so that a client can append to a topic as
+soon as its creation is answered. Until the database knows of a topic's deletion, records may still be appended to it;
+they become dead letters.
 """
 
 import logging

@@ -182,7 +182,7 @@ class ReplicaFetcher:
         )
 
     async def _take(self, asked: _Asked, answers: list[tuple[TopicPartition, PartitionData]]) -> None:
-        """Append everything first, so that all logs write beside each other, then wait for it and do the rest."""
+        """Append to all logs first, so that they write concurrently; then wait for the writes and do the rest."""
         appended: list[tuple[Replica, FetchPosition, PartitionData, Completion[None]]] = []
         others: list[tuple[Replica, FetchPosition, PartitionData]] = []
         for place, data in answers:

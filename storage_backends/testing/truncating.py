@@ -34,7 +34,7 @@ class Truncating:
         for offset in range(4):
             log.commit([LogWrite([make_batch(offset)], producers={offset % 2: b"%d" % offset})], sync=True)
         log.commit([LogWrite([make_batch(4)], producers={2: b"4"})], sync=True)
-        left = log.truncate(3, {0: b"not used", 1: b"rebuilt", 5: b"of nobody"})
+        left = log.truncate(3, {0: b"not used", 1: b"rebuilt", 5: b"of no log"})
         assert left.producers == {0: b"2", 1: b"rebuilt"}
         assert log.truncate(3).producers == left.producers, "it stands at the cut"
         store.close()

@@ -1,4 +1,4 @@
-"""A request that names many logs for the first time has some opened beside each other, and answers each by itself."""
+"""A request that names many logs for the first time has some opened concurrently, and answers each by itself."""
 
 import threading
 

@@ -233,7 +233,7 @@ def test_a_lost_notification_is_made_up_for(own):
     own.client.create_topic("t")
     own.append(value=b"1")
     own.await_records(1)
-    # What nobody is notified of: the trigger's work without its notification.
+    # The trigger's work is done by hand, without its notification.
     own.sql.execute("ALTER TABLE odradek_outbox DISABLE TRIGGER odradek_outbox_turns")
     with own.connect() as silent:
         own.append(value=b"2", sql=silent)

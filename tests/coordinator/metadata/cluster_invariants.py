@@ -51,8 +51,8 @@ class Invariants:
         if new.leader != old.leader:
             hold(new.leader_epoch > old.leader_epoch, "epochs", text)
             clean = {NO_LEADER, *old.isr, *old.elr, *self.model.proposed}
-            nobody = not old.isr and set(old.elr) <= self.model.lost_now
-            if nobody and new.leader in old.last_known_elr:
+            none_left = not old.isr and set(old.elr) <= self.model.lost_now
+            if none_left and new.leader in old.last_known_elr:
                 clean.add(new.leader)
                 if not self.model.has(new.leader, place):
                     self.model.unclean.add(place)  # its disk is lost, too: what it has, counts

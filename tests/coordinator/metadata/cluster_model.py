@@ -1,7 +1,7 @@
 """Brokers with logs under the controller's decisions: leaders that append, followers that fetch, high watermarks.
 
 Each broker acts on metadata as far as it has learnt it, and on the answers to its own AlterPartition. What a leader's
-high watermark has passed is committed, and noted once and for all: whoever may lead later has to have it.
+high watermark has passed is committed, and noted once and for all: a later leader has to have it.
 """
 
 from dataclasses import dataclass, field

@@ -30,7 +30,7 @@ def at_leader(cluster: TestCluster, topic: str) -> RawClient:
 
 
 def produced(cluster: TestCluster, topic: str, value: bytes) -> None:
-    """Produce with acks=all to whoever leads, again and again until it is acknowledged."""
+    """Produce with acks=all to the present leader, again until it is acknowledged."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         with suppress(OSError, EOFError, AssertionError), at_leader(cluster, topic) as client:
