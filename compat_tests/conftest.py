@@ -12,6 +12,7 @@ import pytest
 
 from compat_tests import api_table, matrix
 from compat_tests.brokers import Broker, Odradek
+from compat_tests.clusters import KafkaNodes, Nodes, OdradekNodes
 from compat_tests.comparison import Comparison, Resources, is_missing
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import JvmKafka, UnavailableError, start_real_kafka
@@ -95,6 +96,24 @@ def real_kafka(comparison: Comparison) -> Broker:
     """The real Kafka alone. Fails where there is none."""
     assert comparison.kafka is not None, "no real Kafka here (ODRADEK_NO_JAVA=1)"
     return comparison.kafka
+
+
+@pytest.fixture(scope="session")
+def kafka_nodes() -> Iterator[Nodes]:
+    """Three nodes of a real Kafka."""
+    if is_missing("Java"):
+        pytest.skip("not run: no Java, and the environment says that this is known")
+    nodes = KafkaNodes()
+    yield nodes
+    nodes.stop()
+
+
+@pytest.fixture(scope="session")
+def odradek_nodes() -> Iterator[Nodes]:
+    """Three nodes of Odradek."""
+    nodes = OdradekNodes()
+    yield nodes
+    nodes.stop()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

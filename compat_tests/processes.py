@@ -116,14 +116,14 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) 
         threading.Event().wait(0.02)
 
 
-def wait_for_broker(bootstrap: str, *, timeout_s: float = 120.0, alive=lambda: True) -> None:
-    """Return once the broker answers ApiVersions and knows at least one live broker.
+def wait_for_broker(bootstrap: str, *, timeout_s: float = 120.0, alive=lambda: True, brokers: int = 1) -> None:
+    """Return once the broker answers ApiVersions and knows at least so many live brokers.
 
     Raises TimeoutError, or RuntimeError when ``alive`` says that waiting is pointless.
     """
     host, port = bootstrap.rsplit(":", 1)
     deadline = time.monotonic() + timeout_s
-    while not _serves(host, int(port)):
+    while _brokers_known(host, int(port)) < brokers:
         if not alive():
             raise RuntimeError(f"the broker at {bootstrap} ended before it was ready")
         if time.monotonic() > deadline:
@@ -131,16 +131,16 @@ def wait_for_broker(bootstrap: str, *, timeout_s: float = 120.0, alive=lambda: T
         threading.Event().wait(0.1)
 
 
-def _serves(host: str, port: int) -> bool:
-    """Whether ApiVersions 0 and Metadata 1 (no topics) get answers, and Metadata names a broker."""
+def _brokers_known(host: str, port: int) -> int:
+    """How many brokers Metadata 1 (no topics) names; none unless ApiVersions 0 gets an answer, too."""
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
             connection.settimeout(5)
             call(connection, struct.pack(">hhih", 18, 0, 1, -1))
             answer = call(connection, struct.pack(">hhihi", 3, 1, 2, -1, 0))
     except OSError:
-        return False
-    return len(answer) >= 8 and struct.unpack_from(">i", answer, 4)[0] > 0
+        return 0
+    return struct.unpack_from(">i", answer, 4)[0] if len(answer) >= 8 else 0
 
 
 def call(connection: socket.socket, payload: bytes) -> bytes:

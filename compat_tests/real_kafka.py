@@ -60,6 +60,13 @@ def java_command() -> str:
     return java
 
 
+def formatted(storage_tool: list[str], cluster_id: str, config: Path) -> None:
+    """Make the directories that a configuration names ready for a cluster. Raises UnavailableError."""
+    result = _run([*storage_tool, "format", "-t", cluster_id, "-c", str(config)], timeout_s=60)
+    if result.returncode != 0:
+        raise UnavailableError(f"kafka-storage format: {_last_line(result)}")
+
+
 def kafka_settings(
     port: int, controller_port: int, *, host: str, settings: Mapping[str, str] = SETTINGS
 ) -> dict[str, str]:
@@ -263,10 +270,7 @@ class JvmKafka:
         return [self._java, *HEAP.split(), "-cp", f"{self._libs}/*", *arguments]
 
     def _format(self) -> None:
-        command = self._command("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._config))
-        result = _run(command, timeout_s=60)
-        if result.returncode != 0:
-            raise UnavailableError(f"kafka-storage format: {_last_line(result)}")
+        formatted(self._command("kafka.tools.StorageTool"), _CLUSTER_ID, self._config)
 
     def _start(self) -> Daemon:
         return Daemon(self._command("kafka.Kafka", str(self._config)), log=self._home / "kafka.log")

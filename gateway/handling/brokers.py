@@ -24,8 +24,11 @@ Reachable = Mapping[int, Reached]
 
 
 def reachable(image: MetadataImage, listener: str, *, fenced: bool = False) -> Reachable:
-    """The brokers that have the listener, by id, those that serve no clients only where `fenced` asks for them."""
-    found = ((broker, broker.listeners.get(listener)) for broker in image.brokers.values())
+    """The brokers that have the listener, in the order of their ids as Kafka names them.
+
+    Those that serve no clients are among them only where `fenced` asks for them.
+    """
+    found = ((image.brokers[each], image.brokers[each].listeners.get(listener)) for each in sorted(image.brokers))
     return {broker.id: Reached(broker, at) for broker, at in found if at is not None and (fenced or not broker.fenced)}
 
 

@@ -1,0 +1,210 @@
+"""Stories of several brokers: the same requests to three nodes of Kafka and of Odradek, and what must be the same.
+
+A story is a generator over a `ClusterStage` that yields labelled observations. It sends each request to the node that
+it means, makes topics of its own, and leaves the cluster as it was: all nodes running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+from compat_tests.clusters import Nodes
+from compat_tests.comparison import differences, plain
+from compat_tests.every_version import Wire, comparable
+from compat_tests.processes import wait_for
+from odradek.wire.api_keys import ApiKey
+from odradek.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from odradek.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.schema.schema import Message
+
+Assignment = Sequence[Sequence[int]]
+"""The replicas of partition 0, 1, …"""
+
+
+class ClusterStage:
+    """One side of a story: its nodes, a connection to each, and names that are the same on both sides."""
+
+    def __init__(self, nodes: Nodes, name: str) -> None:
+        self.nodes, self.name = nodes, name
+        self._wires: dict[int, Wire] = {}
+
+    def close(self) -> None:
+        for wire in self._wires.values():
+            wire.socket.close()
+
+    def call(self, node: int, key: ApiKey, version: int, request: Message) -> Any:
+        """Ask one node over a connection that is kept. Raises ConnectionResetError when it was closed instead."""
+        if node not in self._wires:
+            self._wires[node] = Wire(self.nodes[node].bootstrap)
+        try:
+            return self._wires[node].call(key, version, request)
+        except OSError:
+            self._wires.pop(node).socket.close()
+            raise
+
+    def forget(self, node: int) -> None:
+        """Drop the connection to a node that has ended."""
+        if node in self._wires:
+            self._wires.pop(node).socket.close()
+
+    def create(
+        self, assignment: Assignment | None = None, suffix: str = "", configs: Mapping[str, str] = {}, **counts: int
+    ) -> str:
+        """Create a topic by assignment or by `num_partitions` and `replication_factor`; returns when all have it."""
+        name = f"{self.name}{suffix}"
+        [created] = self.created(self.topic(name, assignment, configs, **counts), node=1).topics
+        assert created.error_code == 0, created
+        count = len(assignment) if assignment is not None else created.num_partitions
+        for node in self.running:
+            wait_for(lambda node=node: len(self.partitions(name, node)) == count, f"{name} on node {node}")
+        return name
+
+    @staticmethod
+    def topic(
+        name: str, assignment: Assignment | None = None, configs: Mapping[str, str] = {}, **counts: int
+    ) -> CreatableTopic:
+        """A topic as CreateTopics takes it."""
+        placed = [
+            CreatableReplicaAssignment(partition_index=index, broker_ids=tuple(replicas))
+            for index, replicas in enumerate(assignment or ())
+        ]
+        texts = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
+        return CreatableTopic(
+            name=name,
+            num_partitions=counts.get("num_partitions", -1),
+            replication_factor=counts.get("replication_factor", -1),
+            assignments=tuple(placed),
+            configs=tuple(texts),
+        )
+
+    def created(self, *topics: CreatableTopic, node: int = 1, version: int = 7, dry: bool = False) -> Any:
+        """The answer of CreateTopics."""
+        return self.call(node, ApiKey.CREATE_TOPICS, version, CreateTopicsRequest(topics=topics, validate_only=dry))
+
+    @property
+    def running(self) -> list[int]:
+        """The nodes that run now."""
+        return [node.number for node in self.nodes.nodes.values() if node.daemon is not None]
+
+    def described(self, topic: str, node: int = 1) -> Any:
+        """The answer of DescribeTopicPartitions about a topic."""
+        request = DescribeTopicPartitionsRequest(topics=(TopicRequest(name=topic),))
+        return self.call(node, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request).topics[0]
+
+    def partitions(self, topic: str, node: int = 1) -> tuple[Any, ...]:
+        """What a node knows of a topic's partitions."""
+        return self.described(topic, node).partitions
+
+    def await_partition(self, topic: str, index: int, condition: Callable[[Any], bool], what: str) -> None:
+        """Return when every running node knows of a partition what is expected."""
+        for node in self.running:
+            wait_for(
+                lambda node=node: any(
+                    part.partition_index == index and condition(part) for part in self.partitions(topic, node)
+                ),
+                f"{what} of {topic}-{index} at node {node} of {self.nodes.name}",
+            )
+
+    def await_isr(self, topic: str, index: int, *isr: int) -> None:
+        """Return when every running node knows these in-sync replicas."""
+        self.await_partition(topic, index, lambda part: set(part.isr_nodes) == set(isr), f"ISR {isr}")
+
+    def await_leader(self, topic: str, index: int, leader: int) -> None:
+        """Return when every running node knows this leader."""
+        self.await_partition(topic, index, lambda part: part.leader_id == leader, f"leader {leader}")
+
+    def topic_id(self, topic: str) -> UUID:
+        """The id of a topic."""
+        return self.described(topic).topic_id
+
+    def produced(self, node: int, topic: str, index: int = 0, version: int = 12, acks: int = -1, count: int = 3) -> Any:
+        """The answer of one node to Produce."""
+        batch = build_batch([SimpleRecord(b"k", b"v%d" % n, 1_700_000_000_000 + n) for n in range(count)])
+        parts = (PartitionProduceData(index=index, records=memoryview(batch)),)
+        topic_id = self.topic_id(topic) if version >= 13 else UUID(int=0)
+        data = (TopicProduceData(name=topic, topic_id=topic_id, partition_data=parts),)
+        return self.call(node, ApiKey.PRODUCE, version, ProduceRequest(acks=acks, timeout_ms=9000, topic_data=data))
+
+    def write(self, node: int, topic: str, index: int = 0) -> None:
+        """Produce through the leader; returns once it takes them."""
+
+        def is_taken() -> bool:
+            return not self.produced(node, topic, index).responses[0].partition_responses[0].error_code
+
+        wait_for(is_taken, f"node {node} of {self.nodes.name} to lead {topic}-{index}")
+
+    def active_controller(self) -> int:
+        """The node whose controller leads the quorum."""
+        return self.quorum(self.running[0]).topics[0].partitions[0].leader_id
+
+    def quorum(self, node: int) -> Any:
+        """The answer of DescribeQuorum."""
+        parts = (DescribeQuorumRequestPartitionData(partition_index=0),)
+        asked = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=parts)
+        return self.call(node, ApiKey.DESCRIBE_QUORUM, 2, DescribeQuorumRequest(topics=(asked,)))
+
+    @contextlib.contextmanager
+    def without(self, *numbers: int) -> Iterator[None]:
+        """Some nodes shut down in order, and started again in the end."""
+        for number in numbers:
+            self.nodes.shut_down(number)
+            self.forget(number)
+        try:
+            yield
+        finally:
+            self.nodes.start(*numbers)
+
+
+Story = Callable[[ClusterStage], Iterator[tuple[str, Any]]]
+
+
+def observed(nodes: Nodes, name: str, story: Story) -> dict[str, Any]:
+    """What a story sees of one side, by label."""
+    stage = ClusterStage(nodes, name)
+    found: dict[str, Any] = {}
+    try:
+        for label, value in story(stage):
+            assert label not in found, f"{label} is told twice"
+            found[label] = plain(comparable(value) if not isinstance(value, dict) else value)
+    except Exception as error:
+        error.add_note(f"on {nodes.name} in {story.__name__}, after {list(found)}\n{nodes.log_tail()}")
+        raise
+    finally:
+        stage.close()
+    return found
+
+
+def compare(kafka: Nodes, odradek: Nodes, story: Story, known: Mapping[str, str] = {}) -> None:
+    """Play a story on both sides at once; fails with what differs, save for the paths (patterns) of `known`."""
+    name = f"{story.__name__.replace('_', '-')}-{secrets.token_hex(3)}"
+    with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
+        sides = [pool.submit(observed, nodes, name, story) for nodes in (kafka, odradek)]
+    kafkas, ours = (side.result() for side in sides)
+    found = dict(differences(kafkas, ours))
+    unexplained = {path: pair for path, pair in found.items() if not any(re.fullmatch(each, path) for each in known)}
+    assert unexplained == {}, _lines(unexplained)
+    stale = [pattern for pattern in known if not any(re.fullmatch(pattern, path) for path in found)]
+    assert stale == [], "known differences that are no longer seen"
+
+
+def _lines(unexplained: Mapping[str, tuple[Any, Any]]) -> str:
+    lines = [f"{path}: {kafkas!r} | {ours!r}" for path, (kafkas, ours) in unexplained.items()]
+    return "\n".join(["each path with Kafka's | ours", *lines])
