@@ -1,6 +1,5 @@
-"""Histories of producers and read_committed consumers, and whether they may have happened.
+"""Clients that make a history: producers and consumers, librdkafka's and Java's, that work whatever happens to brokers.
 
-`operations` says what a history is, `recorder` writes one down, `order` finds each partition's order in it, `anomalies`
-and `cycles` judge it; `workers` are the clients that make one. The classes of anomalies are those of Jepsen's Kafka
-tests, and one more, torn-transaction.
+`recorder` writes down what they did and saw, `workers` are the clients' threads, `librdkafka_clients` and
+`java_clients` what they work with. `odradek.gateway.testing.history` judges what was written down.
 """

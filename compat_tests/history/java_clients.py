@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from compat_tests.history.workers import PARTITIONS, TOPIC, ClientError
+from compat_tests.history.workers import ClientError, Target
 from compat_tests.java_clients import JavaConsumer, JavaError, JavaProducer, JavaVm
 
 
 class Transactional:
     """A producer with a transactional id; making one fences its predecessor. Raises ClientError."""
 
-    def __init__(self, java: JavaVm, bootstrap: str, transactional_id: str) -> None:
+    def __init__(self, java: JavaVm, target: Target, transactional_id: str) -> None:
+        self._topic = target.topic
         settings = {"transaction_timeout_ms": "8000", "reconnect_backoff_max_ms": "200", "max_block_ms": "30000"}
-        self._producer = JavaProducer(java, bootstrap, transactional_id, **settings)
+        self._producer = JavaProducer(java, target.bootstrap, transactional_id, **settings)
         self._sent: list[Any] = []
         try:
             self._once(self._producer.init)
@@ -26,7 +27,7 @@ class Transactional:
         self._once(self._producer.begin)
 
     def send(self, partition: int, value: str) -> None:
-        self._sent.append(self._once(lambda: self._producer.send(TOPIC, partition, value)))
+        self._sent.append(self._once(lambda: self._producer.send(self._topic, partition, value)))
 
     def sent_offsets(self) -> list[int | None]:
         return [self._once(lambda sent=sent: self._producer.offset_of(sent)) for sent in self._sent]
@@ -51,12 +52,13 @@ class Transactional:
 class Plain:
     """An idempotent producer. Raises ClientError."""
 
-    def __init__(self, java: JavaVm, bootstrap: str) -> None:
-        self._producer = JavaProducer(java, bootstrap, None, reconnect_backoff_max_ms="200")
+    def __init__(self, java: JavaVm, target: Target) -> None:
+        self._topic = target.topic
+        self._producer = JavaProducer(java, target.bootstrap, None, reconnect_backoff_max_ms="200")
 
     def send(self, partition: int, value: str) -> int:
         try:
-            return self._producer.offset_of(self._producer.send(TOPIC, partition, value))
+            return self._producer.offset_of(self._producer.send(self._topic, partition, value))
         except JavaError as error:
             raise ClientError(str(error)) from error
 
@@ -67,10 +69,10 @@ class Plain:
 class Reading:
     """A read_committed consumer of all partitions from the beginning. Raises ClientError."""
 
-    def __init__(self, java: JavaVm, bootstrap: str) -> None:
+    def __init__(self, java: JavaVm, target: Target) -> None:
         settings = {"isolation_level": "read_committed", "reconnect_backoff_max_ms": "200", "max_poll_records": "200"}
-        self._consumer = JavaConsumer(java, bootstrap, **settings)
-        self._consumer.assign_from_beginning(TOPIC, PARTITIONS)
+        self._consumer = JavaConsumer(java, target.bootstrap, **settings)
+        self._consumer.assign_from_beginning(target.topic, target.partitions)
 
     def poll(self) -> list[tuple[int, int, str]]:
         try:

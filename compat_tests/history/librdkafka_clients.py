@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from compat_tests.history.workers import PARTITIONS, TOPIC, ClientError
+from compat_tests.history.workers import ClientError, Target
 
 TIMEOUT_S = 30
 QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 200, "metadata.recovery.strategy": "none"}
@@ -15,9 +15,10 @@ QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 200, "metadata.recovery.str
 class Transactional:
     """A producer with a transactional id; making one fences its predecessor. Raises ClientError."""
 
-    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+    def __init__(self, target: Target, transactional_id: str) -> None:
+        self._topic = target.topic
         settings = {"transactional.id": transactional_id, "transaction.timeout.ms": 8_000, "linger.ms": 1}
-        self._producer = Producer({"bootstrap.servers": bootstrap, **QUIET, **settings})
+        self._producer = Producer({"bootstrap.servers": target.bootstrap, **QUIET, **settings})
         self._reports: list[tuple[KafkaError | None, Any]] = []
         self._retrying(self._producer.init_transactions)
 
@@ -32,7 +33,7 @@ class Transactional:
         def report(error: KafkaError | None, message: Any) -> None:
             self._reports[place] = (error, message)
 
-        self._once(lambda: self._producer.produce(TOPIC, value.encode(), partition=partition, on_delivery=report))
+        self._once(lambda: self._producer.produce(self._topic, value.encode(), partition=partition, on_delivery=report))
 
     def sent_offsets(self) -> list[int | None]:
         self._once(lambda: self._producer.flush(TIMEOUT_S))
@@ -72,14 +73,18 @@ class Transactional:
 class Plain:
     """An idempotent producer. Raises ClientError."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, target: Target) -> None:
+        self._topic = target.topic
         settings = {"enable.idempotence": True, "linger.ms": 0}
-        self._producer = Producer({"bootstrap.servers": bootstrap, **QUIET, **settings})
+        self._producer = Producer({"bootstrap.servers": target.bootstrap, **QUIET, **settings})
 
     def send(self, partition: int, value: str) -> int:
         reports: list[tuple[KafkaError | None, Any]] = []
         self._producer.produce(
-            TOPIC, value.encode(), partition=partition, on_delivery=lambda error, sent: reports.append((error, sent))
+            self._topic,
+            value.encode(),
+            partition=partition,
+            on_delivery=lambda error, sent: reports.append((error, sent)),
         )
         self._producer.flush(TIMEOUT_S)
         if not reports or reports[0][0] is not None:
@@ -90,22 +95,75 @@ class Plain:
         self._producer.purge()
 
 
+READING: dict[str, Any] = {"isolation.level": "read_committed", "enable.auto.commit": False}
+
+
 class Reading:
     """A read_committed consumer of all partitions from the beginning. Raises ClientError."""
 
-    def __init__(self, bootstrap: str) -> None:
-        settings = {"group.id": "history", "isolation.level": "read_committed", "enable.auto.commit": False}
-        self._consumer = Consumer({"bootstrap.servers": bootstrap, **QUIET, **settings})
-        self._consumer.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+    def __init__(self, target: Target) -> None:
+        self._topic = target.topic
+        self._consumer = Consumer({"bootstrap.servers": target.bootstrap, **QUIET, **READING, "group.id": "history"})
+        places = [TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in target.keys]
+        self._consumer.assign(places)
 
     def poll(self) -> list[tuple[int, int, str]]:
-        messages = self._consumer.consume(200, timeout=0.2)
-        return [(each.partition(), each.offset(), each.value().decode()) for each in messages if each.error() is None]
+        return _polled(self._consumer)
 
     def position(self, partition: int) -> int:
         """Where the next poll begins, -1 before anything was read."""
-        [place] = self._consumer.position([TopicPartition(TOPIC, partition)])
+        [place] = self._consumer.position([TopicPartition(self._topic, partition)])
         return max(place.offset, -1)
 
     def close(self) -> None:
         self._consumer.close()
+
+
+class Member:
+    """A read_committed member of a group of either protocol (`classic`, `consumer`)."""
+
+    def __init__(self, target: Target, group: str, protocol: str, session_timeout_ms: int = 6_000) -> None:
+        settings: dict[str, Any] = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
+        if protocol == "classic":
+            settings["session.timeout.ms"] = session_timeout_ms
+        self._consumer = Consumer({"bootstrap.servers": target.bootstrap, **QUIET, **READING, **settings})
+        self._given: set[int] = set()
+        self._has_read = False
+        self._consumer.subscribe([target.topic], on_assign=self._on_assign)
+
+    def _on_assign(self, _: Consumer, places: list[TopicPartition]) -> None:
+        self._given |= {place.partition for place in places}
+
+    def poll(self) -> list[tuple[int, int, str]]:
+        if self._has_read:
+            self._commit()
+        found = _polled(self._consumer)
+        self._has_read = bool(found)
+        return found
+
+    def _commit(self) -> None:
+        """Commit what was returned; where that fails, it comes again with the next assignment."""
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise ClientError(str(error)) from error
+
+    def assigned_anew(self) -> set[int]:
+        given, self._given = self._given, set()
+        return given
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _polled(consumer: Consumer) -> list[tuple[int, int, str]]:
+    """What comes within a moment. Raises ClientError when the client is good for nothing more."""
+    found: list[tuple[int, int, str]] = []
+    for each in consumer.consume(200, timeout=0.2):
+        error = each.error()
+        if error is None:
+            found.append((each.partition(), each.offset(), each.value().decode()))
+        elif error.fatal():
+            raise ClientError(str(error))
+    return found

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 
-from compat_tests.history.operations import History, Operation, Outcome, Read, Send
+from odradek.gateway.testing.history.operations import Key, Operation, Outcome, Read, Sent
 
 
 class Recorder:
@@ -15,9 +15,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self._operations: list[Operation] = []
-        self._lock = threading.Lock()
-        self._grown = threading.Condition(self._lock)
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._grown = threading.Condition()
+        self._counts: Counter[tuple[str, Outcome]] = Counter()
 
     @staticmethod
     def now() -> int:
@@ -29,30 +28,30 @@ class Recorder:
         process: str,
         outcome: Outcome,
         began: int,
+        steps: Iterable[Sent | Read] = (),
         *,
-        sends: Iterable[Send] = (),
-        reads: Iterable[Read] = (),
-        assigned: Iterable[str] = (),
+        assigned: Iterable[Key] = (),
     ) -> None:
-        """An operation has ended now."""
-        parts = tuple(sends), tuple(reads), frozenset(assigned)
+        """An operation has ended now; one of unknown outcome may still take effect at any time."""
+        ended = None if outcome is Outcome.UNKNOWN else self.now()
+        operation = Operation(process, outcome, tuple(steps), began, ended, frozenset(assigned))
         with self._grown:
-            self._operations.append(Operation(process, outcome, began, self.now(), *parts))
+            self._operations.append(operation)
             self._counts[process, outcome] += 1
             self._grown.notify_all()
 
-    def count(self, process: str, outcome: str) -> int:
+    def count(self, process: str, outcome: Outcome = Outcome.OK) -> int:
         """How many operations of a process have ended so."""
-        with self._lock:
+        with self._grown:
             return self._counts[process, outcome]
 
     def wait_for(self, process: str, count: int, timeout_s: float = 60) -> None:
-        """Return when `count` operations of a process were ok. Raises TimeoutError: it does not get on."""
+        """Return when `count` operations of a process were OK. Raises TimeoutError: it does not get on."""
         with self._grown:
-            if not self._grown.wait_for(lambda: self._counts[process, "ok"] >= count, timeout_s):
-                raise TimeoutError(f"{process} has only {self._counts[process, 'ok']} of {count} operations")
+            if not self._grown.wait_for(lambda: self._counts[process, Outcome.OK] >= count, timeout_s):
+                raise TimeoutError(f"{process} has only {self._counts[process, Outcome.OK]} of {count} operations")
 
-    def history(self) -> History:
-        """All of it."""
-        with self._lock:
-            return History(tuple(self._operations))
+    def history(self) -> list[Operation]:
+        """All of it, in the order in which the operations began."""
+        with self._grown:
+            return sorted(self._operations, key=lambda each: each.began)

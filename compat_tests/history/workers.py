@@ -1,6 +1,6 @@
 """Clients that make a history: each a thread that works until it is told to stop, whatever happens to the broker.
 
-A producer that is in doubt says so (`info`): only a transaction for which no commit was ever asked is sure to have
+A producer that is in doubt says so (UNKNOWN): only a transaction for which no commit was ever asked is sure to have
 failed. Values are unique: the process's name and a number.
 """
 
@@ -10,13 +10,27 @@ import random
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from compat_tests.history.operations import Key, Outcome, Read, Send
 from compat_tests.history.recorder import Recorder
+from odradek.gateway.testing.history.operations import Key, Outcome, Read, Sent
 
-TOPIC = "history"
-PARTITIONS = 3
+
+class Target(NamedTuple):
+    """What the clients work on: a topic of a broker or cluster."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+
+    def key(self, partition: int) -> Key:
+        """A partition's name in the history."""
+        return (self.topic, partition)
+
+    @property
+    def keys(self) -> list[Key]:
+        """All partitions."""
+        return [self.key(partition) for partition in range(self.partitions)]
 
 
 class ClientError(Exception):
@@ -57,20 +71,23 @@ class ReadingClient(Protocol):
     def close(self) -> None: ...
 
 
-C = TypeVar("C", TransactionalClient, PlainClient, ReadingClient)
+class MemberClient(ReadingClient, Protocol):
+    """A read_committed member of a group, which commits what `poll` has returned with the next `poll`."""
+
+    def assigned_anew(self) -> set[int]:
+        """The partitions that it has been given since it was asked last."""
+        ...
 
 
-def key_of(partition: int) -> Key:
-    """A partition's name in the history."""
-    return f"{TOPIC}-{partition}"
+C = TypeVar("C", TransactionalClient, PlainClient, ReadingClient, MemberClient)
 
 
 class Worker(ABC, threading.Thread, Generic[C]):
     """Repeats `work` with the client that `make` makes, until `finish`; a ClientError costs it that client."""
 
-    def __init__(self, process: str, recorder: Recorder, make: Callable[[], C]) -> None:
+    def __init__(self, process: str, recorder: Recorder, target: Target, make: Callable[[], C]) -> None:
         super().__init__(name=process, daemon=True)
-        self.process, self.recorder = process, recorder
+        self.process, self.recorder, self.target = process, recorder, target
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
         self._make = make
@@ -122,12 +139,14 @@ class TransactionWorker(Worker[TransactionalClient]):
     _number = 0
 
     def work(self, client: TransactionalClient) -> None:
-        planned = [(self._chance.randrange(PARTITIONS), self._value()) for _ in range(self._chance.randint(1, 4))]
-        began, transaction = self.recorder.now(), _Transaction(client, planned)
+        planned = [
+            (self._chance.randrange(self.target.partitions), self._value()) for _ in range(self._chance.randint(1, 4))
+        ]
+        began, transaction = self.recorder.now(), _Transaction(client, self.target, planned)
         try:
             transaction.run(commits=self._chance.randrange(4) > 0)
         finally:
-            self.recorder.note(self.process, transaction.outcome, began, sends=transaction.sends())
+            self.recorder.note(self.process, transaction.outcome, began, transaction.sends())
 
     def _value(self) -> str:
         self._number += 1
@@ -137,14 +156,14 @@ class TransactionWorker(Worker[TransactionalClient]):
 class _Transaction:
     """One transaction and what is known of it. Only the first thing that goes wrong decides how it is left."""
 
-    def __init__(self, client: TransactionalClient, planned: list[tuple[int, str]]) -> None:
-        self._client, self._planned = client, planned
+    def __init__(self, client: TransactionalClient, target: Target, planned: list[tuple[int, str]]) -> None:
+        self._client, self._target, self._planned = client, target, planned
         self._offsets: list[int | None] = [None] * len(planned)
-        self.outcome: Outcome = "fail"
+        self.outcome = Outcome.FAILED
 
-    def sends(self) -> list[Send]:
+    def sends(self) -> list[Sent]:
         return [
-            Send(key_of(partition), value, offset)
+            Sent(self._target.key(partition), value, offset)
             for (partition, value), offset in zip(self._planned, self._offsets, strict=True)
         ]
 
@@ -157,9 +176,9 @@ class _Transaction:
                 client.send(partition, value)
             self._offsets = client.sent_offsets()
             if commits:
-                self.outcome = "info"
+                self.outcome = Outcome.UNKNOWN
                 client.commit()
-                self.outcome = "ok"
+                self.outcome = Outcome.OK
                 return
         except ClientError:
             client.abort()
@@ -174,27 +193,40 @@ class PlainWorker(Worker[PlainClient]):
 
     def work(self, client: PlainClient) -> None:
         self._number += 1
-        partition, value = self._chance.randrange(PARTITIONS), f"{self.process}.{self._number}"
-        outcome: Outcome = "info"
+        partition, value = self._chance.randrange(self.target.partitions), f"{self.process}.{self._number}"
+        outcome = Outcome.UNKNOWN
         began, offset = self.recorder.now(), None
         try:
             offset = client.send(partition, value)
-            outcome = "ok"
+            outcome = Outcome.OK
         finally:
-            sends = [Send(key_of(partition), value, offset)]
-            self.recorder.note(self.process, outcome, began, sends=sends)
+            self.recorder.note(self.process, outcome, began, [Sent(self.target.key(partition), value, offset)])
 
 
 class ReadWorker(Worker[ReadingClient]):
     """Polls; a new client begins at the beginning again, and says so."""
 
     def begin_anew(self) -> None:
-        keys = [key_of(partition) for partition in range(PARTITIONS)]
-        self.recorder.note(self.process, "info", self.recorder.now(), assigned=keys)
+        self.recorder.note(self.process, Outcome.UNKNOWN, self.recorder.now(), assigned=self.target.keys)
 
     def work(self, client: ReadingClient) -> None:
         began = self.recorder.now()
         found = client.poll()
         if found:
-            reads = [Read(key_of(partition), value, offset) for partition, offset, value in found]
-            self.recorder.note(self.process, "ok", began, reads=reads)
+            self.recorder.note(self.process, Outcome.OK, began, _reads(self.target, found))
+
+
+class MemberWorker(Worker[MemberClient]):
+    """Polls as a member of a group; notes which partitions it was given anew."""
+
+    def work(self, client: MemberClient) -> None:
+        began = self.recorder.now()
+        found = client.poll()
+        assigned = [self.target.key(partition) for partition in client.assigned_anew()]
+        if found or assigned:
+            outcome = Outcome.OK if found else Outcome.UNKNOWN
+            self.recorder.note(self.process, outcome, began, _reads(self.target, found), assigned=assigned)
+
+
+def _reads(target: Target, found: list[tuple[int, int, str]]) -> list[Read]:
+    return [Read(target.key(partition), offset, value) for partition, offset, value in found]

@@ -5,7 +5,11 @@ from typing import NamedTuple
 
 
 class Anomaly(StrEnum):
-    """What must not be seen in a history, with the names of `jepsen.tests.kafka`."""
+    """What must not be seen in a history, with the names of `jepsen.tests.kafka`; two are our own.
+
+    `torn-transaction`: a part of an operation was read, another part never. `G1c-ww`: a cycle of reads together with
+    the order of writes, which Kafka's contract allows.
+    """
 
     INCONSISTENT_OFFSETS = "inconsistent-offsets"
     DUPLICATE = "duplicate"
@@ -13,6 +17,7 @@ class Anomaly(StrEnum):
     PRECOMMITTED_READ = "precommitted-read"
     LOST_WRITE = "lost-write"
     UNSEEN = "unseen"
+    TORN_TRANSACTION = "torn-transaction"
     POLL_SKIP_INSIDE = "int-poll-skip"
     POLL_BACK_INSIDE = "int-nonmonotonic-poll"
     POLL_SKIP = "poll-skip"
@@ -21,6 +26,7 @@ class Anomaly(StrEnum):
     SEND_BACK_INSIDE = "int-nonmonotonic-send"
     SEND_BACK = "nonmonotonic-send"
     WRITE_CYCLE = "G0"
+    READ_CYCLE_WRITES = "G1c-ww"
     READ_CYCLE = "G1c"
     READ_CYCLE_PROCESS = "G1c-process"
     READ_CYCLE_REALTIME = "G1c-realtime"

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Final
 
 from odradek.gateway.testing.history.anomalies import Anomaly, Finding
 from odradek.gateway.testing.history.cycles import cycles
@@ -11,10 +12,13 @@ from odradek.gateway.testing.history.records import (
     aborted_reads,
     lost_writes,
     precommitted_reads,
+    torn_transactions,
     unknown_values,
     unseen,
 )
 from odradek.gateway.testing.history.versions import Versions, duplicates, inconsistent_offsets
+
+ALWAYS_ALLOWED: Final = frozenset({Anomaly.SEND_SKIP_INSIDE, Anomaly.WRITE_CYCLE, Anomaly.READ_CYCLE_WRITES})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class Contract:
     consumers are members of a group, whose positions may jump at a rebalance that they do not report. `idempotent`:
     producers do not double records when they retry. `one_in_flight`: a producer sends one batch after the other, or is
     idempotent, so that its records keep their order. `read_committed`: all consumers read with that isolation level.
+    `atomic`: an operation that sends several records is a transaction, of which all are to be seen or none.
     """
 
     read_to_end: bool = True
@@ -32,6 +37,7 @@ class Contract:
     idempotent: bool = True
     one_in_flight: bool = True
     read_committed: bool = True
+    atomic: bool = True
 
     def allows(self, anomaly: Anomaly) -> bool:
         """Whether it is no error.
@@ -39,12 +45,14 @@ class Contract:
         Transactions write at once into a partition and are not isolated from each other's writes: another client's
         record may stand between two of theirs, and two of them may stand in a different order in two partitions.
         """
-        return anomaly in (Anomaly.SEND_SKIP_INSIDE, Anomaly.WRITE_CYCLE) or anomaly in self._allowed_here()
+        return anomaly in ALWAYS_ALLOWED or anomaly in self._allowed_here()
 
     def _allowed_here(self) -> set[Anomaly]:
         allowed: set[Anomaly] = set()
         if not self.read_to_end:
-            allowed.add(Anomaly.UNSEEN)
+            allowed |= {Anomaly.UNSEEN, Anomaly.TORN_TRANSACTION}
+        if not self.atomic:
+            allowed.add(Anomaly.TORN_TRANSACTION)
         if self.subscribes:
             allowed |= {Anomaly.POLL_SKIP, Anomaly.POLL_BACK}
         if not self.idempotent:
@@ -98,6 +106,7 @@ def _findings(history: History, versions: Versions) -> Iterator[Finding]:
     yield from precommitted_reads(history)
     yield from lost_writes(history, versions)
     yield from unseen(history, versions)
+    yield from torn_transactions(history, versions)
     yield from order_of_polls(history, versions)
     yield from order_of_sends(history, versions)
     yield from cycles(history, versions)

@@ -22,15 +22,18 @@ def cycles(history: History, versions: Versions) -> Iterator[Finding]:
     """The cycles of each kind; one that shows without an edge is not told again with it.
 
     G0 is of writes alone. G1c is of reads and what comes after them, without the writes: Kafka does not isolate the
-    writes of transactions from each other, so that their order says nothing of the transactions' order.
+    writes of transactions from each other, so that their order says nothing of the transactions' order. Cycles that
+    show only with both are G1c-ww.
     """
-    yield from _of_stages(history, versions, ((Anomaly.WRITE_CYCLE, _write_edges),))
+    both = ((Anomaly.WRITE_CYCLE, _write_edges), (Anomaly.READ_CYCLE_WRITES, _read_edges))
     stages = (
         (Anomaly.READ_CYCLE, _read_edges),
         (Anomaly.READ_CYCLE_PROCESS, _process_edges),
         (Anomaly.READ_CYCLE_REALTIME, _realtime_edges),
     )
-    yield from _of_stages(history, versions, stages)
+    reads = list(_of_stages(history, versions, stages))
+    yield from _of_stages(history, versions, both)
+    yield from reads
 
 
 def _of_stages(history: History, versions: Versions, stages: Sequence[tuple[Anomaly, Edges]]) -> Iterator[Finding]:

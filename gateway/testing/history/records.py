@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from odradek.gateway.testing.history.anomalies import Anomaly, Finding
-from odradek.gateway.testing.history.operations import History, Key, Outcome, Read, Sent, Value
+from odradek.gateway.testing.history.operations import History, Key, Outcome, Read
 from odradek.gateway.testing.history.versions import Versions
 
 
@@ -23,12 +23,10 @@ def aborted_reads(history: History, versions: Versions) -> Iterator[Finding]:
 def precommitted_reads(history: History) -> Iterator[Finding]:
     """An operation has read what it has itself sent and not yet committed."""
     for operation in history:
-        sent: set[tuple[Key, Value]] = set()
-        for step in operation.steps:
-            if isinstance(step, Sent):
-                sent.add((step.key, step.value))
-            elif (step.key, step.value) in sent:
-                yield Finding(Anomaly.PRECOMMITTED_READ, f"{operation.process} read its own {step.value} of {step.key}")
+        own = {(sent.key, sent.value) for sent in operation.sends}
+        for read in operation.reads if own else ():
+            if (read.key, read.value) in own:
+                yield Finding(Anomaly.PRECOMMITTED_READ, f"{operation.process} read its own {read.value} of {read.key}")
 
 
 def lost_writes(history: History, versions: Versions) -> Iterator[Finding]:
@@ -40,13 +38,13 @@ def lost_writes(history: History, versions: Versions) -> Iterator[Finding]:
         for sent in operation.sends:
             index = versions.last_index.get((sent.key, sent.value))
             is_passed = index is not None and index <= highest.get(sent.key, -1)
-            if is_passed and (sent.key, sent.value) not in versions.read:
+            if is_passed and (sent.key, sent.value) not in versions.taken:
                 yield Finding(Anomaly.LOST_WRITE, f"{sent.key} lost {sent.value}, acknowledged at offset {sent.offset}")
 
 
 def _highest_read(versions: Versions) -> dict[Key, int]:
     highest: dict[Key, int] = {}
-    for key, value in versions.read:
+    for key, value in versions.taken:
         highest[key] = max(highest.get(key, -1), versions.last_index[key, value])
     return highest
 
@@ -56,8 +54,21 @@ def unseen(history: History, versions: Versions) -> Iterator[Finding]:
     for operation in history:
         if operation.outcome is Outcome.OK:
             for sent in operation.sends:
-                if (sent.key, sent.value) not in versions.read:
+                if (sent.key, sent.value) not in versions.taken:
                     yield Finding(Anomaly.UNSEEN, f"{sent.key} never showed {sent.value} (offset {sent.offset})")
+
+
+def torn_transactions(history: History, versions: Versions) -> Iterator[Finding]:
+    """A part of an operation was read, another part never; an anomaly once all partitions have been read to their end.
+
+    Whatever the client knows of its end: that is how a transaction shows that was neither committed nor aborted.
+    """
+    for operation in history:
+        sends = list(operation.sends)
+        missing = [sent for sent in sends if (sent.key, sent.value) not in versions.taken]
+        if 0 < len(missing) < len(sends):
+            what = ", ".join(f"{sent.value} of {sent.key}" for sent in missing[:6])
+            yield Finding(Anomaly.TORN_TRANSACTION, f"{operation.process}@{operation.began} was seen without {what}")
 
 
 def unknown_values(history: History, versions: Versions) -> list[Read]:

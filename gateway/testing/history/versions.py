@@ -20,7 +20,10 @@ class Versions:
         self.index: dict[tuple[Key, Value], int] = {}
         self.last_index: dict[tuple[Key, Value], int] = {}
         self.order: dict[Key, list[Value]] = {}
-        self.read: dict[tuple[Key, Value], Operation] = {}
+        self.read: set[tuple[Key, Value]] = set()
+        """What a poll has returned."""
+        self.taken: set[tuple[Key, Value]] = set()
+        """What a poll has returned whose operation has not failed: of one that has, all is to be read again."""
         self.writer: dict[tuple[Key, Value], Operation] = {}
         for operation in history:
             self._note_reads(operation)
@@ -32,7 +35,9 @@ class Versions:
     def _note_reads(self, operation: Operation) -> None:
         for read in operation.reads:
             self.offsets[read.key][read.offset].add(read.value)
-            self.read.setdefault((read.key, read.value), operation)
+            self.read.add((read.key, read.value))
+            if operation.outcome is not Outcome.FAILED:
+                self.taken.add((read.key, read.value))
 
     def _note_sends(self, operation: Operation) -> None:
         sends = list(operation.sends)

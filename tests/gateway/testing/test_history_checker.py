@@ -2,15 +2,17 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
 
 import pytest
 
 from odradek.gateway.testing.history.anomalies import Anomaly
-from odradek.gateway.testing.history.checker import Contract, judge
+from odradek.gateway.testing.history.checker import ALWAYS_ALLOWED, Contract, judge
 from odradek.gateway.testing.history.cycles import strongly_connected
 from odradek.gateway.testing.history.operations import Key, Operation, Outcome, Read, Sent
 
-X, Y = ("t", 0), ("t", 1)
+X, Y, Z = ("t", 0), ("t", 1), ("t", 2)
 
 
 class Log:
@@ -61,8 +63,11 @@ CASES: dict[Anomaly, Callable[[], Log]] = {
     Anomaly.DUPLICATE: lambda: Log().did("p", sent(X, 0, 1)).did("c", read(X, 0, 1)).did("d", read(X, 1, 1)),
     Anomaly.ABORTED_READ: lambda: Log().did("p", sent(X, None, 1), outcome=Outcome.FAILED).did("c", read(X, 0, 1)),
     Anomaly.PRECOMMITTED_READ: lambda: Log().did("p", sent(X, 0, 1), read(X, 0, 1)),
-    Anomaly.LOST_WRITE: lambda: Log().did("p", sent(X, 0, 1), sent(X, 1, 2)).did("c", read(X, 1, 2)),
+    Anomaly.LOST_WRITE: lambda: Log().did("p", sent(X, 0, 1)).did("p", sent(X, 1, 2)).did("c", read(X, 1, 2)),
     Anomaly.UNSEEN: lambda: Log().did("p", sent(X, None, 1)),
+    Anomaly.TORN_TRANSACTION: lambda: (
+        Log().did("p", sent(X, None, 1), sent(Y, None, 2), outcome=Outcome.UNKNOWN).did("c", read(X, 0, 1))
+    ),
     Anomaly.POLL_SKIP_INSIDE: lambda: (
         Log()
         .did("p", sent(X, 0, 1), sent(X, 1, 2), sent(X, 2, 3))
@@ -104,6 +109,10 @@ CASES: dict[Anomaly, Callable[[], Log]] = {
 }
 
 
+def test_every_anomaly_that_is_an_error_has_a_case():
+    assert set(CASES) == set(Anomaly) - ALWAYS_ALLOWED
+
+
 @pytest.mark.parametrize("anomaly", CASES, ids=str)
 def test_each_anomaly_is_found_by_its_own_name(anomaly: Anomaly):
     also = {Anomaly.LOST_WRITE: {Anomaly.UNSEEN}, Anomaly.INCONSISTENT_OFFSETS: {Anomaly.READ_CYCLE_REALTIME}}
@@ -127,8 +136,15 @@ def test_each_anomaly_is_found_by_its_own_name(anomaly: Anomaly):
             .did("q", sent(X, 1, 3), sent(Y, 0, 4), times=(2, 6))
             .did("c", read(X, 0, 1), read(X, 1, 3), read(Y, 0, 4), read(Y, 1, 2)),
         ),
+        (
+            Anomaly.READ_CYCLE_WRITES,
+            Log()
+            .did("p", sent(X, 0, 1), read(Y, 0, 3), times=(1, 5))
+            .did("q", sent(X, 1, 2), sent(Y, 0, 3), times=(2, 6))
+            .did("c", read(X, 0, 1), read(X, 1, 2), read(Y, 0, 3)),
+        ),
     ],
-    ids=["int-send-skip", "G0"],
+    ids=["int-send-skip", "G0", "G1c-ww"],
 )
 def test_what_kafka_allows_is_told_and_no_error(anomaly: Anomaly, log: Log):
     verdict = judge(log.history)
@@ -140,6 +156,8 @@ def test_what_kafka_allows_is_told_and_no_error(anomaly: Anomaly, log: Log):
     ("contract", "anomaly"),
     [
         (Contract(read_to_end=False), Anomaly.UNSEEN),
+        (Contract(read_to_end=False), Anomaly.TORN_TRANSACTION),
+        (Contract(atomic=False), Anomaly.TORN_TRANSACTION),
         (Contract(subscribes=True), Anomaly.POLL_BACK),
         (Contract(subscribes=True), Anomaly.POLL_SKIP),
         (Contract(idempotent=False), Anomaly.DUPLICATE),
@@ -163,9 +181,25 @@ def test_a_position_may_jump_where_a_partition_was_assigned_anew():
 def test_sends_of_unknown_end_count_once_one_of_them_was_read():
     seen = Log().did("p", sent(X, 0, 1), sent(X, 1, 2), outcome=Outcome.UNKNOWN).did("q", sent(X, 2, 3))
     seen.did("c", read(X, 0, 1), read(X, 2, 3))
-    assert seen.errors() == [Anomaly.POLL_SKIP_INSIDE]
+    assert seen.errors(Contract(atomic=False)) == [Anomaly.POLL_SKIP_INSIDE]
     unseen = Log().did("p", sent(X, 0, 1), outcome=Outcome.UNKNOWN).did("q", sent(X, 1, 3)).did("c", read(X, 1, 3))
     assert unseen.errors() == []
+
+
+def test_what_a_failed_operation_has_read_is_to_be_read_again():
+    log = Log().did("p", sent(X, 0, 1)).did("c", read(X, 0, 1), sent(Y, None, 2), outcome=Outcome.FAILED)
+    assert log.errors() == [Anomaly.UNSEEN]
+    assert log.did("c", read(X, 0, 1), assigned=frozenset({X})).errors() == []
+
+
+def test_a_transaction_that_reads_its_own_record_is_found_in_any_order_of_its_steps():
+    assert Log().did("p", read(X, 0, 1), sent(X, 0, 1)).errors() == [Anomaly.PRECOMMITTED_READ]
+
+
+def test_a_consumer_may_begin_anew_where_it_tells_so_beforehand():
+    log = Log().did("p", sent(X, 0, 1), sent(X, 1, 2)).did("c", read(X, 0, 1), read(X, 1, 2))
+    log.did("c", outcome=Outcome.UNKNOWN, assigned=frozenset({X})).did("c", read(X, 0, 1), read(X, 1, 2))
+    assert log.errors() == []
 
 
 def test_a_record_that_was_never_sent_is_refused():
@@ -225,6 +259,158 @@ def test_a_correct_log_is_never_accused_and_a_lost_record_always_found(seed: int
     ]
     found = {(finding.anomaly, str(lost.value) in finding.what) for finding in judge(broken).errors}
     assert (Anomaly.UNSEEN, True) in found
+
+
+KEYS = (X, Y, Z)
+
+
+def transactions(seed: int, count: int = 60) -> list[Operation]:
+    """What clients of a correct broker see: three producers, aborts, lost answers, two readers and a last look."""
+    chance = random.Random(seed)
+    logs: dict[Key, list[Read]] = {key: [] for key in KEYS}
+    ends = dict.fromkeys(KEYS, 0)
+    positions = {(reader, key): 0 for reader in ("r1", "r2") for key in KEYS}
+    history: list[Operation] = []
+    clock = 0
+    for number in range(count):
+        clock += 2
+        outcome = chance.choice([Outcome.OK, Outcome.OK, Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN])
+        happened = outcome is Outcome.OK or (outcome is Outcome.UNKNOWN and chance.random() < 0.5)
+        sends: list[Sent] = []
+        for step in range(chance.randint(1, 4)):
+            key = chance.choice(KEYS)
+            sends.append(Sent(key, f"{number}.{step}", None if outcome is Outcome.UNKNOWN else ends[key]))
+            if happened:
+                logs[key].append(Read(key, ends[key], f"{number}.{step}"))
+            ends[key] += 1
+        for key in {each.key for each in sends}:
+            ends[key] += 1  # the marker
+        ended = None if outcome is Outcome.UNKNOWN else clock + 1
+        history.append(Operation(f"w{number % 3}", outcome, sends, clock, ended))
+        reader = chance.choice(["r1", "r2"])
+        history.append(_look(reader, clock + 1, logs, positions, chance.randint(0, 5)))
+    history += [_look(reader, clock + 3, logs, positions, None) for reader in ("r1", "r2")]
+    return [*history, Operation("last", Outcome.OK, list(chain(*logs.values())), clock + 5, clock + 6)]
+
+
+def _look(
+    reader: str,
+    clock: int,
+    logs: dict[Key, list[Read]],
+    positions: dict[tuple[str, Key], int],
+    limit: int | None,
+) -> Operation:
+    reads: list[Read] = []
+    for key in KEYS:
+        at = positions[reader, key]
+        some = logs[key][at : None if limit is None else at + limit]
+        positions[reader, key] += len(some)
+        reads += some
+    return Operation(reader, Outcome.OK, reads, clock, clock + 1)
+
+
+def kinds(history: list[Operation]) -> set[Anomaly]:
+    return {finding.anomaly for finding in judge(history).errors}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_correct_transactions_are_never_accused(seed: int):
+    verdict = judge(transactions(seed))
+    assert verdict.is_valid, str(verdict)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_fault_is_found_in_the_middle_of_what_is_right_otherwise(seed: int):
+    history = transactions(seed)
+    place = next(place for place, each in enumerate(history) if len(list(each.reads)) > 2)
+    moved = with_reads(history, place, lambda reads: [*reads, replace(reads[0], offset=9_999)])
+    assert Anomaly.DUPLICATE in kinds(moved)
+    assert Anomaly.POLL_SKIP_INSIDE in kinds(with_reads(history, -1, lambda reads: [reads[0], *reads[2:]]))
+    swapped = with_reads(history, -1, lambda reads: [reads[1], reads[0], *reads[2:]])
+    assert Anomaly.POLL_BACK_INSIDE in kinds(swapped)
+    assert Anomaly.UNSEEN in kinds(without_value(history, lambda each: each.outcome is Outcome.OK))
+    assert Anomaly.TORN_TRANSACTION in kinds(without_value(history, lambda each: len(each.steps) > 1))
+    place = next(place for place, each in enumerate(history) if list(each.sends) and each.outcome is Outcome.OK)
+    aborted = [*history[:place], replace(history[place], outcome=Outcome.FAILED), *history[place + 1 :]]
+    assert Anomaly.ABORTED_READ in kinds(aborted)
+
+
+def with_reads(history: list[Operation], place: int, change: Callable[[list[Read]], list[Read]]) -> list[Operation]:
+    operations = list(history)
+    operations[place] = replace(operations[place], steps=change(list(operations[place].reads)))
+    return operations
+
+
+def without_value(history: list[Operation], wanted: Callable[[Operation], bool]) -> list[Operation]:
+    """No reader sees the last record of a transaction that was read, and for which `wanted` is true."""
+    seen = {each.value for operation in history for each in operation.reads}
+    gone = next(
+        sends[-1].value
+        for operation in history
+        if (sends := list(operation.sends)) and sends[-1].value in seen and wanted(operation)
+    )
+    return [
+        replace(each, steps=[step for step in each.steps if isinstance(step, Sent) or step.value != gone])
+        for each in history
+    ]
+
+
+def op(
+    process: str, at: int, *steps: Sent | Read, outcome: Outcome = Outcome.OK, until: int | None = None
+) -> Operation:
+    return Operation(process, outcome, steps, at, at + 1 if until is None else until)
+
+
+def w(value: str, offset: int | None = None, key: Key = X) -> Sent:
+    return Sent(key, value, offset)
+
+
+def r(value: str, offset: int, key: Key = X) -> Read:
+    return Read(key, offset, value)
+
+
+PLANTED: list[tuple[str, list[Operation]]] = [
+    ("inconsistent-offsets", [op("w", 1, w("a", 0)), op("r", 3, r("b", 0))]),
+    ("duplicate", [op("r", 1, r("a", 0), r("b", 1), r("a", 2))]),
+    ("G1a", [op("w", 1, w("a", 0), outcome=Outcome.FAILED), op("r", 3, r("a", 0))]),
+    ("precommitted-read", [op("w", 1, w("a", 0), r("a", 0))]),
+    ("lost-write", [op("w", 1, w("a", 0)), op("w", 3, w("b", 1)), op("r", 5, r("b", 1))]),
+    ("unseen", [op("w", 1, w("a", 0)), op("r", 3, r("b", 1, Y))]),
+    ("torn-transaction", [op("w", 1, w("a"), w("b", key=Y), outcome=Outcome.UNKNOWN), op("r", 3, r("a", 0))]),
+    ("int-poll-skip", [op("r", 1, r("a", 0), r("c", 2)), op("q", 3, r("b", 1))]),
+    ("int-nonmonotonic-poll", [op("r", 1, r("b", 1), r("a", 0))]),
+    ("poll-skip", [op("r", 1, r("a", 0)), op("r", 3, r("c", 2)), op("q", 5, r("b", 1))]),
+    ("nonmonotonic-poll", [op("r", 1, r("a", 0), r("b", 1)), op("r", 3, r("b", 1))]),
+    ("int-nonmonotonic-send", [op("w", 1, w("a", 1), w("b", 0)), op("r", 3, r("b", 0), r("a", 1))]),
+    ("nonmonotonic-send", [op("w", 1, w("a", 1)), op("w", 3, w("b", 0)), op("r", 5, r("b", 0), r("a", 1))]),
+    ("G1c", [op("1", 1, w("a"), r("b", 0, Y), until=9), op("2", 2, w("b", key=Y), r("a", 0), until=9)]),
+    (
+        "G1c-process",
+        [
+            op("1", 1, r("b", 0), until=9),
+            op("1", 9, w("a", key=Y), until=20),
+            op("2", 2, w("b"), r("a", 0, Y), until=20),
+        ],
+    ),
+    ("G1c-realtime", [op("1", 1, r("b", 0)), op("2", 5, w("b"))]),
+]
+
+
+@pytest.mark.parametrize(("anomaly", "history"), PLANTED, ids=[anomaly for anomaly, _ in PLANTED])
+def test_a_planted_fault_shows(anomaly: str, history: list[Operation]):
+    written = {(each.key, each.value) for operation in history for each in operation.sends}
+    read_alone = {(each.key, each.value) for operation in history for each in operation.reads} - written
+    others = [
+        Operation(f"writer of {value}", Outcome.UNKNOWN, [Sent(key, value)], 0, None)
+        for key, value in sorted(read_alone, key=str)
+    ]
+    assert anomaly in kinds(others + history)
+
+
+def test_components_of_a_graph():
+    graph = [{1}, {2}, {0, 3}, {4}, {3}, {5}]
+    components = sorted(sorted(component) for component in strongly_connected(graph))
+    assert components == [[0, 1, 2], [3, 4], [5]]
 
 
 def test_components_of_a_long_chain_need_no_deep_stack():
