@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.gateway.metadata.settings import LiveSettings
     from odradek.gateway.outbox.service import OutboxService
     from odradek.gateway.quorum import QuorumDriver
+    from odradek.gateway.replication.manager import ReplicationManager
     from odradek.gateway.replication.replicas import Replicas
     from odradek.partitions.fetching.sessions import FetchSessions
 
@@ -59,6 +60,7 @@ class Services:
         forwarder: Forwarder,
         life: NodeLife,
         replicas: Replicas,
+        replication: ReplicationManager,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
         transactions: TransactionCoordinator,
@@ -80,6 +82,7 @@ class Services:
         self.forwarder = forwarder
         self.life = life
         self.replicas = replicas
+        self.replication = replication
         self.groups = groups
         self.producer_ids = producer_ids
         self.transactions = transactions

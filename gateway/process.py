@@ -315,6 +315,7 @@ async def _join(
         forwarder,
         life,
         replicas,
+        replication,
         groups,
         ids,
         transactions,

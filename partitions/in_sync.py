@@ -74,13 +74,14 @@ class IsrMember(NamedTuple):
 class IsrProposal:
     """An ISR that the leader proposes: valid while the controller knows these two epochs of the partition.
 
-    `reasons` says of each replica that joins or leaves why, for the log.
+    `reasons` says of each replica that joins or leaves why, for the log; `is_expansion` is whether one joins.
     """
 
     members: tuple[IsrMember, ...]
     leader_epoch: int
     partition_epoch: int
     reasons: tuple[str, ...] = ()
+    is_expansion: bool = False
 
     @property
     def isr(self) -> tuple[int, ...]:
@@ -222,7 +223,8 @@ class InSyncReplicas:
 
     def _propose(self, isr: Sequence[int], reasons: tuple[str, ...]) -> IsrProposal:
         members = tuple(IsrMember(each, self._epoch_of(each)) for each in isr)
-        self.proposal = IsrProposal(members, self._leader_epoch, self._partition_epoch, reasons)
+        grows = len(members) > len(self.isr)
+        self.proposal = IsrProposal(members, self._leader_epoch, self._partition_epoch, reasons, grows)
         self.maximal = self.isr.union(isr)
         return self.proposal
 

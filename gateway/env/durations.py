@@ -1,5 +1,6 @@
 """How long things took, counted into ranges: cheap enough for each request and each commit."""
 
+import math
 from bisect import bisect_left
 from typing import Final
 
@@ -11,6 +12,9 @@ UPPER_US: Final = (
     *(1_000_000, 2_000_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000),
 )
 """The upper ends of the ranges in microseconds; one more range has what took longer."""
+RECENT_US: Final = 30_000_000
+RECENT_AT_MOST: Final = 10_000
+"""How long `RecentTimes` gathers durations before it begins anew, and how many."""
 
 
 class Durations:
@@ -44,3 +48,36 @@ def quantile(counts: list[int], fraction: float) -> float:
             return low + (high - low) * (wanted - below) / count
         below += count
     return float(UPPER_US[-1])
+
+
+class RecentTimes:
+    """Durations of the last half to whole minute, as the averages and maxima of Kafka's metrics have them.
+
+    Written by one thread; any thread may read it.
+    """
+
+    __slots__ = ("_older", "_present", "_since_us")
+
+    def __init__(self) -> None:
+        self._since_us = 0
+        self._present: list[int] = []
+        self._older: list[int] = []
+
+    def add(self, took_us: int, now_us: int) -> None:
+        """Take one that ended now. Of half a minute the first `RECENT_AT_MOST` count."""
+        self._turn(now_us)
+        if len(self._present) < RECENT_AT_MOST:
+            self._present.append(took_us)
+
+    def _turn(self, now_us: int) -> None:
+        if now_us - self._since_us >= RECENT_US:
+            self._older = self._present if now_us - self._since_us < 2 * RECENT_US else []
+            self._present, self._since_us = [], now_us
+
+    def average_and_longest_ms(self, now_us: int) -> tuple[float, float]:
+        """Both are not a number while there are none, as in Kafka."""
+        age_us = now_us - self._since_us
+        recent = [*(self._older if age_us < RECENT_US else ()), *(self._present if age_us < 2 * RECENT_US else ())]
+        if not recent:
+            return math.nan, math.nan
+        return sum(recent) / len(recent) / 1000, max(recent) / 1000

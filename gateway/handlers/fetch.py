@@ -210,6 +210,9 @@ class _Reading:
             leader_only=self._leader_only,
         )
 
+    def _count(self, replica: Replica, size_bytes: int) -> None:
+        replica.traffic.bytes_out += size_bytes
+
     def _error(self, index: int, error: ErrorCode) -> PartitionData:
         self.failed = True
         return PartitionData(
@@ -225,7 +228,7 @@ class _Reading:
         if not self._budget.take(lease.size_bytes, allowed_bytes):
             replica.give_back(lease)
             return None
-        replica.traffic.bytes_out += lease.size_bytes
+        self._count(replica, lease.size_bytes)
         self._give_back.append(partial(replica.give_back, lease))
         return lease
 
@@ -264,6 +267,9 @@ class _FollowerReading(_Reading):
             return plan
         replica.record_fetch(follower, plan)
         return plan._replace(high_watermark=replica.log.high_watermark)
+
+    def _count(self, replica: Replica, size_bytes: int) -> None:
+        self._ctx.services.replicas.traffic.replicated_out_bytes += size_bytes
 
 
 def _diverging(index: int, plan: FetchPlan, end: EpochEnd) -> PartitionData:

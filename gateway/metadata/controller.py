@@ -5,7 +5,6 @@ It runs the metadata shard. What it decided is published (`publisher.py`) once i
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
 from typing import TypeVar, cast
 
 import trio
@@ -19,6 +18,7 @@ from odradek.coordinator.metadata.image.image import ListenerImage
 from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.runtime import ShardRuntime, SteadyClock
+from odradek.gateway.env.durations import RecentTimes
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError
 from odradek.gateway.metadata.active import QuorumLeadership
@@ -40,6 +40,7 @@ class Controller:
     `epoch` is that in which it decides, None while it does not. All methods that wait raise CoordinatorUnavailable
     while the log does not serve, with NOT_COORDINATOR while another node decides. `told`, where there is one, waits
     until those outside the broker who act on metadata have what is published; decisions return after it.
+    `commit_times` has how long decisions have taken until they were committed.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Controller:
         self._registration: BrokerRegistration | None = None
         self._is_registered = False
         self.told: Callable[[], Awaitable[None]] | None = None
+        self.commit_times = RecentTimes()
         self._runtime = self._make_runtime()
 
     def _make_runtime(self) -> ShardRuntime[MetadataShard]:
@@ -74,7 +76,14 @@ class Controller:
         return MetadataShard(self._config, random_ids(self._env), self._publisher.logged)
 
     def _to_publish(self, shard: MetadataShard) -> Callable[[], None]:
-        return partial(self._publisher.publish, shard.take_delta())
+        delta, began_us = shard.take_delta(), self._env.monotonic_us()
+
+        def publish() -> None:
+            now_us = self._env.monotonic_us()
+            self.commit_times.add(now_us - began_us, now_us)
+            self._publisher.publish(delta)
+
+        return publish
 
     @property
     def epoch(self) -> int | None:

@@ -11,6 +11,7 @@ from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, 
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.env.signals import Watchable
+from odradek.gateway.metadata.elections import Elections
 
 Reaction = Callable[[MetadataDelta, MetadataImage], None]
 """Acts on a delta and the image that it leads to. It neither waits nor raises."""
@@ -20,12 +21,13 @@ class MetadataPublisher:
     """Holds the newest committed image, and calls the reactions, in their order, on the Trio thread.
 
     `logged` is what the metadata log says up to there; `image` has besides this broker as it is now, while its
-    registration cannot be written. `news` is notified after the reactions.
+    registration cannot be written. `news` is notified after the reactions. `elections` are counted for the metrics.
     """
 
     def __init__(self) -> None:
         self.image = self.logged = MetadataImage()
         self.news = Watchable()
+        self.elections = Elections()
         self._reactions: tuple[Reaction, ...] = ()
         self._registration: BrokerRegistration | None = None
 
@@ -38,6 +40,7 @@ class MetadataPublisher:
         assert delta.before is self.logged, "a delta follows the image that was published last"
         self.logged = delta.apply()
         self._show()
+        self.elections.on_published(delta, self.image)
         for act in self._reactions:
             act(delta, self.image)
         self.news.notify()

@@ -10,6 +10,8 @@ from odradek.gateway.assembly import Services
 from odradek.gateway.metrics.families import counters, gauge, gauges, quantiles
 from odradek.gateway.metrics.groups import group_metrics
 from odradek.gateway.metrics.partitions import partition_metrics
+from odradek.gateway.metrics.raft import ElectionTimes, raft_metrics
+from odradek.gateway.metrics.replication import replication_metrics
 from odradek.gateway.metrics.windows import Windows
 from odradek.gateway.replication.traffic import TopicTraffic
 
@@ -28,8 +30,9 @@ TOPIC_COUNTERS: Final[Mapping[str, tuple[str, Callable[[TopicTraffic], int]]]] =
 class BrokerCollector(Collector):
     """Gives Prometheus' client a broker's metrics; called by one thread at a time."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, elections: ElectionTimes) -> None:
         self._services = services
+        self._elections = elections
         self._windows = Windows()
 
     def collect(self) -> Iterator[Metric]:
@@ -41,6 +44,8 @@ class BrokerCollector(Collector):
         yield from self._commits(now_s)
         yield from self._topics()
         yield from partition_metrics(services, image)
+        yield from replication_metrics(services)
+        yield from raft_metrics(services, self._elections)
         yield from group_metrics(services)
         yield from self._loop()
 

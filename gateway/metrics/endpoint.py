@@ -25,6 +25,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from odradek.gateway.assembly import Services
 from odradek.gateway.errors import StartError
 from odradek.gateway.metrics.collector import BrokerCollector
+from odradek.gateway.metrics.raft import ElectionTimes
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +68,14 @@ class _Quiet(WSGIRequestHandler):
         log.debug("metrics request peer=%s %s", self.client_address[0], format % args)
 
 
-def application(services: Services, health: Health) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
+def application(
+    services: Services, health: Health, elections: ElectionTimes
+) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
     """The WSGI application of one broker."""
     registry = CollectorRegistry()
     for make in (ProcessCollector, PlatformCollector, GCCollector):
         make(registry=registry)
-    registry.register(BrokerCollector(services))
+    registry.register(BrokerCollector(services, elections))
     checks = {"/health/live": health.live, "/health/ready": health.ready}
     scraping = threading.Lock()  # the collector keeps what earlier scrapes have seen
 
@@ -98,9 +101,10 @@ async def serve(
     services: Services, host: str, port: int, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Serve until cancelled; started with the port. Raises StartError when the address cannot be had."""
-    health = Health(services)
+    health, elections = Health(services), ElectionTimes(services)
     try:
-        server = make_server(host, port, application(services, health), ThreadingWSGIServer, handler_class=_Quiet)
+        app = application(services, health, elections)
+        server = make_server(host, port, app, ThreadingWSGIServer, handler_class=_Quiet)
     except OSError as error:
         raise StartError(f"cannot serve metrics at {host}:{port} (odradek.metrics.listen): {error}") from error
     thread = threading.Thread(target=server.serve_forever, name="odradek-metrics", daemon=True)
@@ -108,7 +112,9 @@ async def serve(
     log.info("metrics at http://%s:%d/metrics", host, server.server_port)
     task_status.started(server.server_port)
     try:
-        await health.beat()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(elections.watch)
+            await health.beat()
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(server.shutdown)

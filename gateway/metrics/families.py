@@ -29,6 +29,13 @@ def counters(name: str, doc: str, labels: Sequence[str], samples: Samples) -> Me
     return family
 
 
+def counted(name: str, doc: str, count: int) -> Metric:
+    """The count alone of what Kafka has a timer for; Prometheus knows it as `NAME_count`."""
+    family = SummaryMetricFamily(name, doc)
+    family.add_sample(f"{name}_count", {}, count)
+    return family
+
+
 def quantiles(
     name: str,
     doc: str,

@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage
 from odradek.gateway.assembly import Services
-from odradek.gateway.metrics.families import gauge, gauges
+from odradek.gateway.metrics.families import counted, counters, gauge, gauges
 from odradek.gateway.replication.replica import ReplicaState
 
 _LABELS = ("topic", "partition")
@@ -24,11 +24,12 @@ class Counts(NamedTuple):
     at_min_isr: int = 0
     offline: int = 0
     not_preferred: int = 0
+    reassigning: int = 0
 
 
 def counts(image: MetadataImage, node_id: int, default_min_isr: int) -> Counts:
     """Count them. As in Kafka, under-replicated ones and those under their minimum are counted where they are led."""
-    here = led = under = under_min = at_min = offline = not_preferred = 0
+    here = led = under = under_min = at_min = offline = not_preferred = reassigning = 0
     for topic in image.topics_by_name.values():
         configs: Mapping[str, str] = image.configs.get((ResourceType.TOPIC, topic.name), {})
         min_isr = int(configs.get("min.insync.replicas", default_min_isr))
@@ -38,11 +39,12 @@ def counts(image: MetadataImage, node_id: int, default_min_isr: int) -> Counts:
             not_preferred += partition.leader not in (NO_LEADER, partition.replicas[0])
             if partition.leader == node_id:
                 led += 1
+                reassigning += bool(partition.adding_replicas or partition.removing_replicas)
                 wanted = min(min_isr, len(partition.replicas))
                 under += _is_under_replicated(partition)
                 under_min += len(partition.isr) < wanted
                 at_min += len(partition.isr) == wanted and len(partition.replicas) > 1
-    return Counts(here, led, under, under_min, at_min, offline, not_preferred)
+    return Counts(here, led, under, under_min, at_min, offline, not_preferred, reassigning)
 
 
 def _is_under_replicated(partition: PartitionImage) -> bool:
@@ -64,8 +66,21 @@ def partition_metrics(services: Services, image: MetadataImage) -> Iterator[Metr
     yield gauge(f"{manager}atminisrpartitioncount", "Led partitions at min.insync.replicas.", found.at_min_isr)
     offline = sum([replica.state is ReplicaState.FAILED for replica in services.replicas.opened()])
     yield gauge(f"{manager}offlinereplicacount", "Replicas of this broker whose log has failed.", offline)
+    yield gauge(f"{manager}reassigningpartitions", "Led partitions that are being reassigned.", found.reassigning)
+    yield from _isr_changes(services)
     yield from _controller(image, found)
+    yield from _elections(services)
     yield from _logs(services)
+
+
+def _isr_changes(services: Services) -> Iterator[Metric]:
+    manager, changes = "kafka_server_replicamanager_", services.replicas.isr_changes
+    shrinks = "In-sync replicas that were fewer then, at the proposal of a leader here."
+    yield counters(f"{manager}isrshrinks", shrinks, (), [((), changes.shrinks)])
+    expands = "In-sync replicas that were more then, at the proposal of a leader here."
+    yield counters(f"{manager}isrexpands", expands, (), [((), changes.expands)])
+    failed = "Proposals of in-sync replicas that the controller refused."
+    yield counters(f"{manager}failedisrupdates", failed, (), [((), changes.failed)])
 
 
 def _controller(image: MetadataImage, found: Counts) -> Iterator[Metric]:
@@ -80,6 +95,18 @@ def _controller(image: MetadataImage, found: Counts) -> Iterator[Metric]:
     active = sum([not broker.fenced for broker in brokers])
     yield gauge(f"{controller}activebrokercount", "Registered brokers that serve clients.", active)
     yield gauge(f"{controller}fencedbrokercount", "Registered brokers that serve no clients.", len(brokers) - active)
+
+
+def _elections(services: Services) -> Iterator[Metric]:
+    stats, elections = "kafka_controller_controllerstats_", services.metadata.elections
+    active = services.leadership.is_active
+    name = "kafka_controller_kafkacontroller_activecontrollercount"
+    yield gauge(name, "1 on the active controller, 0 elsewhere.", active)
+    yield counted(f"{stats}leaderelectionrateandtimems", "Leaders that were elected.", elections.leaders)
+    unclean = "Leaders that were elected although they may lack committed records."
+    yield counters(f"{stats}uncleanleaderelections", unclean, (), [((), elections.unclean)])
+    eligible = "Leaders that were elected from the eligible leader replicas."
+    yield counters(f"{stats}electionfromeligibleleaderreplicas", eligible, (), [((), elections.eligible)])
 
 
 def _logs(services: Services) -> Iterator[Metric]:

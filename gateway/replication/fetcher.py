@@ -43,6 +43,11 @@ log = logging.getLogger(__name__)
 IDLE_MS: Final = 1000
 """How long a fetcher that has nothing to fetch waits for news before it looks again."""
 
+LEADER_IS_ANOTHER: Final = frozenset(
+    {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+)
+"""Of the two brokers one knows the new leader already: nothing has failed, and the image comes to the other, too."""
+
 
 @immutable
 class FetcherSettings:
@@ -62,7 +67,10 @@ _Asked = dict[TopicPartition, tuple[Replica, FetchPosition]]
 
 
 class ReplicaFetcher:
-    """Fetches `partitions` from broker `leader_id` while `run` runs."""
+    """Fetches `partitions` from broker `leader_id` while `run` runs.
+
+    `lags` has by how many offsets each was behind the leader's high watermark when it was last answered.
+    """
 
     def __init__(
         self,
@@ -82,6 +90,7 @@ class ReplicaFetcher:
         self._settings = settings
         self._own_epoch = own_epoch
         self._repeats = repeats
+        self.lags: dict[_Place, int] = {}
         self._session = FollowerSession()
         self._paused_until_ms: dict[_Place, int] = {}
         self._news = Signal()
@@ -96,6 +105,7 @@ class ReplicaFetcher:
     def remove(self, place: _Place) -> None:
         """Fetch it no more; what is under way for it is dropped where the log's epoch has changed."""
         self.partitions.pop(place, None)
+        self.lags.pop(place, None)
         self._paused_until_ms.pop(place, None)
 
     def stop(self) -> None:
@@ -216,6 +226,9 @@ class ReplicaFetcher:
             self._note(replica, f"{result.error.name} {result.message}")
             self._pause(replica)
             return None
+        role = replica.follower
+        if result is not None and role is not None:
+            self.lags[replica.key.topic, replica.key.index] = max(0, data.high_watermark - role.state.log_end_offset)
         return result
 
     async def _mend(self, replica: Replica, position: FetchPosition, data: PartitionData) -> None:
@@ -225,11 +238,17 @@ class ReplicaFetcher:
             elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._reset_offset(replica, position)
             else:
-                self._note(replica, ErrorCode(data.error_code).name)
-                self._pause(replica)
+                self._refused(replica, ErrorCode(data.error_code))
         except (PartitionUnavailable, PeerCallError) as error:
             self._note(replica, str(error))
             self._pause(replica)
+
+    def _refused(self, replica: Replica, error: ErrorCode) -> None:
+        if error in LEADER_IS_ANOTHER:
+            log.debug("the leader is another one partition=%s cause=%s", replica.key, error.name)
+        else:
+            self._note(replica, error.name)
+        self._pause(replica)
 
     async def _reset_offset(self, replica: Replica, position: FetchPosition) -> None:
         """The offset is not in the leader's log: begin anew where that starts, or cut off what is beyond its end."""

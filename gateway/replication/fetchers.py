@@ -20,6 +20,8 @@ from odradek.wire.messages.fetch import FetchRequest, FetchResponse
 from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 Place = tuple[str, int]
+FetcherLag = tuple[int, int, str, int, int]
+"""The leader, the number of the fetcher, topic and index, and by how many offsets the follower is behind."""
 
 
 class LeaderEndpoint(Protocol):
@@ -115,6 +117,14 @@ class ReplicaFetchers:
         """The epoch of this broker's registration, as far as is published."""
         own = None if self._image is None else self._image.brokers.get(self._node_id)
         return None if own is None else own.epoch
+
+    def lags(self) -> list[FetcherLag]:
+        """See `ReplicationManager.lags`."""
+        return [
+            (leader, number, topic, index, lag)
+            for (leader, number), fetcher in list(self._fetchers.items())
+            for (topic, index), lag in list(fetcher.lags.items())
+        ]
 
     def stop(self) -> None:
         """End all fetchers."""

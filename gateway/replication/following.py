@@ -53,6 +53,7 @@ class FollowingLog(PartitionLog):
         result = role.append(records)
         if isinstance(result, Rejected):
             return result
+        self._resources.traffic.replicated_in_bytes += len(records)
         if result.write.batches:
             self._submit(result.write, result.last_offset + 1)
         return self.durable(role.state.log_end_offset)

@@ -167,9 +167,10 @@ class LeadingLog(PartitionLog):
     def _propose(self, leader: Leader, proposal: IsrProposal) -> None:
         isr = ",".join(str(each) for each in sorted(leader.in_sync.isr))
         wanted = ",".join(str(each) for each in proposal.isr)
-        text = "proposing in-sync replicas partition=%s isr=%s proposed=%s reason=%s high_watermark=%d"
-        high_watermark = leader.state.high_watermark
-        log.info(text, self.key, isr, wanted, "; ".join(proposal.reasons), high_watermark)
+        text = "in-sync replicas %s partition=%s isr=%s proposed=%s reason=%s log_end=%d high_watermark=%d"
+        ends = leader.state.log_end_offset, leader.state.high_watermark
+        verb = "expand" if proposal.is_expansion else "shrink"
+        log.info(text, verb, self.key, isr, wanted, "; ".join(proposal.reasons), *ends)
         self._send(proposal)
 
     def _send(self, proposal: IsrProposal) -> None:
@@ -178,12 +179,13 @@ class LeadingLog(PartitionLog):
 
     def _answered(self, proposal: IsrProposal, answered: Completion[IsrAnswer]) -> None:
         leader, answer = self._role, answered.result()
+        self._resources.isr_changes.answered(proposal, answer)
         if not isinstance(leader, Leader) or leader.in_sync.proposal is not proposal:
             return  # the epoch has ended, and all that was proposed in it, or the metadata was quicker
         moved, again = leader.answered(proposal, answer)
         if isinstance(answer, IsrDecision):
             isr = ",".join(str(each) for each in answer.isr)
-            log.info("in-sync replicas partition=%s isr=%s epoch=%d", self.key, isr, answer.partition_epoch)
+            log.debug("in-sync replicas partition=%s isr=%s epoch=%d", self.key, isr, answer.partition_epoch)
         else:
             log.info("in-sync replicas are not as proposed partition=%s error=%s", self.key, answer.name)
         self._committed(moved=moved)

@@ -16,13 +16,14 @@ from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.peers import PeerDisconnectedError, PeerLimits, PeerResponseError, Peers
 from odradek.gateway.replication.alter_partition import AlterPartitionSender
+from odradek.gateway.replication.isr_changes import note_removed
 from odradek.gateway.replication.replicas import Replicas
 from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.wire.schema.schema import Message
 
 if TYPE_CHECKING:  # a broker that is alone fetches from no other, and starts faster without
     from odradek.gateway.replication.fetcher import FetcherSettings
-    from odradek.gateway.replication.fetchers import ReplicaFetchers
+    from odradek.gateway.replication.fetchers import FetcherLag, ReplicaFetchers
     from odradek.wire.messages.fetch import FetchRequest, FetchResponse
     from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
@@ -70,6 +71,7 @@ class ReplicationManager:
             self._fetchers = self._make_fetchers(self._replicas)
         if self._fetchers is not None:  # until there is another broker, no partition has a leader elsewhere
             self._fetchers.on_published(delta, image)
+            note_removed(delta, image, self._node_id)
         if image.brokers is not delta.before.brokers:  # one that was fenced holds nothing up any more
             self._replicas.look_at_the_clock()
 
@@ -79,6 +81,10 @@ class ReplicationManager:
         return ReplicaFetchers(
             self._node_id, self._env, self._nursery, replicas.get, self._connect, self._settings, replicas.repeats
         )
+
+    def lags(self) -> "list[FetcherLag]":
+        """How far this broker's followers are behind; may be asked from any thread."""
+        return [] if self._fetchers is None else self._fetchers.lags()
 
     def stop(self) -> None:
         """End the fetchers: the broker stops."""

@@ -30,6 +30,7 @@ from odradek.gateway.env.signals import Ticker, Watchable
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import Assignment, no_broker
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
+from odradek.gateway.replication.isr_changes import IsrChanges
 from odradek.gateway.replication.log_view import LogView
 from odradek.gateway.replication.policy import is_synced, policy_of
 from odradek.gateway.replication.progress import OffsetWaits
@@ -91,6 +92,7 @@ class LogResources:
     traffic: Traffic = field(default_factory=Traffic)
     commit_times: Durations = field(default_factory=Durations)
     proposals: IsrProposals = NO_CONTROLLER
+    isr_changes: IsrChanges = field(default_factory=IsrChanges)
 
 
 class PartitionLog(Watchable):

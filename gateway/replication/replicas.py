@@ -56,6 +56,7 @@ class Replicas:
         self.repeats = resources.repeats
         self.traffic = resources.traffic
         self.commit_times = resources.commit_times
+        self.isr_changes = resources.isr_changes
         self._resources = resources
         self.node_id = node_id
         self._log_config = log_config

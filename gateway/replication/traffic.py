@@ -36,9 +36,14 @@ class TopicTraffic:
 
 
 class Traffic:
-    """The traffic of all topics, by name; a topic that was deleted is forgotten."""
+    """The traffic of all topics, by name; a topic that was deleted is forgotten.
+
+    `replicated_in_bytes` were fetched from leaders, `replicated_out_bytes` given to followers.
+    """
 
     def __init__(self) -> None:
+        self.replicated_in_bytes = 0
+        self.replicated_out_bytes = 0
         self.topics: dict[str, TopicTraffic] = {}
 
     def of(self, topic: str) -> TopicTraffic:

@@ -1,5 +1,6 @@
 """The numbers behind the metrics: quantiles of the last minute, and counts of partitions."""
 
+import math
 import random
 from uuid import UUID
 
@@ -7,7 +8,7 @@ import pytest
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage, TopicImage
-from odradek.gateway.env.durations import UPPER_US, Durations, quantile
+from odradek.gateway.env.durations import UPPER_US, Durations, RecentTimes, quantile
 from odradek.gateway.metrics.endpoint import Health
 from odradek.gateway.metrics.partitions import counts
 from odradek.gateway.metrics.windows import Windows
@@ -71,13 +72,26 @@ def test_partitions_are_counted_where_they_are_led():
         node_id=1,
         default_min_isr=1,
     )
-    assert found == (4, 3, 2, 1, 1, 1, 1)
+    assert found == (4, 3, 2, 1, 1, 1, 1, 0)
 
 
 def test_a_replica_that_is_only_being_added_is_not_missing():
     adding = partition((1, 2, 3), (1, 2), 1, adding_replicas=(3,))
     assert counts(image(adding), 1, 1).under_replicated == 0
+    assert counts(image(adding), 1, 1).reassigning == 1
     assert counts(image(partition((1, 2, 3), (1, 2), 1)), 1, 1).under_replicated == 1
+
+
+def test_the_average_and_the_longest_are_of_the_last_minute():
+    times = RecentTimes()
+    assert all(math.isnan(each) for each in times.average_and_longest_ms(0))
+    times.add(2_000, 40_000_000)
+    times.add(4_000, 41_000_000)
+    assert times.average_and_longest_ms(45_000_000) == (3, 4)
+    times.add(6_000, 75_000_000)
+    assert times.average_and_longest_ms(80_000_000) == (4, 6)
+    assert times.average_and_longest_ms(110_000_000) == (6, 6)
+    assert all(math.isnan(each) for each in times.average_and_longest_ms(140_000_000))
 
 
 class _Times:

@@ -1,0 +1,122 @@
+"""What a cluster tells of itself, in metrics and in the log, while a broker dies and while one falls behind."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from prometheus_client import CollectorRegistry
+from test_three_nodes import NODES, Cluster, with_cluster
+
+from odradek.gateway.metrics.collector import BrokerCollector
+from odradek.gateway.metrics.raft import ElectionTimes
+from odradek.wire.errors import ErrorCode
+
+MANAGER = "kafka_server_replicamanager_"
+CONTROLLER = "kafka_controller_kafkacontroller_"
+STATS = "kafka_controller_controllerstats_"
+RAFT = "kafka_server_raftmetrics_"
+
+
+class Scrapes:
+    """The metrics of the cluster's nodes, whose elections are timed from now on."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._registries: dict[int, CollectorRegistry] = {}
+        for number in NODES:
+            self.begin(cluster, number)
+
+    def begin(self, cluster: Cluster, number: int) -> None:
+        broker = cluster.hosts[number].broker
+        assert broker is not None
+        elections = ElectionTimes(broker.services)
+        cluster.nursery.start_soon(elections.watch)
+        self._registries[number] = CollectorRegistry()
+        self._registries[number].register(BrokerCollector(broker.services, elections))
+
+    def of(self, number: int, name: str, **labels: str) -> float:
+        value = self._registries[number].get_sample_value(name, labels)
+        assert value is not None, name
+        return value
+
+    async def until(self, number: int, name: str, value: float) -> None:
+        with trio.fail_after(90):
+            while self.of(number, name) != value:  # noqa: ASYNC110 - a scrape is all there is
+                await trio.sleep(0.1)
+
+    def sum(self, name: str) -> float:
+        return sum(self.of(number, name) for number in NODES)
+
+
+def lines(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
+    return [record.getMessage() for record in caplog.records if text in record.getMessage()]
+
+
+def with_scrapes(play: Callable[[Cluster, Scrapes], Awaitable[None]]) -> None:
+    async def begun(cluster: Cluster) -> None:
+        assert await cluster.create(1) == 0
+        await cluster.settled(1)
+        await play(cluster, Scrapes(cluster))
+
+    with_cluster(0, begun)
+
+
+def test_the_death_of_a_broker_is_told(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+
+    async def play(cluster: Cluster, scrapes: Scrapes) -> None:
+        assert scrapes.sum(f"{CONTROLLER}activecontrollercount") == 1
+        assert scrapes.sum(f"{MANAGER}leadercount") == 3
+        victim = cluster.active
+        witness, other = (number for number in NODES if number != victim)
+        assert scrapes.of(witness, f"{RAFT}current_leader") == victim
+        epoch = scrapes.of(witness, f"{RAFT}current_epoch")
+        await cluster.crash(victim, power_cut=False)
+        await scrapes.until(witness, f"{CONTROLLER}fencedbrokercount", 1)
+        await cluster.settled(witness, isr=2)
+        assert (
+            scrapes.of(witness, f"{CONTROLLER}activecontrollercount")
+            + scrapes.of(other, f"{CONTROLLER}activecontrollercount")
+            == 1
+        )
+        assert scrapes.of(witness, f"{RAFT}current_leader") == cluster.active
+        assert scrapes.of(witness, f"{RAFT}current_epoch") > epoch
+        assert scrapes.of(witness, f"{RAFT}election_latency_max") > 0
+        assert scrapes.of(cluster.active, f"{RAFT}commit_latency_avg") > 0
+        assert scrapes.of(witness, f"{RAFT}current_state", current_state="leader") == (cluster.active == witness)
+        assert scrapes.of(witness, f"{STATS}leaderelectionrateandtimems_count") == 1
+        assert scrapes.of(witness, f"{STATS}uncleanleaderelections_total") == 0
+        assert scrapes.of(witness, f"{CONTROLLER}globalpartitioncount") == 3
+        assert scrapes.of(witness, f"{CONTROLLER}offlinepartitionscount") == 0
+        assert scrapes.of(witness, f"{MANAGER}underreplicatedpartitions") >= 1
+        assert lines(caplog, f"in-sync replicas shrink replica={victim} reason=fenced partitions=")
+        assert not lines(caplog, "LEADER_EPOCH")
+        cluster.hosts[victim].start(cluster.nursery)
+        await cluster.serves(victim)
+        await cluster.settled(witness, isr=3)
+        expands = [scrapes.of(each, f"{MANAGER}isrexpands_total") for each in (witness, other)]
+        assert sum(expands) == 3
+        assert len(lines(caplog, f"reason=replica {victim} joins at offset")) == 3
+
+    with_scrapes(play)
+
+
+def test_a_follower_that_falls_behind_is_told_with_its_offsets(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+
+    async def play(cluster: Cluster, scrapes: Scrapes) -> None:
+        leader, laggard = (number for number in NODES if number != cluster.active)
+        index = next(index for index, each in (await cluster.settled(leader)).items() if each == leader)
+        cluster.world.network.partition(f"node-{laggard}", f"node-{leader}")
+        assert await cluster.produce(leader, index, b"value") == ErrorCode.REQUEST_TIMED_OUT
+        await cluster.settled(leader, isr=2)
+        await scrapes.until(leader, f"{MANAGER}isrshrinks_total", 1)
+        [line] = lines(caplog, f"in-sync replicas shrink partition=t-{index}")
+        assert f"replica {laggard} leaves at offset 0 of 1, behind for " in line
+        assert "log_end=1" in line
+        cluster.world.network.heal()
+        await cluster.settled(leader, isr=3)
+        assert scrapes.of(leader, f"{MANAGER}isrexpands_total") == 1
+        assert scrapes.of(laggard, "kafka_server_replicafetchermanager_maxlag", clientId="Replica") == 0
+
+    with_scrapes(play)
