@@ -6,7 +6,6 @@ wake the loop once.
 """
 
 import logging
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -20,26 +19,40 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _Deliver = Callable[[outcome.Outcome[Any]], object]
+_Job = tuple[Callable[[], Any], _Deliver]
 
 IDLE_S: Final = 10.0
 """A thread that had nothing to do for so long ends."""
 
 
+class _Worker:
+    """One thread of the pool, and its next job. `given` is locked until there is one."""
+
+    __slots__ = ("given", "job")
+
+    def __init__(self, job: _Job) -> None:
+        self.job: _Job | None = job
+        self.given = threading.Lock()
+        self.given.acquire()
+
+
 class BlockingPool:
     """At most `threads` calls at once, the rest in the order of asking. To be used from one `trio.run`.
 
-    Threads are started when needed, end when idle and are daemons: nothing has to be closed.
+    Threads are started when needed, end when idle and are daemons: nothing has to be closed. A job is given to one
+    idle thread, the one that was busy last, and wakes no other: a `SimpleQueue` for all threads wakes a second one for
+    each job, which finds nothing and takes the interpreter from the first.
     """
 
     def __init__(self, threads: int) -> None:
         self._limit = threads
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], _Deliver]] = queue.SimpleQueue()
+        self._waiting: deque[_Job] = deque()  # while all threads are busy
+        self._idle: list[_Worker] = []
         self._done: deque[tuple[_Deliver, outcome.Outcome[Any]]] = deque()
         self._is_delivery_due = False
-        self._unfinished = 0  # calls that were handed in and not yet delivered; the Trio thread's
         self._threads = 0
         self._is_short_told = False
-        self._mutex = threading.Lock()
+        self._mutex = threading.Lock()  # for what is above, but for `_done` and its flag
         self._token: trio.lowlevel.TrioToken | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -55,51 +68,73 @@ class BlockingPool:
         """
         if self._token is None:
             self._token = trio.lowlevel.current_trio_token()
-        self._unfinished += 1
-        with self._mutex:  # a thread that finds nothing to do ends under it: none ends past a job
-            self._jobs.put((call, deliver))
-            is_short_of_threads = self._threads < min(self._unfinished, self._limit)
-            self._threads += is_short_of_threads
-        if is_short_of_threads:
-            self._start_thread()
+        job = call, deliver
+        with self._mutex:
+            if self._idle:
+                idle = self._idle.pop()
+                idle.job = job
+                idle.given.release()
+                return
+            if self._threads == self._limit:
+                self._waiting.append(job)
+                return
+            self._threads += 1
+        self._start_thread(_Worker(job))
 
-    def _start_thread(self) -> None:
+    def _start_thread(self, worker: _Worker) -> None:
         try:
-            threading.Thread(target=self._work, name="odradek-blocking", daemon=True).start()
+            threading.Thread(target=self._work, args=(worker,), name="odradek-blocking", daemon=True).start()
         except RuntimeError as error:
-            with self._mutex:
-                self._threads -= 1
-                has_others = self._threads > 0
             if not self._is_short_told:
                 self._is_short_told = True
                 log.warning("cannot start a thread cause=%s (raise ulimit -u and ulimit -v)", error)
-            if not has_others:  # it runs here: late, but it runs
-                call, deliver = self._jobs.get_nowait()
-                self._done.append((deliver, outcome.capture(call)))
-                self._tell_loop()
-
-    def _work(self) -> None:
-        while True:
-            try:
-                call, deliver = self._jobs.get(timeout=IDLE_S)
-            except queue.Empty:
-                if self._may_end():
+            assert worker.job is not None
+            with self._mutex:
+                self._threads -= 1
+                if self._threads:
+                    self._waiting.append(worker.job)
                     return
-                continue
-            self._done.append((deliver, outcome.capture(call)))
-            del call, deliver
+            self._run(worker)  # it runs here: late, but it runs
+            self._tell_loop()
+
+    def _work(self, worker: _Worker) -> None:
+        while True:
+            self._run(worker)
+            self._find_job(worker)  # before the result is told: the next call, made with it, finds this thread idle
             # Set before the loop is woken and cleared before it takes results, so that none is missed.
             if not self._is_delivery_due:
                 self._is_delivery_due = True
                 if not self._tell_loop():
                     return
+            if not self._await_job(worker):
+                return
 
-    def _may_end(self) -> bool:
+    def _run(self, worker: _Worker) -> None:
+        """Run its job, and refer to nothing of it afterwards."""
+        assert worker.job is not None
+        call, deliver = worker.job
+        worker.job = None
+        self._done.append((deliver, outcome.capture(call)))
+
+    def _find_job(self, worker: _Worker) -> None:
+        """Take the next job that waits, or be idle."""
         with self._mutex:
-            if not self._jobs.empty():
-                return False
-            self._threads -= 1
+            if self._waiting:
+                worker.job = self._waiting.popleft()
+                worker.given.release()
+            else:
+                self._idle.append(worker)
+
+    def _await_job(self, worker: _Worker) -> bool:
+        """Wait until the worker has a job; False when the thread is to end."""
+        if worker.given.acquire(timeout=IDLE_S):
             return True
+        with self._mutex:
+            if worker.job is not None:  # it came just now
+                return worker.given.acquire()
+            self._idle.remove(worker)
+            self._threads -= 1
+            return False
 
     def _tell_loop(self) -> bool:
         assert self._token is not None
@@ -113,7 +148,6 @@ class BlockingPool:
         self._is_delivery_due = False
         while self._done:
             deliver, result = self._done.popleft()
-            self._unfinished -= 1
             deliver(result)
 
 

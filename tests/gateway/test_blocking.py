@@ -52,6 +52,25 @@ async def test_as_many_calls_run_at_once_as_there_are_threads_and_no_more() -> N
     assert most == 3
 
 
+async def test_calls_beyond_the_limit_run_in_the_order_of_asking() -> None:
+    pool, ran = BlockingPool(1), list[int]()
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            pool.start(partial(ran.append, number), lambda _: None)
+        nursery.start_soon(pool.run, lambda: None)
+    assert ran == list(range(20))
+
+
+async def test_calls_one_after_the_other_run_in_the_thread_that_was_busy_last() -> None:
+    pool = BlockingPool(4)
+    all_busy = threading.Barrier(4)
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(pool.run, partial(all_busy.wait, 60))
+    idents = {await pool.run(threading.get_ident) for _ in range(20)}
+    assert len(idents) == 1
+
+
 async def test_a_started_call_is_waited_for_though_cancelled() -> None:
     pool = BlockingPool(1)
     gate, done = threading.Event(), []
