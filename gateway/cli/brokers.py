@@ -15,28 +15,41 @@ def serve_brokers(
     brokers: int,
     data: Path,
     listen: tuple[str, int],
+    metrics: tuple[str, int] | None,
     settings: Sequence[tuple[str, str]],
     arguments: Sequence[str],
     ready_line: Callable[[str, str], str],
 ) -> None:
     """Run the nodes until a signal; `ready_line(bootstrap, place)` is printed when all of them serve.
 
-    Their clients' ports are that of `listen` and those above it, their controllers' the next ones. Raises CliError.
+    Their clients' ports are that of `listen` and those above it, their controllers' the next ones; their metrics' ports
+    are that of `metrics` and those above it. Each line that a node logs has its id. Raises CliError.
     """
     host, port = listen
     if port == 0 or port + brokers + voters_of(brokers) > 65536:
         raise click.BadParameter("with --brokers, --listen needs a port with as many above it", param_hint="--listen")
     ports = list(range(port, port + brokers))
     controllers = list(range(port + brokers, port + brokers + voters_of(brokers)))
+    if metrics is not None and (metrics[1] == 0 or metrics[1] + brokers > 65536):
+        raise click.BadParameter("with --brokers, --metrics needs a port with as many above it", param_hint="--metrics")
     nodes = plan(data, host, ports, controllers, dict(settings))
     data.mkdir(parents=True, exist_ok=True)
-    supervised = [SupervisedNode(each, node_command(_written(data, each), arguments)) for each in nodes]
+    supervised = [
+        SupervisedNode(each, node_command(_written(data, each), [*arguments, *_of_node(each.node_id, metrics)]))
+        for each in nodes
+    ]
     bootstrap = ",".join([f"[{host}]:{each}" if ":" in host else f"{host}:{each}" for each in ports])
     supervisor = Supervisor(supervised, lambda: click.echo(ready_line(bootstrap, str(data))))
     try:
         trio.run(supervisor.run)
     except* NodeStartError as group:
         raise CliError(f"{group.exceptions[0]}; its log above says why") from group
+
+
+def _of_node(node_id: int, metrics: tuple[str, int] | None) -> list[str]:
+    """The options that differ from node to node."""
+    own = ["--log-node", str(node_id)]
+    return own if metrics is None else [*own, "--metrics", f"{metrics[0]}:{metrics[1] + node_id - 1}"]
 
 
 def _written(data: Path, node: NodePlan) -> Path:

@@ -14,15 +14,20 @@ from typing import Any, Final
 
 _CONVERSION: Final = re.compile(r"%%|(?:\b(?P<name>[A-Za-z_]\w*)=)?%[-#0 +]*\d*(?:\.\d+)?[sdirxfgc]")
 _AT_END: Final = re.compile(r"(?:\s+[A-Za-z_]\w*=%[-#0 +]*\d*(?:\.\d+)?[sdirxfgc])+(?=\s*(?:\(.*\))?\s*$)")
-_OWN: Final = frozenset(("time", "level", "logger", "message", "exception", "stack"))
+_OWN: Final = frozenset(("time", "level", "node", "logger", "message", "exception", "stack"))
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON: time (UTC), level, logger, message, its fields, traceback."""
+    """Formats a record as one line of JSON: time (UTC), level, `constants`, logger, message, its fields, traceback."""
+
+    def __init__(self, constants: Mapping[str, object] | None = None) -> None:
+        super().__init__()
+        self._constants = constants or {}
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
-        document = {"time": utc(record.created), "level": record.levelname, "logger": record.name, **_parsed(record)}
+        origin = {"time": utc(record.created), "level": record.levelname, **self._constants, "logger": record.name}
+        document = origin | _parsed(record)
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
         if record.stack_info:

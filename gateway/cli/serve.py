@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = "odradek-data"
-LOG_FORMAT = "%(asctime)s.%(msecs)03dZ level=%(levelname)s logger=%(name)s %(message)s"
+LOG_FORMAT = "%(asctime)s.%(msecs)03dZ level=%(levelname)s{node} logger=%(name)s %(message)s"
 LOG_TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 EPILOG = """\
@@ -90,8 +90,8 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--brokers",
     type=click.IntRange(1, 100),
-    help="Run so many nodes as processes of this machine, a cluster: clients' ports from that of --listen up, data in "
-    "node-1, node-2, … of --data. A node that ends is started again.",
+    help="Run so many nodes as processes of this machine, a cluster: clients' ports from that of --listen up, metrics' "
+    "from that of --metrics up, data in node-1, node-2, … of --data. A node that ends is started again.",
 )
 @click.option(
     "--metrics",
@@ -127,6 +127,7 @@ class Address(click.ParamType[tuple[str, int]]):
     help="How to log: json writes one object a line, the line that says it is ready included.",
 )
 @click.option("--ready-message", hidden=True, help="A second line for what waits for another broker's words.")
+@click.option("--log-node", type=int, hidden=True, help="A node id for each log line, where several nodes share a log.")
 def serve(
     *,
     listen: tuple[str, int] | None,
@@ -140,16 +141,17 @@ def serve(
     log_level: str,
     log_format: str,
     ready_message: str | None,
+    log_node: int | None,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Prints one line once it is ready."""
     if data is not None and storage is not None:
         raise click.UsageError("--data and --storage exclude each other")
     as_json = log_format == "json"
     if brokers is not None:
-        _check_alone(advertise=advertise, storage=storage, metrics=metrics, config=file)
-        _serve_brokers(brokers, listen, data, settings, log_level, log_format)
+        _check_alone(advertise=advertise, storage=storage, config=file)
+        _serve_brokers(brokers, listen, metrics, data, settings, log_level, log_format)
         return
-    _log_to_stderr(log_level, as_json=as_json)
+    _log_to_stderr(log_level, as_json=as_json, node_id=log_node)
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # if a signal such as SIGBUS ends the process, the log says where
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
@@ -181,6 +183,7 @@ def _check_alone(**given: object) -> None:
 def _serve_brokers(
     brokers: int,
     listen: tuple[str, int] | None,
+    metrics: tuple[str, int] | None,
     data: Path | None,
     settings: Sequence[tuple[str, str]],
     log_level: str,
@@ -192,6 +195,8 @@ def _serve_brokers(
     _log_to_stderr(log_level, as_json=as_json)
     host, _, port = os.environ.get("ODRADEK_LISTEN", DEFAULT_LISTEN).rpartition(":")
     directory = data or Path(os.environ.get("ODRADEK_DATA", DEFAULT_DATA))
+    if metrics is None and os.environ.get("ODRADEK_METRICS_LISTEN"):
+        metrics = Address(0).convert(os.environ["ODRADEK_METRICS_LISTEN"], None, None)
 
     def ready(bootstrap: str, place: str) -> str:
         if as_json:
@@ -203,21 +208,22 @@ def _serve_brokers(
         )
 
     arguments = ["--log-level", log_level, "--log-format", log_format]
-    serve_brokers(brokers, directory, listen or (host, int(port)), settings, arguments, ready)
+    serve_brokers(brokers, directory, listen or (host, int(port)), metrics, settings, arguments, ready)
 
 
-def _log_to_stderr(level: str, *, as_json: bool) -> None:
+def _log_to_stderr(level: str, *, as_json: bool, node_id: int | None = None) -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(_formatter(as_json=as_json))
+    handler.setFormatter(_formatter(as_json=as_json, node_id=node_id))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
-def _formatter(*, as_json: bool) -> logging.Formatter:
+def _formatter(*, as_json: bool, node_id: int | None) -> logging.Formatter:
     if as_json:
         from odradek.gateway.cli.json_logs import JsonFormatter
 
-        return JsonFormatter()
-    formatter = logging.Formatter(LOG_FORMAT, LOG_TIME_FORMAT)
+        return JsonFormatter({} if node_id is None else {"node": node_id})
+    node = "" if node_id is None else f" node={node_id}"
+    formatter = logging.Formatter(LOG_FORMAT.format(node=node), LOG_TIME_FORMAT)
     formatter.converter = time.gmtime
     return formatter
 

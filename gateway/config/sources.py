@@ -82,13 +82,15 @@ def _flatten(prefix: str, value: object, path: Path) -> Iterator[tuple[str, str]
 
 def read_environment(environ: Mapping[str, str]) -> Settings:
     """Settings of `KAFKA_*` and `ODRADEK_*` variables; the latter win."""
-    settings: Settings = {}
+    return {name: Setting(text, f"${variable}") for variable, name, text in variables(environ)}
+
+
+def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield (variable, setting, text) of the variables that are settings; a later one of the same setting wins."""
     for variable, text in sorted(environ.items()):
         if variable.startswith(KAFKA_PREFIX) and variable not in IMAGE_ONLY:
-            settings[dotted(variable.removeprefix(KAFKA_PREFIX))] = Setting(text, f"${variable}")
-    for variable, name, text in settings_of(environ):
-        settings[name] = Setting(text, f"${variable}")
-    return settings
+            yield variable, dotted(variable.removeprefix(KAFKA_PREFIX)), text
+    yield from settings_of(environ)
 
 
 def warn_of_unknown(settings: Settings) -> None:

@@ -46,6 +46,8 @@ RETRY_S: Final = 0.1
 """The pause after the disk has refused what the quorum depends on."""
 FETCH_WAIT_MS: Final = 500
 """How long a leader keeps a Fetch that it has no news for, as in Kafka."""
+SETTLED: Final = (State.LEADER, State.FOLLOWER, State.RESIGNED)
+"""The states that are logged as news; the steps of an election between them are for debugging."""
 FAREWELL_MS: Final = 1000
 """How long a leader that stops waits for the others to have heard of it."""
 
@@ -300,7 +302,8 @@ class QuorumDriver:
         self._post(_nothing)
 
     def _take_role(self, role: Role) -> None:
-        level = logging.DEBUG if self.settings.is_alone else logging.INFO
+        is_settled = not self.settings.is_alone and role.state in SETTLED
+        level = logging.INFO if is_settled else logging.DEBUG
         log.log(level, "quorum state=%s epoch=%d leader_id=%d", role.state.value, role.epoch, role.leader_id)
         if role.state is not State.LEADER:
             self.replica.follow(role.epoch, role.leader_id)

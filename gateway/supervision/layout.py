@@ -5,12 +5,38 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from odradek.gateway.config.sources import variables
 from odradek.wire.values import immutable
 
 MAX_VOTERS: Final = 3
 """How many of the nodes are controllers, too: three outlive the loss of one."""
 CLUSTER_SIZE: Final = 3
 """From this many nodes on topics are replicated so that one node may fail."""
+
+OWN_SETTINGS: Final = frozenset(
+    (
+        "advertised.listeners",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "node.id",
+        "odradek.metrics.listen",
+        "odradek.storage",
+        "process.roles",
+    )
+)
+"""What makes a node the one that it is: only its own file and options say it."""
+
+
+def node_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a node: without the variables of settings that its file has to decide."""
+    own = {variable for variable, setting, _ in variables(environ) if setting in OWN_SETTINGS}
+    return {variable: text for variable, text in environ.items() if variable not in own}
 
 
 @immutable

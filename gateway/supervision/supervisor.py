@@ -1,6 +1,7 @@
 """Runs the nodes of a cluster as child processes, and starts one again that has ended."""
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Final
 
 import trio
 
-from odradek.gateway.supervision.layout import NodePlan
+from odradek.gateway.supervision.layout import NodePlan, node_environment
 
 log = logging.getLogger(__name__)
 
@@ -55,15 +56,15 @@ class SupervisedNode:
 
     async def _run_once(self) -> int | None:
         process = self._process = await trio.lowlevel.open_process(
-            list(self._command), stdout=subprocess.PIPE, start_new_session=True
+            list(self._command), stdout=subprocess.PIPE, start_new_session=True, env=node_environment(os.environ)
         )  # in a session of its own a Ctrl-C does not reach it, and the nodes drain in turn
         try:
             assert process.stdout is not None
-            # What it prints is one line, once it serves; the end of its output is its own.
-            async for some in process.stdout:
-                if some and not self.ready.is_set():
-                    log.info("node serves node_id=%d pid=%d", self.plan.node_id, process.pid)
-                    self.ready.set()
+            if await process.stdout.receive_some():  # the one line that it prints, once it serves
+                log.info("node serves node_id=%d pid=%d", self.plan.node_id, process.pid)
+                self.ready.set()
+                async for _ in process.stdout:
+                    pass
             return await process.wait()
         finally:
             if process.returncode is None:

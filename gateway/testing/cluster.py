@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from odradek.gateway.supervision.layout import NodePlan, plan, voters_of
+from odradek.gateway.supervision.layout import NodePlan, node_environment, plan, voters_of
 from odradek.gateway.supervision.supervisor import node_command
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ class TestNode:
         self._ready = threading.Event()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                node_command(self._file, ["--log-format", "json"]), stdout=subprocess.PIPE, stderr=log
+                node_command(self._file, ["--log-format", "json"]),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=node_environment(os.environ),
             )
         threading.Thread(target=self._watch, args=(self._process, self._ready), daemon=True).start()
 

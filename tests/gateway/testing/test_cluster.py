@@ -1,11 +1,14 @@
 """A cluster of real processes: brokers are killed, paused and started again, and nothing acknowledged is lost."""
 
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from gateway_client import RawClient, batch_of
@@ -93,23 +96,48 @@ def test_a_paused_leader_is_replaced(cluster):
     assert values(cluster, "paused", 2) == {b"before", b"after"}
 
 
-def test_serve_with_brokers_runs_a_cluster_starts_the_dead_again_and_drains(tmp_path: Path):
+def test_serve_with_brokers_starts_the_dead_again_and_drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The variables of the environment that stand for options are the cluster's, and not each node's."""
     port = free_ports(1)[0] // 10 * 10
+    monkeypatch.setenv("ODRADEK_LISTEN", f"127.0.0.1:{port}")
+    monkeypatch.setenv("ODRADEK_METRICS_LISTEN", f"127.0.0.1:{port + 5}")
+    monkeypatch.setenv("KAFKA_NODE_ID", "7")
     command = [sys.executable, "-m", "odradek", "serve", "--brokers", "2", "--data", str(tmp_path)]
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}"], stdout=subprocess.PIPE, stderr=log)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
         assert f"2 brokers at 127.0.0.1:{port},127.0.0.1:{port + 1}" in line
         with RawClient(("127.0.0.1", port + 1)) as client:
             client.create_topic("t")
-            assert len(client.call(MetadataRequest(topics=None)).brokers) == 2
+            assert [broker.node_id for broker in client.call(MetadataRequest(topics=None)).brokers] == [1, 2]
+        for metrics in (port + 5, port + 6):
+            with urlopen(f"http://127.0.0.1:{metrics}/health/ready", timeout=DEADLINE_S) as answer:
+                assert answer.status == 200
+        os.kill(serving_pids(tmp_path / "log", 2, 1)[0], signal.SIGKILL)
+        first, second = serving_pids(tmp_path / "log", 2, 2)
+        assert first != second
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_S) == 0
         process.stdout.close()
-    assert "stopping nodes=2" in (tmp_path / "log").read_text()
+    logged = (tmp_path / "log").read_text()
+    assert "stopping nodes=2" in logged
+    assert "level=INFO node=1 logger=" in logged
+    assert "level=INFO node=2 logger=" in logged
+    assert "node ended node_id=2 code=-9, started again in_s=0.5" in logged
+
+
+def serving_pids(log: Path, node_id: int, count: int) -> list[int]:
+    """The processes that node `node_id` has served in, once there are so many of them."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        found = re.findall(rf"node serves node_id={node_id} pid=(\d+)\n", log.read_text())
+        if len(found) == count or time.monotonic() > deadline:
+            assert len(found) == count, log.read_text()
+            return [int(pid) for pid in found]
+        time.sleep(0.05)
 
 
 def test_each_record_is_transformed_once_though_a_coordinator_dies(cluster):
