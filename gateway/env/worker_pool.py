@@ -25,34 +25,25 @@ IDLE_S: Final = 10.0
 """A thread that had nothing to do for so long ends."""
 
 
-class _Worker:
-    """One thread of the pool, and its next job. `given` is locked until there is one."""
-
-    __slots__ = ("given", "job")
-
-    def __init__(self, job: _Job) -> None:
-        self.job: _Job | None = job
-        self.given = threading.Lock()
-        self.given.acquire()
-
-
 class BlockingPool:
     """At most `threads` calls at once, the rest in the order of asking. To be used from one `trio.run`.
 
-    Threads are started when needed, end when idle and are daemons: nothing has to be closed. A job is given to one
-    idle thread, the one that was busy last, and wakes no other: a `SimpleQueue` for all threads wakes a second one for
-    each job, which finds nothing and takes the interpreter from the first.
+    Threads are started when needed, end when idle and are daemons: nothing has to be closed. One thread is woken at a
+    time, the one that was busy last, and wakes the next when it has taken its job and more of them wait: many at once
+    take the interpreter from each other. A `SimpleQueue` does the same, but wakes one thread more for each job, which
+    finds nothing, and takes the interpreter from the one that works.
     """
 
     def __init__(self, threads: int) -> None:
         self._limit = threads
-        self._waiting: deque[_Job] = deque()  # while all threads are busy
-        self._idle: list[_Worker] = []
+        self._jobs: deque[_Job] = deque()
+        self._idle: list[threading.Lock] = []  # of each thread without a job the lock that is released to wake it
+        self._is_waking = False  # a thread was woken or started, and has not yet looked for its job
+        self._threads = 0
+        self._mutex = threading.Lock()  # for what is above
         self._done: deque[tuple[_Deliver, outcome.Outcome[Any]]] = deque()
         self._is_delivery_due = False
-        self._threads = 0
         self._is_short_told = False
-        self._mutex = threading.Lock()  # for what is above, but for `_done` and its flag
         self._token: trio.lowlevel.TrioToken | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -68,73 +59,90 @@ class BlockingPool:
         """
         if self._token is None:
             self._token = trio.lowlevel.current_trio_token()
-        job = call, deliver
         with self._mutex:
-            if self._idle:
-                idle = self._idle.pop()
-                idle.job = job
-                idle.given.release()
-                return
-            if self._threads == self._limit:
-                self._waiting.append(job)
-                return
-            self._threads += 1
-        self._start_thread(_Worker(job))
+            self._jobs.append((call, deliver))
+            is_short_of_threads = self._wake_one()
+        if is_short_of_threads:
+            self._start_thread()
 
-    def _start_thread(self, worker: _Worker) -> None:
+    def _wake_one(self) -> bool:
+        """Under the mutex: see that a thread looks for a job that waits. True when one has to be started for it."""
+        if self._is_waking or not self._jobs:
+            return False
+        if self._idle:
+            self._is_waking = True
+            self._idle.pop().release()
+            return False
+        is_short_of_threads = self._threads < self._limit
+        self._is_waking = is_short_of_threads
+        self._threads += is_short_of_threads
+        return is_short_of_threads
+
+    def _start_thread(self) -> None:
         try:
-            threading.Thread(target=self._work, args=(worker,), name="odradek-blocking", daemon=True).start()
+            threading.Thread(target=self._work, name="odradek-blocking", daemon=True).start()
         except RuntimeError as error:
+            with self._mutex:
+                self._is_waking = False
+                self._threads -= 1
+                job = None if self._threads else self._jobs.popleft()
             if not self._is_short_told:
                 self._is_short_told = True
                 log.warning("cannot start a thread cause=%s (raise ulimit -u and ulimit -v)", error)
-            assert worker.job is not None
-            with self._mutex:
-                self._threads -= 1
-                if self._threads:
-                    self._waiting.append(worker.job)
-                    return
-            self._run(worker)  # it runs here: late, but it runs
-            self._tell_loop()
+            if job is not None:  # it runs here: late, but it runs
+                self._run(*job)
+                self._tell_loop()
 
-    def _work(self, worker: _Worker) -> None:
+    def _work(self) -> None:
+        wake = threading.Lock()
+        wake.acquire()
+        job = self._first_job(wake)
         while True:
-            self._run(worker)
-            self._find_job(worker)  # before the result is told: the next call, made with it, finds this thread idle
-            # Set before the loop is woken and cleared before it takes results, so that none is missed.
-            if not self._is_delivery_due:
-                self._is_delivery_due = True
-                if not self._tell_loop():
-                    return
-            if not self._await_job(worker):
+            if job is not None:
+                self._run(*job)
+                job = self._next_job(wake)  # first, so that what is done with the result finds this thread idle
+                # Set before the loop is woken and cleared before it takes results, so that none is missed.
+                if not self._is_delivery_due:
+                    self._is_delivery_due = True
+                    if not self._tell_loop():
+                        return
+            elif wake.acquire(timeout=IDLE_S):
+                job = self._first_job(wake)
+            elif self._may_end(wake):
                 return
 
-    def _run(self, worker: _Worker) -> None:
-        """Run its job, and refer to nothing of it afterwards."""
-        assert worker.job is not None
-        call, deliver = worker.job
-        worker.job = None
-        self._done.append((deliver, outcome.capture(call)))
-
-    def _find_job(self, worker: _Worker) -> None:
-        """Take the next job that waits, or be idle."""
+    def _first_job(self, wake: threading.Lock) -> _Job | None:
+        """What a thread does that was woken: take a job, and wake the next thread."""
         with self._mutex:
-            if self._waiting:
-                worker.job = self._waiting.popleft()
-                worker.given.release()
-            else:
-                self._idle.append(worker)
+            self._is_waking = False
+            job = self._take(wake)
+            is_short_of_threads = self._wake_one()
+        if is_short_of_threads:
+            self._start_thread()
+        return job
 
-    def _await_job(self, worker: _Worker) -> bool:
-        """Wait until the worker has a job; False when the thread is to end."""
-        if worker.given.acquire(timeout=IDLE_S):
-            return True
+    def _next_job(self, wake: threading.Lock) -> _Job | None:
         with self._mutex:
-            if worker.job is not None:  # it came just now
-                return worker.given.acquire()
-            self._idle.remove(worker)
+            return self._take(wake)
+
+    def _take(self, wake: threading.Lock) -> _Job | None:
+        """Under the mutex: take the next job; a thread that finds none is idle from now on."""
+        if self._jobs:
+            return self._jobs.popleft()
+        self._idle.append(wake)
+        return None
+
+    def _may_end(self, wake: threading.Lock) -> bool:
+        with self._mutex:
+            if wake not in self._idle:
+                return False  # it was woken just now
+            self._idle.remove(wake)
             self._threads -= 1
-            return False
+            return True
+
+    def _run(self, call: Callable[[], Any], deliver: _Deliver) -> None:
+        """A call of its own, so that nothing refers to what the job referred to while the next is waited for."""
+        self._done.append((deliver, outcome.capture(call)))
 
     def _tell_loop(self) -> bool:
         assert self._token is not None
