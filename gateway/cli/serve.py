@@ -15,6 +15,7 @@ import click
 
 from odradek.gateway.cli.assignment import Assignment
 from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.signals import stop_when_stdin_ends
 from odradek.gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class Address(click.ParamType[tuple[str, int]]):
         if not colon or not port.isdecimal() or not self._lowest_port <= int(port) < 65536:
             self.fail(f"{value!r} is not HOST:PORT", param, ctx)
         return host, int(port)
+
+
+def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: object) -> None:
+    if wanted:
+        stop_when_stdin_ends()
 
 
 @click.command("serve", epilog=EPILOG)
@@ -125,6 +131,14 @@ class Address(click.ParamType[tuple[str, int]]):
     default="text",
     show_default=True,
     help="How to log: json writes one object a line, the line that says it is ready included.",
+)
+@click.option(
+    "--until-stdin-ends",
+    is_flag=True,
+    hidden=True,
+    expose_value=False,
+    callback=_end_with_stdin,
+    help="Stop as at SIGTERM when standard input ends.",
 )
 @click.option("--ready-message", hidden=True, help="A second line for what waits for another broker's words.")
 @click.option("--log-node", type=int, hidden=True, help="A node id for each log line, where several nodes share a log.")

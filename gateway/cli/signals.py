@@ -1,5 +1,9 @@
-"""Signals that end a command: noticed between steps, so that it always knows what it has done."""
+"""Signals that end a command: noticed between steps, so that it always knows what it has done.
 
+A node that another process has started is also ended by that process's end (`stop_when_stdin_ends`).
+"""
+
+import logging
 import os
 import select
 import signal
@@ -8,6 +12,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
@@ -55,3 +61,18 @@ def stop_noticed() -> Generator[Stop]:
 def _set(handlers: Mapping[signal.Signals, Any]) -> None:
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+def stop_when_stdin_ends() -> None:
+    """Send this process SIGTERM when its standard input ends, which is a pipe of the process that has started it.
+
+    A thread waits for it: it also notices the end while the process starts, or while its loop is held up.
+    """
+    threading.Thread(target=_await_end_of_stdin, name="until-stdin-ends", daemon=True).start()
+
+
+def _await_end_of_stdin() -> None:
+    while os.read(0, 1024):
+        pass
+    log.warning("the process that started this node has ended: stopping")
+    os.kill(os.getpid(), signal.SIGTERM)

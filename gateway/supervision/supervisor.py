@@ -56,7 +56,11 @@ class SupervisedNode:
 
     async def _run_once(self) -> int | None:
         process = self._process = await trio.lowlevel.open_process(
-            list(self._command), stdout=subprocess.PIPE, start_new_session=True, env=node_environment(os.environ)
+            list(self._command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env=node_environment(os.environ),
         )  # in a session of its own a Ctrl-C does not reach it, and the nodes drain in turn
         try:
             assert process.stdout is not None
@@ -125,5 +129,8 @@ class Supervisor:
 
 
 def node_command(file: Path, arguments: Sequence[str]) -> list[str]:
-    """The command of a node that is told what stands in `file`."""
-    return [sys.executable, "-m", "odradek", "serve", "--config", str(file), *arguments]
+    """The command of a node that is told what stands in `file`, and that stops when its standard input ends.
+
+    The starting process holds the other end of that, so that no node is left running when it ends in any way.
+    """
+    return [sys.executable, "-m", "odradek", "serve", "--config", str(file), "--until-stdin-ends", *arguments]

@@ -1,10 +1,13 @@
-"""A cluster inside a test: real nodes, each a process of its own, that may be killed, paused and started again."""
+"""A cluster inside a test: real nodes, each a process of its own, that may be killed, paused, cut off and wiped."""
 
+import dataclasses
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -47,8 +50,10 @@ class TestNode:
         assert not self.is_running, f"node {self.plan.node_id} runs already"
         self._ready = threading.Event()
         with self.log_path.open("ab") as log:
+            # Its standard input ends with this process, however that ends, and the node with it.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 node_command(self._file, ["--log-format", "json"]),
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=node_environment(os.environ),
@@ -77,23 +82,81 @@ class TestNode:
         if self._process is not None and self.is_running:
             os.kill(self._process.pid, number)
 
+    @property
+    def pid(self) -> int:
+        """The process's id. The node must have been started."""
+        assert self._process is not None
+        return self._process.pid
+
     def join(self) -> None:
         """Wait until the process has ended. Raises subprocess.TimeoutExpired."""
         if self._process is not None:
             self._process.wait(STOP_TIMEOUT_S)
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+
+
+class Links:
+    """The connections between nodes, which go through a process that can cut them (`links.py`)."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._listening: list[socket.socket] = []
+        self._arguments: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def before(self, node_id: int, port: int) -> int:
+        """The port that leads to a node's `port`."""
+        listening = socket.create_server((self._host, 0))
+        self._listening.append(listening)
+        self._arguments.append(f"{listening.fileno()}:{node_id}:{port}")
+        return listening.getsockname()[1]
+
+    def start(self) -> None:
+        """Start the process. What connects meanwhile waits."""
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-m", "odradek.gateway.testing.links", *self._arguments],
+            pass_fds=[each.fileno() for each in self._listening],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for each in self._listening:
+            each.close()
+
+    def tell(self, command: str) -> None:
+        """Have a command carried out, and return when it is."""
+        process = self._process
+        assert process is not None, "this cluster has no links that can be cut"
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(command.encode() + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"done\n"
+
+    def stop(self) -> None:
+        """End the process, which its standard input's end does."""
+        if self._process is not None:
+            with self._process as process:
+                assert process.stdin is not None
+                process.stdin.close()
 
 
 class TestCluster:
     """Brokers with the ids 1, 2, …, that run while the `with` block does.
 
     `config` holds further settings of all of them under Kafka's names. Data are in `directory`, by default one that is
-    removed in the end.
+    removed in the end. Without `links` nodes connect to each other directly, and `partition` cannot be used.
     """
 
     __test__ = False
 
     def __init__(
-        self, brokers: int = 3, config: "Mapping[str, SettingValue] | None" = None, directory: str | Path | None = None
+        self,
+        brokers: int = 3,
+        config: "Mapping[str, SettingValue] | None" = None,
+        directory: str | Path | None = None,
+        *,
+        links: bool = True,
     ) -> None:
         self.host = "127.0.0.1"
         self._brokers = brokers
@@ -101,6 +164,7 @@ class TestCluster:
         self._directory = directory
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._nodes: dict[int, TestNode] = {}
+        self._links = Links(self.host) if links else None
 
     @property
     def bootstrap(self) -> str:
@@ -126,7 +190,11 @@ class TestCluster:
         directory.mkdir(parents=True, exist_ok=True)
         ports = free_ports(self._brokers + voters_of(self._brokers))
         settings = {"group.initial.rebalance.delay.ms": "0", **setting_texts(self._config)}
-        for each in plan(directory, self.host, ports[: self._brokers], ports[self._brokers :], settings):
+        planned = plan(directory, self.host, ports[: self._brokers], ports[self._brokers :], settings)
+        if self._links is not None:
+            planned = _linked(planned, self._links, self.host)
+            self._links.start()
+        for each in planned:
             file = directory / f"node-{each.node_id}.properties"
             each.write(file)
             self._nodes[each.node_id] = TestNode(each, file)
@@ -146,6 +214,8 @@ class TestCluster:
             except subprocess.TimeoutExpired:
                 node.signal(signal.SIGKILL)
                 node.join()
+        if self._links is not None:
+            self._links.stop()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -170,6 +240,29 @@ class TestCluster:
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on."""
         self._nodes[broker_id].signal(signal.SIGCONT)
+
+    def partition(self, one: int, other: int, *, one_way: bool = False) -> None:
+        """Cut the link between two brokers until `heal`: what is sent waits. `one_way` cuts from `one` to `other`."""
+        assert self._links is not None, "this cluster has no links that can be cut"
+        self._links.tell(f"cut {one} {other}")
+        if not one_way:
+            self._links.tell(f"cut {other} {one}")
+
+    def isolate(self, broker_id: int) -> None:
+        """Cut all links between a broker and the others until `heal`. Clients still reach it."""
+        for other in self._nodes:
+            if other != broker_id:
+                self.partition(broker_id, other)
+
+    def heal(self) -> None:
+        """Restore all links between brokers; what waited arrives now."""
+        assert self._links is not None, "this cluster has no links that can be cut"
+        self._links.tell("heal")
+
+    def wipe(self, broker_id: int) -> None:
+        """Delete all data of a broker that does not run, as if it had a new disk."""
+        assert not self._nodes[broker_id].is_running, f"node {broker_id} runs"
+        shutil.rmtree(self._nodes[broker_id].plan.directory)
 
     def leader(self, topic: str, partition: int, *, not_broker: int | None = None, timeout_s: float = 60.0) -> int:
         """The broker that leads a partition, once there is one, other than `not_broker`. Raises TimeoutError."""
@@ -247,10 +340,40 @@ class TestCluster:
 
 
 def cluster(
-    brokers: int = 3, config: "Mapping[str, SettingValue] | None" = None, directory: str | Path | None = None
+    brokers: int = 3,
+    config: "Mapping[str, SettingValue] | None" = None,
+    directory: str | Path | None = None,
+    *,
+    links: bool = True,
 ) -> TestCluster:
     """A cluster for `with`; see `TestCluster`."""
-    return TestCluster(brokers, config, directory)
+    return TestCluster(brokers, config, directory, links=links)
+
+
+def _linked(nodes: list[NodePlan], links: Links, host: str) -> list[NodePlan]:
+    """The nodes, with what they need to talk to each other through `links` alone: a listener of brokers, addresses."""
+    ports = dict(zip([node.node_id for node in nodes], free_ports(len(nodes)), strict=True))
+    controllers = {
+        node.node_id: links.before(node.node_id, node.controller_port)
+        for node in nodes
+        if node.controller_port is not None
+    }
+    voters = ",".join([f"{node_id}@{host}:{port}" for node_id, port in controllers.items()])
+    linked: list[NodePlan] = []
+    for node in nodes:
+        own = ports[node.node_id]
+        advertised = [f"PLAINTEXT://{host}:{node.port}", f"INTERNAL://{host}:{links.before(node.node_id, own)}"]
+        if node.node_id in controllers:
+            advertised.append(f"CONTROLLER://{host}:{controllers[node.node_id]}")
+        settings = {
+            "controller.quorum.voters": voters,
+            "listener.security.protocol.map": f"{node.settings['listener.security.protocol.map']},INTERNAL:PLAINTEXT",
+            "listeners": f"{node.settings['listeners']},INTERNAL://{host}:{own}",
+            "advertised.listeners": ",".join(advertised),
+            "inter.broker.listener.name": "INTERNAL",
+        }
+        linked.append(dataclasses.replace(node, settings={**node.settings, **settings}))
+    return linked
 
 
 def free_ports(count: int) -> list[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from gateway_client import RawClient, batch_of
+from gateway_client import RawClient, batch_of, only, produce_request
 
 import odradek
 from odradek.coordinator.partitioner import partition_for
@@ -94,6 +94,81 @@ def test_a_paused_leader_is_replaced(cluster):
     in_sync(cluster, "paused", 3)
     produced(cluster, "paused", b"after")
     assert values(cluster, "paused", 2) == {b"before", b"after"}
+
+
+def test_a_leader_that_is_cut_off_is_replaced_and_loses_nothing(cluster):
+    cluster.create_topic("cut", replication_factor=3)
+    produced(cluster, "cut", b"before")
+    leader = cluster.leader("cut", 0)
+    cluster.isolate(leader)
+    try:
+        with RawClient((cluster.host, cluster.node(leader).plan.port)) as client:
+            request = produce_request("cut", batch_of(b"to the old leader"), acks=-1, timeout_ms=500)
+            assert only(client.call(request, 9)).error_code != 0
+        assert cluster.leader("cut", 0, not_broker=leader) != leader
+    finally:
+        cluster.heal()
+    produced(cluster, "cut", b"after")
+    in_sync(cluster, "cut", 3)
+    assert values(cluster, "cut", 2) == {b"before", b"after"}
+
+
+def test_a_follower_that_is_not_heard_leaves_the_in_sync_replicas(cluster):
+    """Cut in one direction: the follower's requests do not come through, the leader's would."""
+    cluster.create_topic("one-way", replication_factor=3, configs={"min.insync.replicas": 2})
+    produced(cluster, "one-way", b"before")
+    leader = cluster.leader("one-way", 0)
+    follower = next(each for each in cluster.ids if each != leader)
+    for other in cluster.ids:
+        if other != follower:
+            cluster.partition(follower, other, one_way=True)
+    try:
+        in_sync(cluster, "one-way", 2)
+        produced(cluster, "one-way", b"meanwhile")
+    finally:
+        cluster.heal()
+    in_sync(cluster, "one-way", 3)
+    assert values(cluster, "one-way", 2) == {b"before", b"meanwhile"}
+
+
+def test_a_wiped_broker_gets_everything_again(cluster):
+    cluster.create_topic("wiped", replication_factor=3)
+    produced(cluster, "wiped", b"before")
+    victim = cluster.leader("wiped", 0)
+    cluster.kill(victim)
+    cluster.wipe(victim)
+    produced(cluster, "wiped", b"meanwhile")
+    cluster.restart(victim)
+    in_sync(cluster, "wiped", 3)
+    assert values(cluster, "wiped", 2) == {b"before", b"meanwhile"}
+
+
+def test_no_node_outlives_a_supervisor_that_is_killed(tmp_path: Path):
+    port = free_ports(1)[0] // 10 * 10
+    command = [sys.executable, "-m", "odradek", "serve", "--brokers", "2", "--data", str(tmp_path)]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}"], stdout=subprocess.PIPE, stderr=log)
+    assert process.stdout is not None
+    with process.stdout as output:
+        assert "2 brokers at" in output.readline().decode()
+    nodes = [int(found) for found in re.findall(r"node serves node_id=\d+ pid=(\d+)", (tmp_path / "log").read_text())]
+    assert len(nodes) == 2
+    process.kill()
+    process.wait(DEADLINE_S)
+    deadline = time.monotonic() + DEADLINE_S
+    while (left := [node for node in nodes if is_there(node)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []
+    assert (tmp_path / "log").read_text().count("the process that started this node has ended") == 2
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return shown.stdout.strip()[:1] not in ("", "Z")  # without a parent it may wait for a while to be reaped
 
 
 def test_serve_with_brokers_starts_the_dead_again_and_drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

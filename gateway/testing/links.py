@@ -1,0 +1,145 @@
+"""Links between the nodes of a test's cluster that may be cut, in each direction by itself.
+
+    node 1 ──► relay before node 2 ──► node 2        one process relays all of it: `python -m …links FD:NODE:PORT …`
+                     ▲
+    test ── "cut 1 2", "heal" ── its standard input; each command is answered by a line
+
+Nodes advertise the relay's ports to each other, so that every connection between two of them goes through it, while
+clients reach them directly. It needs no rights and no network namespaces: it works the same for root, for other users
+and in a container. Which node a connection comes from is told by the client id of its first request, which all
+connections between nodes have (`broker-2-fetcher-0`, `raft-client-2`, …).
+
+A cut link loses nothing of a connection that stands: what is sent waits and arrives late when it is healed, its end
+too, as with TCP over a network that drops packets. A new connection is accepted, and nothing comes of it.
+"""
+
+import re
+import sys
+from collections import defaultdict
+from typing import Final
+
+import trio
+
+HEADER: Final = re.compile(rb"^.{4}.{8}..(?:broker|node|raft-client)-([0-9]+)", re.DOTALL)
+"""Length, API key, version and correlation id of a first request, and the client id that names the node."""
+HEADER_BYTES: Final = 64
+CHUNK_BYTES: Final = 1 << 18
+
+
+class Gates:
+    """Which links are open: from each node to each other one."""
+
+    def __init__(self) -> None:
+        self._open: defaultdict[tuple[int, int], trio.Event] = defaultdict(_opened)
+
+    def cut(self, source: int, target: int) -> None:
+        """Let nothing more through from `source` to `target`."""
+        self._open[source, target] = trio.Event()
+
+    def heal(self) -> None:
+        """Open all."""
+        for gate in self._open.values():
+            gate.set()
+
+    async def passed(self, source: int, target: int) -> None:
+        """Wait until the way from `source` to `target` is open."""
+        while not self._open[source, target].is_set():
+            await self._open[source, target].wait()
+
+
+def _opened() -> trio.Event:
+    event = trio.Event()
+    event.set()
+    return event
+
+
+class Relay:
+    """What comes to one of `target`'s relayed ports goes on to its real one."""
+
+    def __init__(self, gates: Gates, target: int, port: int) -> None:
+        self._gates = gates
+        self._target = target
+        self._port = port
+
+    async def serve(self, listener: trio.SocketListener) -> None:
+        """Relay until cancelled."""
+        await trio.serve_listeners(self._connection, [listener])
+
+    async def _connection(self, client: trio.SocketStream) -> None:
+        try:
+            head = await _head(client)
+            found = HEADER.match(head)
+            if found is None:
+                return
+            source = int(found[1])
+            await self._gates.passed(source, self._target)
+            await self._gates.passed(self._target, source)
+            if await _has_ended(client):
+                return  # it gave up before it was let through, and has sent nothing over a connection that never was
+            server = await trio.open_tcp_stream("127.0.0.1", self._port)
+            async with server, trio.open_nursery() as nursery:
+                nursery.start_soon(self._pump, server, client, self._target, source)
+                await self._gates.passed(source, self._target)
+                await server.send_all(head)
+                await self._pump(client, server, source, self._target)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            return  # the node is not there, or a side has ended: both get the end of the connection
+
+    async def _pump(self, one: trio.SocketStream, other: trio.SocketStream, source: int, target: int) -> None:
+        """Pass on what `one` sends, then its end."""
+        try:
+            while some := await one.receive_some(CHUNK_BYTES):
+                await self._gates.passed(source, target)
+                await other.send_all(some)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._gates.passed(source, target)
+            await trio.aclose_forcefully(other)
+            return
+        await self._gates.passed(source, target)
+        try:
+            await other.send_eof()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await trio.aclose_forcefully(one)
+
+
+async def _head(client: trio.SocketStream) -> bytes:
+    """The first bytes, enough to know where they come from."""
+    head = b""
+    while len(head) < HEADER_BYTES and HEADER.match(head) is None:
+        some = await client.receive_some(CHUNK_BYTES)
+        if not some:
+            break
+        head += some
+    return head
+
+
+async def _has_ended(client: trio.SocketStream) -> bool:
+    with trio.move_on_after(0):
+        return not await client.socket.recv(1, trio.socket.MSG_PEEK)
+    return False
+
+
+async def _obey(gates: Gates) -> None:
+    """Do what standard input says, until its end."""
+    async for line in trio.wrap_file(sys.stdin):
+        words = line.split()
+        if words[0] == "cut":
+            gates.cut(int(words[1]), int(words[2]))
+        else:
+            gates.heal()
+        print("done", flush=True)
+
+
+async def _run(ports: list[str]) -> None:
+    gates = Gates()
+    async with trio.open_nursery() as nursery:
+        for each in ports:
+            fd, target, port = map(int, each.split(":"))
+            listener = trio.SocketListener(trio.socket.socket(fileno=fd))
+            nursery.start_soon(Relay(gates, target, port).serve, listener)
+        await _obey(gates)
+        nursery.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    trio.run(_run, sys.argv[1:])
