@@ -56,6 +56,23 @@ class Signal:
         return trio.lowlevel.Abort.SUCCEEDED
 
 
+class Mark(Signal):
+    """Watches one of several things for the task that waits at `signal`: `number` is added to `woken`."""
+
+    __slots__ = ("_number", "_signal", "_woken")
+
+    def __init__(self, signal: Signal, woken: set[int], number: int) -> None:
+        super().__init__()
+        self._signal = signal
+        self._woken = woken
+        self._number = number
+
+    def wake(self) -> None:
+        """Wake the task, which finds here which of the things had news."""
+        self._woken.add(self._number)
+        self._signal.wake()
+
+
 class Watchable:
     """Something that several tasks watch for news, such as a log that grows."""
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from odradek.gateway.env.signals import Signal, Watchable
+from odradek.gateway.env.signals import Mark, Signal, Watchable
 from odradek.gateway.handling.leader_hints import fetch_with_leaders
 from odradek.gateway.handling.metadata_log import fetch_metadata_log
 from odradek.gateway.handling.opening import open_all
@@ -45,6 +45,7 @@ REQUEST: Final = FetchRequest
 _Found = tuple[Wanted, Replica | ErrorCode]
 """A partition that the metadata knows; an error when this replica must not be read for the request."""
 _Answer = tuple[Wanted, PartitionData]
+_NO_DATA: Final = PartitionData()
 
 READS_FROM_FOLLOWERS_SINCE: Final = 11
 """The version from which a consumer knows that it may be told to read from a follower."""
@@ -106,7 +107,9 @@ class _Reading:
         self._max_bytes = min(request.max_bytes, ctx.services.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, max(self._max_bytes, 0))
         self._news = Signal()
-        self._watched: list[Watchable] | None = None
+        self._woken: set[int] = set()
+        self._watched: list[tuple[Watchable, Signal]] | None = None
+        self._empty: list[_Answer] | None = None
         self._leader_only = ctx.api_version < READS_FROM_FOLLOWERS_SINCE
         self._rack = request.rack_id if ctx.services.replicas.selects_by_rack else ""
         self._begin()
@@ -133,8 +136,8 @@ class _Reading:
             self._ctx.on_sent.extend(self._give_back)
             return answers
         finally:
-            for watched in self._watched or ():
-                watched.unwatch(self._news)
+            for watched, mark in self._watched or ():
+                watched.unwatch(mark)
 
     @property
     def _is_enough(self) -> bool:
@@ -146,40 +149,60 @@ class _Reading:
             give_back()
 
     async def _look(self) -> list[_Answer]:
-        watched: list[Watchable] | None = None
-        if self._watched is None:
+        """All answers. While nothing was found, only those of partitions with news since the last look are made anew.
+
+        Followers and large consumers wait on thousands of partitions, of which few have news at a time.
+        """
+        is_first = self._watched is None
+        if is_first:
             if len(self._found) > 1:
                 await open_all(self._ctx, (each for _, each in self._found if not isinstance(each, ErrorCode)))
-            watched = self._watched = []
-        answers: list[_Answer] = []
+            self._watched = []
+        answers, self._empty = self._empty, None
+        numbers = range(len(self._found)) if answers is None else self._with_news(answers)
+        answers = answers or [(wanted, _NO_DATA) for wanted, _ in self._found]
+        self._woken.clear()
         try:
-            for number, (wanted, replica) in enumerate(self._found, 1):
-                if not number % TURN_EVERY:
+            for turn, number in enumerate(numbers, 1):
+                if not turn % TURN_EVERY:
                     await self._ctx.checkpoint()
-                answers.append((wanted, await self._answer(wanted.asked, replica, watched)))
+                wanted, replica = self._found[number]
+                answers[number] = wanted, await self._answer(wanted.asked, replica, number if is_first else None)
         except BaseException:
             self._undo()
             raise
+        if not self._budget.taken_bytes and not self.failed:
+            self._empty = answers
         return answers
 
-    async def _answer(
-        self, asked: FetchPartition, replica: Replica | ErrorCode, watched: list[Watchable] | None
-    ) -> PartitionData:
+    def _with_news(self, answers: Sequence[_Answer]) -> list[int]:
+        """The partitions that were woken, and those whose log says otherwise than their answers."""
+        woken = self._woken
+        return [
+            number
+            for number, ((_, replica), (_, data)) in enumerate(zip(self._found, answers, strict=True))
+            if number in woken or _is_outdated(replica, data)
+        ]
+
+    async def _answer(self, asked: FetchPartition, replica: Replica | ErrorCode, first: int | None) -> PartitionData:
+        """What a partition has to say; at the `first` look the number under which it is watched from then on."""
         if isinstance(replica, ErrorCode):
             return self._error(asked.partition, replica)
         try:
-            return await self._read(asked, replica, watched)
+            return await self._read(asked, replica, first)
         except PARTITION_FAILURES as failure:
             replica.traffic.failed_fetches += 1
             return self._error(asked.partition, error_of_partition(failure))
 
-    async def _read(self, asked: FetchPartition, replica: Replica, watched: list[Watchable] | None) -> PartitionData:
+    async def _read(self, asked: FetchPartition, replica: Replica, first: int | None) -> PartitionData:
         if replica.state is not ReplicaState.OPEN:
             await replica.ensure_open()
-        if watched is not None:
-            watched.append(self._watch(replica))
+        if first is not None and self._watched is not None:
+            watched, mark = self._tail_of(replica), Mark(self._news, self._woken, first)
+            watched.watch(mark)
+            self._watched.append((watched, mark))
         replica.traffic.fetches += 1
-        plan = self._plan(asked, replica, is_first=watched is not None)
+        plan = self._plan(asked, replica, is_first=first is not None)
         if isinstance(plan, Rejected):
             replica.traffic.failed_fetches += 1
             return self._error(asked.partition, plan.error)
@@ -194,9 +217,8 @@ class _Reading:
         lease = None if plan.is_empty else await self._lease(replica, plan)
         return _data(asked.partition, replica, plan, lease)
 
-    def _watch(self, replica: Replica) -> Watchable:
-        """Wake at the news that this reader waits for."""
-        replica.watch(self._news)
+    def _tail_of(self, replica: Replica) -> Watchable:
+        """Where the news comes from that this reader waits for."""
         return replica
 
     def _plan(self, asked: FetchPartition, replica: Replica, *, is_first: bool) -> FetchPlan | Rejected:
@@ -249,8 +271,7 @@ class _FollowerReading(_Reading):
         self._replica_epoch = request.replica_state.replica_epoch
         self._rack = ""
 
-    def _watch(self, replica: Replica) -> Watchable:
-        replica.tail.watch(self._news)
+    def _tail_of(self, replica: Replica) -> Watchable:
         return replica.tail
 
     def _plan(self, asked: FetchPartition, replica: Replica, *, is_first: bool) -> FetchPlan | Rejected:
@@ -266,10 +287,18 @@ class _FollowerReading(_Reading):
         if not is_first or isinstance(plan, Rejected):
             return plan
         replica.record_fetch(follower, plan)
-        return plan._replace(high_watermark=replica.log.high_watermark)
+        high_watermark = replica.log.high_watermark
+        return plan if plan.high_watermark == high_watermark else plan._replace(high_watermark=high_watermark)
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
         self._ctx.services.replicas.traffic.replicated_out_bytes += size_bytes
+
+
+def _is_outdated(replica: Replica | ErrorCode, data: PartitionData) -> bool:
+    if isinstance(replica, ErrorCode):
+        return False
+    log = replica.open_log
+    return log is None or log.high_watermark != data.high_watermark or log.log_start_offset != data.log_start_offset
 
 
 def _diverging(index: int, plan: FetchPlan, end: EpochEnd) -> PartitionData:

@@ -12,7 +12,7 @@ An answer for a position at which the log does not stand any more is dropped: th
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 import trio
@@ -30,7 +30,7 @@ from odradek.partitions.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.partitions.results import NO_LEADER_EPOCH, EpochEnd, Rejected
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+from odradek.wire.messages.fetch import FetchRequest, PartitionData
 from odradek.wire.messages.fetch import ReplicaState as FetchingReplica
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.values import immutable
@@ -43,6 +43,9 @@ log = logging.getLogger(__name__)
 IDLE_MS: Final = 1000
 """How long a fetcher that has nothing to fetch waits for news before it looks again."""
 
+OPENED_A_ROUND: Final = 500
+OPENED_AT_ONCE: Final = 4
+"""How many logs are opened before a fetch, and how many of them at a time: a broker that starts has thousands."""
 LEADER_IS_ANOTHER: Final = frozenset(
     {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 )
@@ -93,6 +96,7 @@ class ReplicaFetcher:
         self.lags: dict[_Place, int] = {}
         self._session = FollowerSession()
         self._paused_until_ms: dict[_Place, int] = {}
+        self._opens_more = False
         self._news = Signal()
         self._scope = trio.CancelScope()
 
@@ -141,22 +145,42 @@ class ReplicaFetcher:
         await self._take(asked, answers)
 
     async def _positions(self) -> _Asked:
-        """Where each partition stands that may fetch now; logs are opened at the first look."""
-        now_ms = self._env.monotonic_ms()
+        """Where each partition stands that may fetch now and whose log is open."""
+        ready = self._ready()
+        await self._open_some([replica for replica in ready if replica.state is not ReplicaState.OPEN])
         asked: _Asked = {}
-        for place, replica in list(self.partitions.items()):
-            if self._paused_until_ms.get(place, now_ms) > now_ms:
-                continue
-            if replica.state is not ReplicaState.OPEN:
-                try:
-                    await replica.ensure_open()
-                except PartitionUnavailable:
-                    self._pause(replica)
-                    continue
+        for replica in ready:
             role = replica.follower
             if role is not None and role.leader_id == self._leader_id:
                 asked[replica.key.topic_id, replica.key.index] = replica, role.position
         return asked
+
+    def _ready(self) -> list[Replica]:
+        """The partitions that do not pause."""
+        if not self._paused_until_ms:
+            return list(self.partitions.values())
+        now_ms = self._env.monotonic_ms()
+        paused = {place: until_ms for place, until_ms in self._paused_until_ms.items() if until_ms > now_ms}
+        self._paused_until_ms = paused
+        return [replica for place, replica in self.partitions.items() if place not in paused]
+
+    async def _open_some(self, closed: list[Replica]) -> None:
+        """Open the first of these logs, some beside each other: the others' turn comes when those have fetched."""
+        self._opens_more = len(closed) > OPENED_A_ROUND
+        left = iter(closed[:OPENED_A_ROUND])
+        if len(closed) < OPENED_AT_ONCE:
+            await self._open_each(left)
+            return
+        async with trio.open_nursery() as nursery:
+            for _ in range(OPENED_AT_ONCE):
+                nursery.start_soon(self._open_each, left)
+
+    async def _open_each(self, left: Iterator[Replica]) -> None:
+        for replica in left:
+            try:
+                await replica.ensure_open()
+            except PartitionUnavailable:
+                self._pause(replica)
 
     def _next_ms(self) -> int:
         """How long it is until a pause ends."""
@@ -168,21 +192,10 @@ class ReplicaFetcher:
         self._paused_until_ms[replica.key.topic, replica.key.index] = until_ms
 
     def _request(self, asked: _Asked, epoch: int, settings: FetcherSettings) -> FetchRequest:
-        wanted = {
-            place: FetchPartition(
-                partition=place[1],
-                current_leader_epoch=at.leader_epoch,
-                fetch_offset=at.offset,
-                last_fetched_epoch=at.last_fetched_epoch,
-                log_start_offset=at.log_start_offset,
-                partition_max_bytes=settings.max_bytes,
-            )
-            for place, (_, at) in asked.items()
-        }
-        part = self._session.request(wanted)
+        part = self._session.request({place: at for place, (_, at) in asked.items()}, settings.max_bytes)
         return FetchRequest(
             replica_state=FetchingReplica(replica_id=self._node_id, replica_epoch=epoch),
-            max_wait_ms=settings.wait_max_ms,
+            max_wait_ms=0 if self._opens_more else settings.wait_max_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_max_bytes,
             session_id=part.session_id,

@@ -66,6 +66,7 @@ class Replicas:
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._retired: dict[PartitionKey, Replica] = {}
         self._moved: dict[PartitionKey, None] = {}  # partitions that other brokers hold now
+        self._standings: dict[int, BrokerStanding | None] = {}
         self._is_current = False
         self._sweeping = trio.Lock()
 
@@ -113,7 +114,11 @@ class Replicas:
         return Replica(key, self._log_config(image, topic.name), assigned, self._resources, self._standing_of)
 
     def _standing_of(self, broker_id: int) -> BrokerStanding | None:
-        return standing_of(self._image, broker_id)
+        """Asked for each partition of each follower's fetch, so it is looked up once for each image."""
+        found = self._standings.get(broker_id)
+        if found is None:
+            found = self._standings[broker_id] = standing_of(self._image, broker_id)
+        return found
 
     @property
     def resources(self) -> LogResources:
@@ -123,6 +128,7 @@ class Replicas:
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Retire the replicas of deleted topics, lead and follow as assigned, use changed settings. Never blocks."""
         self._image = image
+        self._standings.clear()
         self._deleted.update(delta.topics.deleted)
         for topic_id in list(self._deleted)[: len(self._deleted) - MAX_DELETED]:
             del self._deleted[topic_id]

@@ -12,10 +12,10 @@ from odradek.wire.schema.schema import Message
 TIMEOUT_S: Final = 10.0
 
 
-def ask(address: tuple[str, int], request: Message, version: int) -> Message | None:
+def ask(address: tuple[str, int], request: Message, version: int, timeout_s: float = TIMEOUT_S) -> Message | None:
     """The response, None when there is none: refused, broken, out of time."""
     try:
-        with socket.create_connection(address, timeout=TIMEOUT_S) as connection:
+        with socket.create_connection(address, timeout=timeout_s) as connection:
             connection.sendall(encode_request(request, version, 1, "odradek-testing"))
             size = int.from_bytes(_received(connection, LENGTH_BYTES), "big")
             key = ApiKey(request.__message__.api_key or 0)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.partitions.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, LAST_EPOCH, NO_SESSION
+from odradek.partitions.follower import FetchPosition
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import FetchPartition, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 
@@ -32,22 +33,23 @@ class FollowerSession:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._known: dict[TopicPartition, FetchPartition] = {}
+        self._known: dict[TopicPartition, FetchPosition] = {}
+        self._max_bytes = 0
 
     def begin_anew(self) -> None:
         """Forget what the leader knows: the next fetch names everything. The session left behind goes with it."""
         self._epoch = INITIAL_EPOCH
         self._known = {}
 
-    def request(self, wanted: Mapping[TopicPartition, FetchPartition]) -> SessionPart:
-        """What to send, for the leader to give what is `wanted`."""
-        known = self._known
-        changed = {place: part for place, part in wanted.items() if known.get(place) != part}
-        gone = [place for place in known if place not in wanted]
-        self._known = dict(wanted)
+    def request(self, wanted: Mapping[TopicPartition, FetchPosition], max_bytes: int) -> SessionPart:
+        """What to send, for the leader to give what there is from the `wanted` positions on, of each so many bytes."""
+        known = self._known if max_bytes == self._max_bytes else {}
+        changed = {place: at for place, at in wanted.items() if known.get(place) != at}
+        gone = [place for place in self._known if place not in wanted]
+        self._known, self._max_bytes = dict(wanted), max_bytes
         if self._epoch == INITIAL_EPOCH:
-            return SessionPart(self._id, INITIAL_EPOCH, _topics(wanted), ())
-        return SessionPart(self._id, self._epoch, _topics(changed), _forgotten(gone))
+            return SessionPart(self._id, INITIAL_EPOCH, _topics(wanted, max_bytes), ())
+        return SessionPart(self._id, self._epoch, _topics(changed, max_bytes), _forgotten(gone))
 
     def take(self, response: FetchResponse) -> Iterator[tuple[TopicPartition, PartitionData]]:
         """What was answered, partition by partition, to the last request; nothing where the session is broken."""
@@ -71,9 +73,17 @@ class FollowerSession:
         return SessionPart(self._id, FINAL_EPOCH, (), ())
 
 
-def _topics(wanted: Mapping[TopicPartition, FetchPartition]) -> tuple[FetchTopic, ...]:
+def _topics(wanted: Mapping[TopicPartition, FetchPosition], max_bytes: int) -> tuple[FetchTopic, ...]:
     by_topic: dict[UUID, list[FetchPartition]] = {}
-    for (topic_id, _), part in wanted.items():
+    for (topic_id, index), at in wanted.items():
+        part = FetchPartition(
+            partition=index,
+            current_leader_epoch=at.leader_epoch,
+            fetch_offset=at.offset,
+            last_fetched_epoch=at.last_fetched_epoch,
+            log_start_offset=at.log_start_offset,
+            partition_max_bytes=max_bytes,
+        )
         by_topic.setdefault(topic_id, []).append(part)
     return tuple(FetchTopic(topic_id=topic_id, partitions=tuple(parts)) for topic_id, parts in by_topic.items())
 

@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 from odradek.partitions.fetching.following import FollowerSession
 from odradek.partitions.fetching.selection import Candidate, nearest_replica
 from odradek.partitions.fetching.sessions import FetchSessions
-from odradek.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData, ReplicaState
+from odradek.partitions.follower import FetchPosition
+from odradek.wire.messages.fetch import FetchRequest, PartitionData, ReplicaState
 
 TOPICS = (UUID(int=1), UUID(int=2))
 VERSION = 17
 
 
+def position(offset: int) -> FetchPosition:
+    return FetchPosition(leader_epoch=0, offset=offset, last_fetched_epoch=-1, log_start_offset=0)
+
+
 def exchange(session: FollowerSession, leader: FetchSessions, wanted: dict, lost: str) -> set:
     """One fetch, of which the request or the response may get lost; the partitions that the leader reads for it."""
-    part = session.request({place: FetchPartition(partition=place[1], fetch_offset=at) for place, at in wanted.items()})
+    part = session.request({place: position(at) for place, at in wanted.items()}, 1 << 20)
     request = FetchRequest(
         replica_state=ReplicaState(replica_id=2, replica_epoch=1),
         session_id=part.session_id,
@@ -57,10 +62,12 @@ def test_a_session_names_only_what_has_changed() -> None:
     session, leader = FollowerSession(), FetchSessions(slots=2, new_id=lambda: 7, max_partitions=100)
     first, second = (TOPICS[0], 0), (TOPICS[0], 1)
     exchange(session, leader, {first: 0, second: 0}, "")
-    part = session.request({first: FetchPartition(partition=0, fetch_offset=1)})
+    part = session.request({first: position(1)}, 1 << 20)
     assert (part.session_id, part.session_epoch) == (7, 1)
     assert [[each.partition for each in topic.partitions] for topic in part.topics] == [[0]]
     assert [each.partitions for each in part.forgotten] == [(1,)]
+    part = session.request({first: position(1)}, 1 << 10)
+    assert [[each.partition_max_bytes for each in topic.partitions] for topic in part.topics] == [[1 << 10]]
 
 
 def test_followers_have_the_better_claim_to_a_session() -> None:
@@ -69,7 +76,7 @@ def test_followers_have_the_better_claim_to_a_session() -> None:
     leader = FetchSessions(slots=1, new_id=lambda: next(ids), max_partitions=100)
     session = FollowerSession()
     exchange(session, leader, {(TOPICS[0], 0): 0}, "")
-    consumer = FetchRequest(session_epoch=0, topics=session.request({(TOPICS[1], 0): FetchPartition()}).topics)
+    consumer = FetchRequest(session_epoch=0, topics=session.request({(TOPICS[1], 0): position(0)}, 1 << 20).topics)
     fetch = leader.open(consumer, VERSION, lambda _: "t", 0)
     assert fetch.answer([(each, PartitionData()) for each in fetch.wanted], 0).session_id == 0
 
