@@ -145,7 +145,8 @@ class Run:
         self._note(when, "cores, all nodes", self._cpu_since(before) / IDLE_S)
 
     def _pids(self) -> list[int]:
-        return [pid for each in self._cluster.ids if (pid := self._cluster.node(each).pid) is not None]
+        nodes = [self._cluster.node(each) for each in self._cluster.ids]
+        return [node.pid for node in nodes if node.is_running]
 
     def _cpu(self) -> dict[int, float]:
         return {pid: cpu_seconds(pid) for pid in self._pids()}

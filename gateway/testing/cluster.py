@@ -45,11 +45,6 @@ class TestNode:
         """Whether its process is there, paused or not."""
         return self._process is not None and self._process.poll() is None
 
-    @property
-    def pid(self) -> int | None:
-        """The id of its process, None while there is none."""
-        return self._process.pid if self._process is not None and self.is_running else None
-
     def start(self) -> None:
         """Start the process; `await_ready` waits until it serves."""
         assert not self.is_running, f"node {self.plan.node_id} runs already"
