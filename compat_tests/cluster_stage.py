@@ -1,12 +1,12 @@
 """Stories of several brokers: the same requests to three nodes of Kafka and of Odradek, and what must be the same.
 
 A story is a generator over a `ClusterStage` that yields labelled observations. It sends each request to the node that
-it means, makes topics of its own, and leaves the cluster as it was: all nodes running.
+it means, and makes topics of its own. Where it yields `DOWN`, the node `stage.away` is shut down in order, and started
+again at `UP`: once for all stories that are told together.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,8 +42,10 @@ Assignment = Sequence[Sequence[int]]
 class ClusterStage:
     """One side of a story: its nodes, a connection to each, and names that are the same on both sides."""
 
-    def __init__(self, nodes: Nodes, name: str) -> None:
+    def __init__(self, nodes: Nodes, name: str, away: int) -> None:
         self.nodes, self.name = nodes, name
+        self.away = away
+        """The node that is shut down at `DOWN`: not the active controller, whose fencing Kafka's next one delays."""
         self._wires: dict[int, Wire] = {}
 
     def close(self) -> None:
@@ -161,42 +163,83 @@ class ClusterStage:
         asked = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=parts)
         return self.call(node, ApiKey.DESCRIBE_QUORUM, 2, DescribeQuorumRequest(topics=(asked,)))
 
-    @contextlib.contextmanager
-    def without(self, *numbers: int) -> Iterator[None]:
-        """Some nodes shut down in order, and started again in the end."""
-        for number in numbers:
-            self.nodes.shut_down(number)
-            self.forget(number)
+
+DOWN, UP = "down", "up"
+Told = tuple[str, Any] | str
+Story = Callable[[ClusterStage], Iterator[Told]]
+
+
+class Telling:
+    """One story on one side, told from one halt to the next."""
+
+    def __init__(self, nodes: Nodes, name: str, story: Story, away: int) -> None:
+        self.name = story.__name__
+        self.stage = ClusterStage(nodes, f"{self.name.replace('_', '-')}-{name}", away)
+        self._told = story(self.stage)
+        self.found: dict[str, Any] = {}
+
+    def until(self, halt: str | None) -> None:
+        """Go on to a halt, None for the end."""
+        nodes = self.stage.nodes
         try:
-            yield
-        finally:
-            self.nodes.start(*numbers)
+            for each in self._told:
+                if isinstance(each, str):
+                    assert each == halt, f"{self.name} halts for {each}, not for {halt}"
+                    return
+                label, value = each
+                assert label not in self.found, f"{label} is told twice"
+                self.found[label] = _plain(value)
+        except Exception as error:
+            error.add_note(f"on {nodes.name} in {self.name}, after {list(self.found)}\n{nodes.log_tail()}")
+            raise
+        assert halt is None, f"{self.name} ends before {halt}"
 
 
-Story = Callable[[ClusterStage], Iterator[tuple[str, Any]]]
+def _plain(value: Any) -> Any:
+    """What is compared: of messages only whether there is one (docs/differences.md)."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return plain(_without_words(comparable(value)))
 
 
-def observed(nodes: Nodes, name: str, story: Story) -> dict[str, Any]:
-    """What a story sees of one side, by label."""
-    stage = ClusterStage(nodes, name)
-    found: dict[str, Any] = {}
+def _without_words(value: Any, name: str = "") -> Any:
+    if name == "error_message":
+        return bool(value)
+    if isinstance(value, dict):
+        return {key: _without_words(inner, key) for key, inner in value.items()}
+    return [_without_words(inner) for inner in value] if isinstance(value, list) else value
+
+
+def observed(nodes: Nodes, name: str, stories: Sequence[Story], halts: Sequence[str]) -> dict[str, Any]:
+    """What stories see of one side, by the story's name and the label."""
+    controller = ClusterStage(nodes, name, 0).active_controller()
+    away = next(number for number in nodes.nodes if number != controller)
+    tellings = [Telling(nodes, name, story, away) for story in stories]
     try:
-        for label, value in story(stage):
-            assert label not in found, f"{label} is told twice"
-            found[label] = plain(comparable(value) if not isinstance(value, dict) else value)
-    except Exception as error:
-        error.add_note(f"on {nodes.name} in {story.__name__}, after {list(found)}\n{nodes.log_tail()}")
-        raise
+        for halt in (*halts, None):
+            for telling in tellings:
+                telling.until(halt)
+                if halt == DOWN:
+                    telling.stage.forget(away)
+            if halt == DOWN:
+                nodes.shut_down(away)
+            if halt == UP:
+                nodes.start(away)
     finally:
-        stage.close()
-    return found
+        for telling in tellings:
+            telling.stage.close()
+        if nodes[away].daemon is None:
+            nodes.start(away)
+    return {telling.name: telling.found for telling in tellings}
 
 
-def compare(kafka: Nodes, odradek: Nodes, story: Story, known: Mapping[str, str] = {}) -> None:
-    """Play a story on both sides at once; fails with what differs, save for the paths (patterns) of `known`."""
-    name = f"{story.__name__.replace('_', '-')}-{secrets.token_hex(3)}"
+def compare(
+    kafka: Nodes, odradek: Nodes, *stories: Story, halts: Sequence[str] = (), known: Sequence[str] = ()
+) -> None:
+    """Tell stories on both sides at once; fails with what differs, save for the paths (patterns) of `known`."""
+    name = secrets.token_hex(3)
     with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
-        sides = [pool.submit(observed, nodes, name, story) for nodes in (kafka, odradek)]
+        sides = [pool.submit(observed, nodes, name, stories, halts) for nodes in (kafka, odradek)]
     kafkas, ours = (side.result() for side in sides)
     found = dict(differences(kafkas, ours))
     unexplained = {path: pair for path, pair in found.items() if not any(re.fullmatch(each, path) for each in known)}

@@ -36,9 +36,8 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import NO_SEQUENCE, BatchHeader, stamp_batch
 
 _NO_PRODUCERS: Final[Mapping[int, bytes | None]] = MappingProxyType({})
-NOT_ENOUGH_REPLICAS: Final = Rejected(
-    ErrorCode.NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas demands"
-)
+NOT_ENOUGH_REPLICAS: Final = Rejected(ErrorCode.NOT_ENOUGH_REPLICAS)
+"""Fewer replicas are in sync than `min.insync.replicas` demands."""
 
 
 class FollowerFetch(NamedTuple):

@@ -1,4 +1,4 @@
-"""DescribeCluster (API 60), versions 0 to 2: the cluster's id, controller and brokers (KIP-700).
+"""DescribeCluster (API 60), versions 0 to 2: the cluster's id and its brokers (KIP-700), or its controllers (KIP-919).
 
 Version 2 can ask for fenced brokers too (KIP-1073).
 """
@@ -17,18 +17,39 @@ from odradek.wire.messages.describe_cluster import (
 
 REQUEST: Final = DescribeClusterRequest
 BROKERS: Final = 1
+CONTROLLERS: Final = 2
 NOT_ASKED: Final = -(2**31)
 
 
 async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Describe the brokers; controllers are not reached through a broker's listener."""
-    if request.endpoint_type != BROKERS:
+    """Describe the brokers to those that come by their listeners, and the controllers by theirs (KIP-919)."""
+    served, name = (CONTROLLERS, "CONTROLLER") if ctx.session.is_controller else (BROKERS, "BROKER")
+    if request.endpoint_type != served:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type BROKER, but the type asked for is "
+            error_message=f"The request was sent to an endpoint of type {name}, but the type asked for is "
             f"{request.endpoint_type}.",
             endpoint_type=request.endpoint_type,
         )
+    return _controllers(ctx) if ctx.session.is_controller else _brokers(ctx, request)
+
+
+def _controllers(ctx: RequestContext) -> DescribeClusterResponse:
+    voters = [
+        DescribeClusterBroker(broker_id=each.node_id, host=each.host, port=each.port)
+        for each in sorted(ctx.services.config.node.voters, key=lambda each: each.node_id)
+    ]
+    return DescribeClusterResponse(
+        cluster_id=ctx.services.cluster_id,
+        controller_id=ctx.services.quorum.core.leader_id,
+        endpoint_type=CONTROLLERS,
+        brokers=tuple(
+            [DescribeClusterBroker(broker_id=each.node_id, host=each.host, port=each.port) for each in voters]
+        ),
+    )
+
+
+def _brokers(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     image, listener = ctx.services.metadata.image, ctx.session.listener
     brokers = reachable(image, listener, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(

@@ -49,7 +49,7 @@ async def _describe(ctx: RequestContext, request: DescribeLogDirsRequest) -> Des
 
 
 def _asked(image: MetadataImage, request: DescribeLogDirsRequest) -> dict[str, list[int]]:
-    """The partitions that are here, by topic."""
+    """The partitions that there are, by topic."""
     if request.topics is None:
         return {name: list(range(len(topic.partitions))) for name, topic in image.topics_by_name.items()}
     asked: dict[str, list[int]] = {}
@@ -59,6 +59,12 @@ def _asked(image: MetadataImage, request: DescribeLogDirsRequest) -> dict[str, l
     return asked
 
 
+def _is_assigned(ctx: RequestContext, topic: str, index: int) -> bool:
+    """Whether this broker is to have a replica."""
+    part = ctx.services.metadata.image.partition(topic, index)
+    return part is not None and ctx.services.config.node_id in part.replicas
+
+
 async def _partitions(
     ctx: RequestContext, topic: str, indexes: list[int], stored: Mapping[tuple[str, int], Replica]
 ) -> list[DescribeLogDirsPartition]:
@@ -66,10 +72,12 @@ async def _partitions(
     for index in indexes:
         await ctx.checkpoint()
         replica = stored.get((topic, index))
-        # A log is made when it is first written or read.
-        described = DescribeLogDirsPartition(partition_index=index) if replica is None else await _described(replica)
-        if described is not None:
-            found.append(described)
+        if replica is not None:
+            described = await _described(replica)
+            if described is not None:
+                found.append(described)
+        elif _is_assigned(ctx, topic, index):  # a log is made when it is first written or read
+            found.append(DescribeLogDirsPartition(partition_index=index))
     return found
 
 

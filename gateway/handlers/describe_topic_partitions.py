@@ -93,15 +93,15 @@ class _Page:
 def _partition(
     image: MetadataImage, brokers: Reachable, index: int, part: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
-    error, leader_id, offline = leader_of(image, part, brokers, tells_listeners=True)
+    """As in Kafka, a partition without a leader that clients reach has -1 for it, and no error."""
+    view = leader_of(image, part, brokers, tells_listeners=True)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=error,
         partition_index=index,
-        leader_id=leader_id,
+        leader_id=view.leader_id,
         leader_epoch=part.leader_epoch,
         replica_nodes=tuple(part.replicas),
         isr_nodes=tuple(part.isr),
         eligible_leader_replicas=tuple(part.elr),
         last_known_elr=tuple(part.last_known_elr),
-        offline_replicas=offline,
+        offline_replicas=view.offline,
     )

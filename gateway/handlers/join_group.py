@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from odradek.coordinator.groups.classic.responses import refusals_protocol_name
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.handling.coordinators import deferred_answer
 from odradek.gateway.server.context import RequestContext
@@ -16,4 +17,7 @@ async def handle(ctx: RequestContext, request: JoinGroupRequest) -> Completion[J
         request.group_id,
         lambda shard, token, now_ms: shard.join_group(request, ctx.client_info(joins=True), token, now_ms),
     )
-    return await deferred_answer(ctx, begun, JoinGroupResponse, lambda error: JoinGroupResponse(error_code=error))
+    name = refusals_protocol_name(ctx.api_version)
+    return await deferred_answer(
+        ctx, begun, JoinGroupResponse, lambda error: JoinGroupResponse(error_code=error, protocol_name=name)
+    )

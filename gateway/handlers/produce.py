@@ -75,8 +75,14 @@ NOT_NOW: Final = frozenset(
 )
 """Errors that producers get as NOT_ENOUGH_REPLICAS, which all versions try again without looking for a new leader."""
 
-OF_THE_PRODUCER: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""Refusals for what the log knows of the producer, beside which Kafka tells where the log starts."""
+TELLS_LOG_START: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+    }
+)
+"""Refusals by the log itself beside which Kafka tells where it starts."""
 
 NO_RECORDS: Final = memoryview(b"")
 # Members of enumerations that are needed for each batch: looking one up takes as long as a call.
@@ -382,7 +388,7 @@ def _rejection(index: int, rejected: Rejected, log_start_offset: int) -> Partiti
         index=index,
         error_code=rejected.error,
         base_offset=-1,
-        log_start_offset=log_start_offset if rejected.error in OF_THE_PRODUCER else -1,
+        log_start_offset=log_start_offset if rejected.error in TELLS_LOG_START else -1,
         record_errors=tuple(
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
             for at, message in rejected.record_errors

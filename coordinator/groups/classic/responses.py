@@ -11,9 +11,14 @@ NULLABLE_PROTOCOL_NAME_VERSION = 7
 """From this version of JoinGroup a refusal has null, not "", as the protocol's name."""
 
 
+def refusals_protocol_name(api_version: int) -> str | None:
+    """What stands for the protocol in a JoinGroup that is refused."""
+    return None if api_version >= NULLABLE_PROTOCOL_NAME_VERSION else ""
+
+
 def refuse_join(decision: Decision, waiter: JoinWaiter, error: ErrorCode, member_id: str) -> None:
     """Answer a JoinGroup with `error`; `member_id` is the id that the client is to use."""
-    name = None if waiter.api_version >= NULLABLE_PROTOCOL_NAME_VERSION else ""
+    name = refusals_protocol_name(waiter.api_version)
     decision.reply(waiter.token, JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=name))
 
 
