@@ -354,7 +354,6 @@ CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
             ApiKey.CREATE_DELEGATION_TOKEN,
             ApiKey.RENEW_DELEGATION_TOKEN,
             ApiKey.EXPIRE_DELEGATION_TOKEN,
-            ApiKey.DESCRIBE_DELEGATION_TOKEN,
             ApiKey.ELECT_LEADERS,
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,

@@ -35,10 +35,7 @@ async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> Descri
 
 
 def _controllers(ctx: RequestContext) -> DescribeClusterResponse:
-    voters = [
-        DescribeClusterBroker(broker_id=each.node_id, host=each.host, port=each.port)
-        for each in sorted(ctx.services.config.node.voters, key=lambda each: each.node_id)
-    ]
+    voters = sorted(ctx.services.config.node.voters, key=lambda each: each.node_id)
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster_id,
         controller_id=ctx.services.quorum.core.leader_id,
