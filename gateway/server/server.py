@@ -40,7 +40,7 @@ class Server:
         self._services = services
         self._listeners = listeners
         self._dispatcher = Dispatcher(services)
-        self._workers = Workers(services.env.poller())
+        self._workers = Workers(services.env.poller(), services.replicas.resources.ticker)
         self._connections: dict[ConnectionDriver, None] = {}
         self._per_host: Counter[str] = Counter()
         self._rate = ConnectionRate(services.env.monotonic_ms())

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from odradek.gateway.env.signals import Signal
+from odradek.gateway.env.signals import Signal, Ticker
 from odradek.gateway.net.poller import Poller
 from odradek.gateway.net.transport import Transport
 from odradek.gateway.server.first_wait import noticing_wait
@@ -65,10 +65,14 @@ class Connection(Protocol):
 
 
 class Workers:
-    """Serves the connections that are watched. `run` has to be running."""
+    """Serves the connections that are watched. `run` has to be running.
 
-    def __init__(self, poller: Poller[Connection]) -> None:
+    What requests leave to the next tick of `ticker`, above all commits, is done at the end of each row of connections.
+    """
+
+    def __init__(self, poller: Poller[Connection], ticker: Ticker) -> None:
         self._poller = poller
+        self._ticker = ticker
         self._ready: deque[Connection] = deque()
         self._queued = 0  # how many have ever been added to `_ready`, and
         self._taken = 0  # how many were taken
@@ -115,6 +119,7 @@ class Workers:
             self._add(*self._poller.ready())
         else:
             self._add(*await self._poller.wait())
+        self._ticker.gather()
         for _ in range(min(len(self._ready), SERVED_IN_A_ROW)):
             connection = self._ready.popleft()
             self._taken += 1
@@ -124,6 +129,7 @@ class Workers:
                 return
             if has_more:
                 self._add(connection)
+        self._ticker.make_gathered()
 
     def _add(self, *connections: Connection) -> None:
         self._ready.extend(connections)
@@ -139,6 +145,7 @@ class Workers:
     def _resign(self, worker: Worker, connection: Connection) -> None:
         """Let another task lead, since this one has to wait for something of the connection's."""
         worker.is_leader = False
+        self._ticker.leave_gathered()
         connection.begins_to_wait()
         if self._spare:
             follower = self._spare.pop()

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from odradek.gateway.env.signals import Signal, Ticker, Watchable
+from odradek.gateway.env.signals import CALLS_AT_ONCE, Signal, Ticker, Watchable
 
 
 async def test_a_wake_is_for_one_wait(nursery: trio.Nursery) -> None:
@@ -95,3 +95,25 @@ async def test_a_call_that_asks_for_another_gets_it_in_the_next_round(nursery: t
     ticker.soon(lambda: ticker.soon(lambda: made.append("later")))
     await wait_all_tasks_blocked()
     assert made == ["later"]
+
+
+async def test_gathered_calls_are_made_by_the_task_that_gathers(nursery: trio.Nursery) -> None:
+    ticker, made = Ticker(nursery), []
+    ticker.gather()
+    for number in range(3):
+        ticker.soon(lambda number=number: made.append(number))
+    await wait_all_tasks_blocked()
+    assert made == []
+    ticker.make_gathered()
+    assert made == [0, 1, 2]
+
+
+async def test_gathered_calls_that_are_many_are_left_to_the_next_tick(nursery: trio.Nursery) -> None:
+    ticker, made = Ticker(nursery), []
+    ticker.gather()
+    for number in range(CALLS_AT_ONCE + 1):
+        ticker.soon(lambda number=number: made.append(number))
+    ticker.make_gathered()
+    assert made == []
+    await wait_all_tasks_blocked()
+    assert made == list(range(CALLS_AT_ONCE + 1))

@@ -1,13 +1,13 @@
 """Which tasks serve connections, tested with connections that are scripts, without a network."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import trio
 import trio.testing
 
-from odradek.gateway.env.signals import Signal
+from odradek.gateway.env.signals import Signal, Ticker
 from odradek.gateway.server.first_wait import noticing_wait
 from odradek.gateway.server.workers import SERVED_IN_A_ROW, SPARE_WORKERS, Connection, Worker, Workers
 
@@ -52,10 +52,12 @@ class ScriptConnection:
         self._served = served
         self._waits = waits
         self._rounds = rounds
+        self.on_serve: Callable[[], object] = lambda: None
 
     async def serve(self, worker: Worker) -> bool:
         self.workers.append(worker)
         self._served.append(f"{self.name} begins")
+        self.on_serve()
         if self._waits:
             await self.go_on.wait()
         self._served.append(f"{self.name} ends")
@@ -73,9 +75,10 @@ def begun(served: list[str]) -> list[str]:
 class Serving:
     """Workers that run, and what they have done."""
 
-    def __init__(self) -> None:
+    def __init__(self, nursery: trio.Nursery) -> None:
         self.poller = ScriptPoller()
-        self.workers = Workers(self.poller)
+        self.ticker = Ticker(nursery)
+        self.workers = Workers(self.poller, self.ticker)
         self.served: list[str] = []
 
     def connection(self, name: str, *, waits: bool = False, rounds: int = 1) -> ScriptConnection:
@@ -87,7 +90,7 @@ class Serving:
 
 
 async def test_connections_that_do_not_wait_are_served_by_one_task_in_one_turn(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     all_of_them = [serving.connection(str(number)) for number in range(5)]
     await serving.report(*all_of_them)
@@ -96,7 +99,7 @@ async def test_connections_that_do_not_wait_are_served_by_one_task_in_one_turn(n
 
 
 async def test_while_one_waits_the_others_are_served_by_another_task(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     slow, quick, later = (
         serving.connection("slow", waits=True),
@@ -117,7 +120,7 @@ async def test_while_one_waits_the_others_are_served_by_another_task(nursery):
 
 
 async def test_a_task_that_has_waited_serves_its_connection_until_it_has_caught_up(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     slow = serving.connection("slow", waits=True, rounds=3)
     await serving.report(slow)
@@ -128,14 +131,14 @@ async def test_a_task_that_has_waited_serves_its_connection_until_it_has_caught_
 
 
 async def test_a_connection_with_more_to_receive_lets_others_go_first(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     await serving.report(serving.connection("much", rounds=3), serving.connection("a"), serving.connection("b"))
     assert begun(serving.served) == ["much", "a", "b", "much", "much"]
 
 
 async def test_other_tasks_get_turns_while_very_many_are_served(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     seen: list[int] = []
 
@@ -150,7 +153,7 @@ async def test_other_tasks_get_turns_while_very_many_are_served(nursery):
 
 
 async def test_catching_up_ends_when_those_are_served_that_were_known(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     endless = serving.connection("endless", rounds=10**9)
     many = [serving.connection(str(number), waits=number % 2 == 0) for number in range(100)]
@@ -164,7 +167,7 @@ async def test_catching_up_ends_when_those_are_served_that_were_known(nursery):
 
 
 async def test_interrupting_ends_the_wait_of_one_connection_alone(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     one, other = serving.connection("one", waits=True), serving.connection("other", waits=True)
     await serving.report(one, other)
@@ -182,7 +185,7 @@ async def test_interrupting_ends_the_wait_of_one_connection_alone(nursery):
 
 
 async def test_interrupting_the_task_that_leads_changes_nothing(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     first = serving.connection("first")
     await serving.report(first)
@@ -192,7 +195,7 @@ async def test_interrupting_the_task_that_leads_changes_nothing(nursery):
 
 
 async def test_few_tasks_are_left_when_many_waited(nursery):
-    serving = Serving()
+    serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
     await trio.testing.wait_all_tasks_blocked()
     before = trio.lowlevel.current_statistics().tasks_living
@@ -206,9 +209,9 @@ async def test_few_tasks_are_left_when_many_waited(nursery):
 
 
 async def test_the_end_ends_all_waits_and_closes_the_poller():
-    serving = Serving()
-    slow = serving.connection("slow", waits=True)
     async with trio.open_nursery() as nursery:
+        serving = Serving(nursery)
+        slow = serving.connection("slow", waits=True)
         nursery.start_soon(serving.workers.run)
         await serving.report(slow)
         nursery.cancel_scope.cancel()
@@ -251,3 +254,22 @@ async def test_cancellation_gets_to_what_is_awaited():
     with trio.move_on_after(0):
         await noticing_wait(waits(), lambda: None)
     assert ends == ["cleaned up"]
+
+
+async def test_what_connections_leave_to_the_next_tick_is_done_when_all_of_them_are_served(nursery):
+    serving = Serving(nursery)
+    nursery.start_soon(serving.workers.run)
+    writes, reads = serving.connection("writes"), serving.connection("reads")
+    writes.on_serve = lambda: serving.ticker.soon(lambda: serving.served.append("commit"))
+    await serving.report(writes, reads)
+    assert serving.served == ["writes begins", "writes ends", "reads begins", "reads ends", "commit"]
+
+
+async def test_what_they_leave_is_done_although_one_of_them_waits(nursery):
+    serving = Serving(nursery)
+    nursery.start_soon(serving.workers.run)
+    writes, slow = serving.connection("writes"), serving.connection("slow", waits=True)
+    writes.on_serve = lambda: serving.ticker.soon(lambda: serving.served.append("commit"))
+    await serving.report(writes, slow)
+    assert serving.served == ["writes begins", "writes ends", "slow begins", "slow waits", "commit"]
+    slow.go_on.set()
