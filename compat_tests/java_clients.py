@@ -193,6 +193,23 @@ class JavaConsumer:
             self._consumer.assign(places)
             self._consumer.seekToBeginning(places)
 
+    def subscribe(self, topic: str) -> None:
+        """Become a member of the group that the settings name."""
+        topics = self._java.new("java.util.HashSet")
+        topics.add(topic)
+        with _translated():
+            self._consumer.subscribe(topics)
+
+    def commit(self) -> None:
+        """Commit where `poll` has come to."""
+        with _translated():
+            self._consumer.commitSync(self._java.seconds(10))
+
+    def assigned(self) -> set[int]:
+        """The partitions that it has, of its one topic."""
+        with _translated():
+            return {each.partition() for each in self._consumer.assignment()}
+
     def poll(self) -> list[tuple[int, int, str]]:
         """(partition, offset, value) of what comes within a moment."""
         with _translated():

@@ -74,7 +74,7 @@ def test_no_anomalies_under_kill_9(broker: Odradek, tmp_path: Path) -> None:
                 broker.restart()
         for worker in producers:
             worker.finish()
-        end_open_transactions(target, producers)
+        end_open_transactions(target, [each.process for each in producers if each.is_transactional])
         for worker in consumers:
             worker.finish()
         read_everything(target, recorder)

@@ -9,15 +9,14 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from compat_tests.history import librdkafka_clients
 from compat_tests.history.recorder import Recorder
-from compat_tests.history.workers import Target, TransactionWorker, Worker
+from compat_tests.history.workers import Target
 from odradek.gateway.testing.history.operations import Outcome, Read
 
 
-def end_open_transactions(target: Target, producers: Iterable[Worker]) -> None:
+def end_open_transactions(target: Target, transactional_ids: Iterable[str]) -> None:
     """A producer that takes an id over ends what its predecessor left open."""
-    for producer in producers:
-        if isinstance(producer, TransactionWorker):
-            librdkafka_clients.Transactional(target, producer.process).close()
+    for transactional_id in transactional_ids:
+        librdkafka_clients.Transactional(target, transactional_id).close()
 
 
 def read_everything(target: Target, recorder: Recorder) -> None:

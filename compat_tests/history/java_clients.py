@@ -7,6 +7,9 @@ from typing import Any
 from compat_tests.history.workers import ClientError, Target
 from compat_tests.java_clients import JavaConsumer, JavaError, JavaProducer, JavaVm
 
+PASSING = frozenset({"CommitFailedException", "RebalanceInProgressException", "TimeoutException"})
+"""A commit that ended so is none; what it would have committed comes again with the next assignment."""
+
 
 class Transactional:
     """A producer with a transactional id; making one fences its predecessor. Raises ClientError."""
@@ -79,6 +82,44 @@ class Reading:
             return self._consumer.poll()
         except JavaError as error:
             raise ClientError(str(error)) from error
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Member:
+    """A read_committed member of a group of either protocol (`classic`, `consumer`). Raises ClientError."""
+
+    def __init__(self, java: JavaVm, target: Target, group: str, protocol: str) -> None:
+        settings = {"isolation_level": "read_committed", "reconnect_backoff_max_ms": "200", "max_poll_records": "200"}
+        if protocol == "classic":
+            settings["session_timeout_ms"] = "6000"
+        settings |= {"group_id": group, "group_protocol": protocol, "auto_offset_reset": "earliest"}
+        self._consumer = JavaConsumer(java, target.bootstrap, **settings)
+        self._consumer.subscribe(target.topic)
+        self._owned: set[int] = set()
+        self._given: set[int] = set()
+        self._has_read = False
+
+    def poll(self) -> list[tuple[int, int, str]]:
+        try:
+            if self._has_read:
+                self._consumer.commit()
+        except JavaError as error:
+            if error.name not in PASSING:
+                raise ClientError(str(error)) from error
+        try:
+            found = self._consumer.poll()
+            owned = self._consumer.assigned()
+        except JavaError as error:
+            raise ClientError(str(error)) from error
+        self._given |= owned - self._owned
+        self._owned, self._has_read = owned, bool(found)
+        return found
+
+    def assigned_anew(self) -> set[int]:
+        given, self._given = self._given, set()
+        return given
 
     def close(self) -> None:
         self._consumer.close()

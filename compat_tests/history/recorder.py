@@ -23,6 +23,14 @@ class Recorder:
         """When an operation begins."""
         return time.monotonic_ns()
 
+    def intends(self, process: str, began: int, sends: Iterable[Sent]) -> None:
+        """A process is about to send: told by one that may not live to tell the end."""
+
+    def add(self, operations: Iterable[Operation]) -> None:
+        """Operations that were told by another process."""
+        with self._grown:
+            self._operations += operations
+
     def note(
         self,
         process: str,

@@ -85,6 +85,8 @@ C = TypeVar("C", TransactionalClient, PlainClient, ReadingClient, MemberClient)
 class Worker(ABC, threading.Thread, Generic[C]):
     """Repeats `work` with the client that `make` makes, until `finish`; a ClientError costs it that client."""
 
+    is_transactional = False
+
     def __init__(self, process: str, recorder: Recorder, target: Target, make: Callable[[], C]) -> None:
         super().__init__(name=process, daemon=True)
         self.process, self.recorder, self.target = process, recorder, target
@@ -136,6 +138,7 @@ class Worker(ABC, threading.Thread, Generic[C]):
 class TransactionWorker(Worker[TransactionalClient]):
     """Transactions of one to four records over the partitions; every fourth is aborted."""
 
+    is_transactional = True
     _number = 0
 
     def work(self, client: TransactionalClient) -> None:
@@ -143,6 +146,7 @@ class TransactionWorker(Worker[TransactionalClient]):
             (self._chance.randrange(self.target.partitions), self._value()) for _ in range(self._chance.randint(1, 4))
         ]
         began, transaction = self.recorder.now(), _Transaction(client, self.target, planned)
+        self.recorder.intends(self.process, began, transaction.sends())
         try:
             transaction.run(commits=self._chance.randrange(4) > 0)
         finally:
@@ -196,6 +200,7 @@ class PlainWorker(Worker[PlainClient]):
         partition, value = self._chance.randrange(self.target.partitions), f"{self.process}.{self._number}"
         outcome = Outcome.UNKNOWN
         began, offset = self.recorder.now(), None
+        self.recorder.intends(self.process, began, [Sent(self.target.key(partition), value)])
         try:
             offset = client.send(partition, value)
             outcome = Outcome.OK

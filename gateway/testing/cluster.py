@@ -123,6 +123,11 @@ class Links:
         for each in self._listening:
             each.close()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has been started, and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def tell(self, command: str) -> None:
         """Have a command carried out, and return when it is."""
         process = self._process
@@ -205,6 +210,8 @@ class TestCluster:
 
     def stop(self) -> None:
         """Stop all brokers in order, paused ones too, and remove the data unless they have a directory."""
+        if self._links is not None and self._links.is_running:
+            self.heal()
         for node in self._nodes.values():
             node.signal(signal.SIGCONT)
             node.signal(signal.SIGTERM)
@@ -274,6 +281,52 @@ class TestCluster:
                     return leader
             time.sleep(ASK_EVERY_S)
         raise TimeoutError(f"{topic}-{partition} has no leader within {timeout_s:.0f} s")
+
+    def await_in_sync(self, timeout_s: float = 60.0) -> None:
+        """Wait until all replicas of all partitions are in sync. Raises TimeoutError with those that are not."""
+        from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+        deadline = time.monotonic() + timeout_s
+        behind = "no broker answers"
+        while time.monotonic() < deadline:
+            for broker_id in self._nodes:
+                response = self._ask(broker_id, MetadataRequest(topics=None), 12)
+                if isinstance(response, MetadataResponse):
+                    behind = ", ".join(
+                        f"{topic.name}-{part.partition_index}"
+                        for topic in response.topics
+                        for part in topic.partitions
+                        if set(part.isr_nodes) != set(part.replica_nodes)
+                    )
+                    if not behind:
+                        return
+                    break
+            time.sleep(ASK_EVERY_S)
+        raise TimeoutError(f"not in sync within {timeout_s:.0f} s: {behind}")
+
+    def controller(self, *, not_node: int | None = None, timeout_s: float = 60.0) -> int:
+        """The active controller, once there is one, other than `not_node`. Raises TimeoutError."""
+        from odradek.wire.messages.describe_quorum import (
+            DescribeQuorumRequest,
+            DescribeQuorumRequestPartitionData,
+            DescribeQuorumRequestTopicData,
+            DescribeQuorumResponse,
+        )
+
+        metadata = DescribeQuorumRequestTopicData(
+            topic_name="__cluster_metadata", partitions=(DescribeQuorumRequestPartitionData(partition_index=0),)
+        )
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            for broker_id in self._nodes:
+                if broker_id != not_node:
+                    response = self._ask(broker_id, DescribeQuorumRequest(topics=(metadata,)), 2)
+                    if isinstance(response, DescribeQuorumResponse) and response.topics:
+                        leader = response.topics[0].partitions[0].leader_id
+                        if leader >= 0 and leader != not_node:
+                            return leader
+            time.sleep(ASK_EVERY_S)
+        raise TimeoutError(f"there is no active controller within {timeout_s:.0f} s")
 
     def _leader_at(self, broker_id: int, topic: str, partition: int) -> int | None:
         from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

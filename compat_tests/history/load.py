@@ -1,0 +1,153 @@
+"""Clients of all kinds at work on one topic of a cluster, and the judgement of what they did and saw.
+
+An idempotent producer, a transactional one, a consumer that is told its partitions, and a group of either protocol;
+with a JVM the same of Java. `served_again` waits until every one of them gets on, and is the check that a fault does
+not stop any; `judged` ends them, reads everything once more, and gives what breaks the contract.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from compat_tests.history import java_clients, librdkafka_clients
+from compat_tests.history.final import end_open_transactions, read_everything
+from compat_tests.history.recorder import Recorder
+from compat_tests.history.victims import Victim
+from compat_tests.history.workers import MemberWorker, PlainWorker, ReadWorker, Target, TransactionWorker, Worker
+from compat_tests.java_clients import JavaVm
+from odradek.gateway.testing.history.checker import Contract, judge
+from odradek.gateway.testing.history.operations import Operation
+
+SERVED_S = 120.0
+"""Within this every client is served again after a fault: that it is alive, not how quick it is."""
+CAUGHT_UP_S = 120.0
+PROTOCOLS = ("classic", "consumer")
+
+
+class Load:
+    """Runs inside `with`. `topic` exists, with `partitions` partitions."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, java: JavaVm | None = None) -> None:
+        self.target = Target(bootstrap, topic, partitions)
+        self.recorder = Recorder()
+        self.producers: list[Worker] = []
+        self.readers: list[Worker] = []
+        self.members: dict[str, list[str]] = {}
+        """The processes of each group's members."""
+        self._groups: list[Worker] = []
+        self._victims: list[Victim] = []
+        self._add_librdkafka()
+        if java is not None:
+            self._add_java(java)
+
+    def _add_librdkafka(self) -> None:
+        rd, recorder, target = librdkafka_clients, self.recorder, self.target
+        name = f"{target.topic}-rd"
+        self.producers += [
+            TransactionWorker(f"{name}-txn", recorder, target, partial(rd.Transactional, target, f"{name}-txn")),
+            PlainWorker(f"{name}-plain", recorder, target, partial(rd.Plain, target)),
+        ]
+        self.readers.append(ReadWorker(f"{name}-read", recorder, target, partial(rd.Reading, target)))
+        for protocol in PROTOCOLS:
+            self._add_member(f"{name}-{protocol}", partial(rd.Member, target, f"{name}-{protocol}", protocol))
+
+    def _add_java(self, java: JavaVm) -> None:
+        recorder, target = self.recorder, self.target
+        name, clients = f"{target.topic}-java", java_clients
+        transactional = partial(clients.Transactional, java, target, f"{name}-txn")
+        self.producers += [
+            TransactionWorker(f"{name}-txn", recorder, target, transactional),
+            PlainWorker(f"{name}-plain", recorder, target, partial(clients.Plain, java, target)),
+        ]
+        self.readers.append(ReadWorker(f"{name}-read", recorder, target, partial(clients.Reading, java, target)))
+        for protocol in PROTOCOLS:
+            make = partial(clients.Member, java, target, f"{name}-{protocol}", protocol)
+            self._add_member(f"{name}-{protocol}", make)
+
+    def _add_member(self, group: str, make: partial[librdkafka_clients.Member] | partial[java_clients.Member]) -> None:
+        worker = MemberWorker(group, self.recorder, self.target, make)
+        self._groups.append(worker)
+        self.members[group] = [worker.process]
+
+    @property
+    def workers(self) -> list[Worker]:
+        """All of them."""
+        return self.producers + self.readers + self._groups
+
+    def victim(self, role: str, *, group: str = "") -> Victim:
+        """A client in a process of its own, to be killed: `plain`, `transactional`, or a `group`'s `member`."""
+        name = f"{self.target.topic}-victim{len(self._victims)}"
+        victim = Victim(name, role, self.target, group)
+        self._victims.append(victim)
+        if group:
+            self.members[group].append(name)
+        return victim
+
+    def served_again(self, operations: int = 4) -> None:
+        """Return when every client has succeeded so often from now on. Raises TimeoutError."""
+        wanted = {worker.process: self.recorder.count(worker.process) + operations for worker in self.workers}
+        deadline = time.monotonic() + SERVED_S
+        for process, count in wanted.items():
+            self.recorder.wait_for(process, count, max(deadline - time.monotonic(), 0.1))
+
+    def judged(self) -> list[str]:
+        """End everything; what is wrong, in words."""
+        for worker in self.producers:
+            worker.finish()
+        for victim in self._victims:
+            self.recorder.add(victim.operations())
+        end_open_transactions(
+            self.target, [each.process for each in self.producers + self._victims if each.is_transactional]
+        )
+        read_everything(self.target, self.recorder)
+        behind = self._await_groups()
+        for worker in self.readers + self._groups:
+            worker.finish()
+        history = self.recorder.history()
+        found = [f"{group} did not read everything" for group in behind]
+        of_members = {process for members in self.members.values() for process in members}
+        found += _errors(history, of_members, Contract())
+        for members in self.members.values():
+            others = {each.process for each in history if any(each.reads)} - set(members)
+            found += _errors(history, others, Contract(subscribes=True))
+        assert any(any(each.reads) for each in history if each.process == "last")
+        return found
+
+    def _await_groups(self) -> list[str]:
+        """Wait until each group has read everything; those that have not within the time."""
+        everything = {(read.key, read.value) for each in self._of({"last"}) for read in each.reads}
+        deadline = time.monotonic() + CAUGHT_UP_S
+        behind = list(self.members)
+        while behind and time.monotonic() < deadline:
+            time.sleep(0.2)
+            behind = [
+                group
+                for group, members in self.members.items()
+                if not everything <= {(read.key, read.value) for each in self._of(set(members)) for read in each.reads}
+            ]
+        return behind
+
+    def _of(self, processes: set[str]) -> list[Operation]:
+        return [each for each in self.recorder.history() if each.process in processes]
+
+    def __enter__(self) -> Self:
+        for worker in self.workers:
+            worker.start()
+        self.served_again()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for victim in self._victims:
+            victim.kill()
+        for worker in self.workers:
+            worker.stopping.set()
+
+
+def _errors(history: list[Operation], without: set[str], contract: Contract) -> list[str]:
+    """What is wrong with what all but these processes did."""
+    return [str(each) for each in judge([each for each in history if each.process not in without], contract).errors]
