@@ -60,6 +60,7 @@ from odradek.gateway.replication.manager import ReplicationManager
 from odradek.gateway.replication.recovery import Backoff
 from odradek.gateway.replication.replica import LogResources
 from odradek.gateway.replication.replicas import Replicas
+from odradek.gateway.replication.throttles import Throttles
 from odradek.gateway.server.server import Server
 from odradek.partitions.fetching.selection import RACK_AWARE
 from odradek.storage_backends.interface import Store, StoreError
@@ -236,6 +237,7 @@ def _replicas(
         Repeats(),
         Backoff(config.log_retry_backoff_ms, config.log_retry_backoff_max_ms),
         proposals=replication.proposals,
+        throttles=Throttles(config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000),
     )
     return Replicas(
         resources,

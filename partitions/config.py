@@ -36,7 +36,8 @@ class LogConfig:
     `replica.lag.time.max.ms`, `transaction_verification` its
     `transaction.partition.verification.enable`, which is off unless a broker asks for it. `retention_ms` and
     `retention_bytes` are -1 where there is no limit. `max_decompressed_bytes` bounds the records of a batch that has to
-    be looked into (`odradek.inspect.max.decompressed.bytes`). `sql_columns` is our `odradek.sql.columns`.
+    be looked into (`odradek.inspect.max.decompressed.bytes`). `sql_columns` is our `odradek.sql.columns`. What
+    `…_throttled_replicas` hold stands in `fetching/throttle.py`.
     """
 
     max_message_bytes: int = 1048588
@@ -56,6 +57,8 @@ class LogConfig:
     flush_messages: int = 1
     flush_ms: int = NO_LIMIT
     min_insync_replicas: int = 1
+    leader_replication_throttled_replicas: frozenset[str] = frozenset()
+    follower_replication_throttled_replicas: frozenset[str] = frozenset()
     sql_columns: bool = False
     producer_id_expiration_ms: int = 86_400_000
     replica_lag_time_max_ms: int = 30_000

@@ -571,3 +571,11 @@ BROKER_DEFINITIONS: Final[tuple[Definition, ...]] = (  # the type, for pyright i
     Definition("add.partitions.to.txn.retry.backoff.max.ms", INT, "100", at_least(0), importance=HIGH, mode=READ_ONLY),
     Definition("add.partitions.to.txn.retry.backoff.ms", INT, "20", at_least(1), importance=HIGH, mode=READ_ONLY),
 )
+
+_NO_QUOTA: Final = str(2**63 - 1)
+QUOTA_DEFINITIONS: Final = (
+    Definition("leader.replication.throttled.rate", LONG, _NO_QUOTA, at_least(0)),
+    Definition("follower.replication.throttled.rate", LONG, _NO_QUOTA, at_least(0)),
+    Definition("replica.alter.log.dirs.io.max.bytes.per.second", LONG, _NO_QUOTA, at_least(0)),
+)
+"""What Kafka has for brokers at run time alone: DescribeConfigs shows it where it was set."""

@@ -25,9 +25,7 @@ class WithoutEffect:
 
 SCOPES: Final = ("broker", "topic", "group", "client-metrics")
 
-_NODES: Final = (
-    "What it tunes is not there between nodes: requests are repeated with fixed pauses, nothing is throttled."
-)
+_NODES: Final = "What it tunes is not there between nodes: requests are repeated with fixed pauses."
 _NO_INDEX: Final = "A segment is an LMDB environment, without the index files and the preallocation of Kafka's format."
 _TIERED: Final = "There is no tiered storage; remote.storage.enable=true is refused for topics."
 _NO_JITTER: Final = "Segments roll at their age without jitter: one log's roll does not make others wait."
@@ -48,7 +46,6 @@ WITHOUT_EFFECT: Final = (
             "controller.quorum.fetch.snapshot.max.bytes",
             "controller.socket.timeout.ms",
             "num.replica.alter.*",
-            "replication.quota.*",
             "socket.connection.setup.timeout.max.ms",
             "unclean.leader.election.enable",
         ),
@@ -173,7 +170,7 @@ WITHOUT_EFFECT: Final = (
     WithoutEffect(
         "topic",
         _NODES,
-        ("*.replication.throttled.replicas", "unclean.leader.election.enable"),
+        ("unclean.leader.election.enable",),
     ),
     WithoutEffect("topic", _NO_INDEX, ("segment.index.bytes", "index.interval.bytes", "preallocate")),
     WithoutEffect("topic", _NO_JITTER, ("segment.jitter.ms",)),

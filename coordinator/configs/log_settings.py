@@ -35,6 +35,8 @@ class LogSettings:
     message_timestamp_before_max_ms: int
     message_timestamp_after_max_ms: int
     sql_columns: bool
+    leader_replication_throttled_replicas: frozenset[str]
+    follower_replication_throttled_replicas: frozenset[str]
 
 
 def log_config_from(values: Mapping[str, ConfigValue]) -> LogSettings:
@@ -64,6 +66,8 @@ def log_config_from(values: Mapping[str, ConfigValue]) -> LogSettings:
         message_timestamp_before_max_ms=_int(values, "message.timestamp.before.max.ms"),
         message_timestamp_after_max_ms=_int(values, "message.timestamp.after.max.ms"),
         sql_columns=values["odradek.sql.columns"] is True,
+        leader_replication_throttled_replicas=frozenset(_texts(values, "leader.replication.throttled.replicas")),
+        follower_replication_throttled_replicas=frozenset(_texts(values, "follower.replication.throttled.replicas")),
     )
 
 

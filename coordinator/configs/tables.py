@@ -7,7 +7,7 @@ that is set counts. A topic config falls back to its broker config and that one'
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from odradek.coordinator.configs.broker_defs import BROKER_DEFINITIONS
+from odradek.coordinator.configs.broker_defs import BROKER_DEFINITIONS, QUOTA_DEFINITIONS
 from odradek.coordinator.configs.client_metrics_defs import CLIENT_METRICS_DEFINITIONS
 from odradek.coordinator.configs.definition import ConfigType, Definition, UpdateMode
 from odradek.coordinator.configs.differences import DELIBERATE_DIFFERENCES
@@ -26,6 +26,8 @@ def _table(definitions: Iterable[Definition], scope: str) -> Mapping[str, Defini
 
 
 BROKER_CONFIGS: Final = _table((*BROKER_DEFINITIONS, *ODRADEK_DEFINITIONS), "broker")
+QUOTA_CONFIGS: Final = {definition.name: definition for definition in QUOTA_DEFINITIONS}
+"""Configs that brokers have at run time alone, in no file."""
 TOPIC_CONFIGS: Final = _table((*TOPIC_DEFINITIONS, *ODRADEK_TOPIC_DEFINITIONS), "topic")
 GROUP_CONFIGS: Final = _table(GROUP_DEFINITIONS, "group")
 CLIENT_METRICS_CONFIGS: Final = _table(CLIENT_METRICS_DEFINITIONS, "client-metrics")
@@ -134,14 +136,14 @@ def broker_synonyms(name: str, *, listeners: bool = True) -> tuple[str, ...]:
 
 def broker_definition(name: str) -> Definition | None:
     """The definition behind a broker config's name, with or without a listener prefix; None if unknown to us."""
-    found = BROKER_CONFIGS.get(name)
+    found = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name)
     base = without_listener(name) if found is None else None
     return found if base is None else BROKER_CONFIGS.get(base)
 
 
 def is_dynamic(name: str) -> bool:
     """Whether DescribeConfigs shows the broker config as one that can change at run time."""
-    definition = BROKER_CONFIGS.get(name)
+    definition = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name)
     return definition is not None and definition.mode is not UpdateMode.READ_ONLY
 
 

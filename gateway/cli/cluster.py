@@ -8,15 +8,22 @@ import click
 
 from odradek.gateway.cli.client import Admin, Target, TopicPartition, open_admin, retrying, topic_partition
 from odradek.gateway.cli.errors import CliError, broker_error_text
-from odradek.gateway.cli.options import INT32_MAX, TopicName, connection_options, json_option
+from odradek.gateway.cli.options import INT32_MAX, INT64_MAX, TopicName, connection_options, json_option
 from odradek.gateway.cli.output import counted, emit_json, meter, note, table
-from odradek.gateway.cli.replica_plan import Place, TooFewBrokersError, over, without
+from odradek.gateway.cli.replica_plan import Place, Replicas, TooFewBrokersError, over, without
+from odradek.gateway.cli.throttle import brokers_of, remove_throttle, set_throttle
 
 PREFERRED, UNCLEAN = 0, 1
 ELECTION_NOT_NEEDED = 84
 LOOK_EVERY_S = 0.5
 
 _no_wait = click.option("--no-wait", is_flag=True, help="Do not wait until the replicas have caught up.")
+_throttle = click.option(
+    "--throttle",
+    type=click.IntRange(1, INT64_MAX),
+    metavar="BYTES",
+    help="Copy at most so many bytes a second from and to each broker.",
+)
 _topics = click.argument("topics", metavar="[TOPIC]...", type=TopicName(), nargs=-1)
 
 
@@ -122,14 +129,23 @@ def elect(target: Target, *, topics: Sequence[str], unclean: bool) -> None:
 @_topics
 @click.option("--brokers", type=BrokerIds(), metavar="IDS", help="Spread the replicas evenly over these, as 1,2,3.")
 @click.option("--cancel", is_flag=True, help="Give up what is under way instead: the replicas stay as they were.")
+@_throttle
 @_no_wait
 @connection_options
 def reassign(
-    target: Target, *, topics: Sequence[str], brokers: tuple[int, ...] | None, cancel: bool, no_wait: bool
+    target: Target,
+    *,
+    topics: Sequence[str],
+    brokers: tuple[int, ...] | None,
+    cancel: bool,
+    throttle: int | None,
+    no_wait: bool,
 ) -> None:
     """Move the partitions of topics, of all unless some are named, to other brokers."""
     if (brokers is None) is not cancel:
         raise click.UsageError("give either --brokers or --cancel")
+    if cancel and throttle is not None:
+        raise click.UsageError("--throttle is for what is moved, not for what is cancelled")
     with open_admin(target) as admin:
         if cancel:
             _cancel(admin, target, topics)
@@ -137,19 +153,22 @@ def reassign(
         assert brokers is not None
         known = _brokers(admin, target)
         _check_known(brokers, known)
-        _move(admin, target, _planned(lambda: over(_held(admin, target, topics), brokers)), wait=not no_wait)
+        held = _held(admin, target, topics)
+        _move(admin, target, held, _planned(lambda: over(held, brokers)), throttle, wait=not no_wait)
 
 
 @cluster.command("drain", epilog="\b\nExample:\n  odradek cluster drain 3")
 @click.argument("brokers", metavar="ID...", type=click.IntRange(0, INT32_MAX), nargs=-1, required=True)
+@_throttle
 @_no_wait
 @connection_options
-def drain(target: Target, *, brokers: Sequence[int], no_wait: bool) -> None:
+def drain(target: Target, *, brokers: Sequence[int], throttle: int | None, no_wait: bool) -> None:
     """Move all replicas away from brokers, so that they can be taken out of the cluster."""
     with open_admin(target) as admin:
         known = _brokers(admin, target)
         _check_known(brokers, known)
-        _move(admin, target, _planned(lambda: without(_held(admin, target, ()), brokers, known)), wait=not no_wait)
+        held = _held(admin, target, ())
+        _move(admin, target, held, _planned(lambda: without(held, brokers, known)), throttle, wait=not no_wait)
 
 
 def _planned(plan: Callable[[], dict[Place, list[int]]]) -> dict[Place, list[int]]:
@@ -182,13 +201,25 @@ def _held(admin: Admin, target: Target, topics: Sequence[str]) -> dict[Place, li
     }
 
 
-def _move(admin: Admin, target: Target, plan: Mapping[Place, Sequence[int]], *, wait: bool) -> None:
+def _move(
+    admin: Admin,
+    target: Target,
+    held: Replicas,
+    plan: Replicas,
+    throttle: int | None,
+    *,
+    wait: bool,
+) -> None:
     if not plan:
         note("nothing has to move")
         return
+    if throttle is not None:
+        set_throttle(admin, held, plan, throttle)
     _alter(admin, {topic_partition(*place): list(replicas) for place, replicas in plan.items()})
     if not wait:
         note(f"{counted(len(plan), 'partition')} being moved; odradek cluster describe shows when all are in sync")
+        if throttle is not None:
+            note("the throttle stays until odradek cluster reassign --cancel, or a reassignment that waits, removes it")
         return
     left = len(plan)
     with meter("moving", len(plan)) as progress:
@@ -198,6 +229,8 @@ def _move(admin: Admin, target: Target, plan: Mapping[Place, Sequence[int]], *, 
             still = sum((each.topic, each.partition) in plan for each in under_way)
             progress.advance(left - still, 0)
             left = still
+    if throttle is not None:
+        remove_throttle(admin, plan, brokers_of(held, plan))
     note(f"{counted(len(plan), 'partition')} moved")
 
 
@@ -207,6 +240,8 @@ def _cancel(admin: Admin, target: Target, topics: Sequence[str]) -> None:
     ]
     if under_way:
         _alter(admin, dict.fromkeys(under_way))
+    held = _held(admin, target, topics)
+    remove_throttle(admin, held, sorted(_brokers(admin, target)))
     note(f"{counted(len(under_way), 'reassignment')} cancelled")
 
 

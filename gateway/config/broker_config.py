@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 from odradek.coordinator.configs.definition import ConfigValue
 from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.coordinator.configs.tables import QUOTA_CONFIGS
 from odradek.coordinator.groups.config import ConsumerGroupConfig, GroupConfig
 from odradek.coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
 from odradek.coordinator.transactions.config import TransactionConfig
@@ -85,6 +86,10 @@ class BrokerConfig:
     replica_lag_time_max_ms: int
     replica_selector_class: str | None
     replica_socket_timeout_ms: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
+    leader_replication_throttled_rate: int
+    follower_replication_throttled_rate: int
     transaction_partition_verification_enable: bool
     group: GroupConfig
     transaction: TransactionConfig
@@ -106,6 +111,7 @@ class BrokerConfig:
             group=_group(layers),
             transaction=_transaction(layers),
             **_typed(layers),
+            **_throttled_rates(layers),
         )
 
     @property
@@ -122,6 +128,7 @@ class BrokerConfig:
             max_connections_per_ip_overrides=_per_ip(layers),
             group=_group(layers),
             **_typed(layers),
+            **_throttled_rates(layers),
         )
 
 
@@ -178,6 +185,8 @@ SIMPLE_SETTINGS: Final = {
     "replica_lag_time_max_ms": "replica.lag.time.max.ms",
     "replica_selector_class": "replica.selector.class",
     "replica_socket_timeout_ms": "replica.socket.timeout.ms",
+    "replication_quota_window_num": "replication.quota.window.num",
+    "replication_quota_window_size_seconds": "replication.quota.window.size.seconds",
     "transaction_partition_verification_enable": "transaction.partition.verification.enable",
 }
 """Fields that are a setting's value as it is."""
@@ -185,6 +194,16 @@ SIMPLE_SETTINGS: Final = {
 
 def _typed(layers: BrokerLayers) -> dict[str, Any]:
     return {field: layers.values[name] for field, name in SIMPLE_SETTINGS.items()}
+
+
+def _throttled_rates(layers: BrokerLayers) -> dict[str, Any]:
+    """Bytes a second; set at run time alone, for one broker or for all."""
+    rates: dict[str, Any] = {}
+    for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
+        text = layers.dynamic_broker.get(name, layers.dynamic_default.get(name))
+        definition = QUOTA_CONFIGS[name]
+        rates[name.replace(".", "_")] = definition.parse_default() if text is None else definition.parse(text)
+    return rates
 
 
 def _int(layers: BrokerLayers, name: str) -> int:

@@ -134,6 +134,7 @@ class _Reading:
                 await self._news.wait(left_ms)
                 self._begin()
             self._ctx.on_sent.extend(self._give_back)
+            self._note_throttled()
             return answers
         finally:
             for watched, mark in self._watched or ():
@@ -214,7 +215,7 @@ class _Reading:
             if preferred is not None:
                 self.failed = True
                 return _elsewhere(asked.partition, plan, preferred)
-        lease = None if plan.is_empty else await self._lease(replica, plan)
+        lease = None if plan.is_empty or self._is_held_back(replica) else await self._lease(replica, plan)
         return _data(asked.partition, replica, plan, lease)
 
     def _tail_of(self, replica: Replica) -> Watchable:
@@ -234,6 +235,14 @@ class _Reading:
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
         replica.traffic.bytes_out += size_bytes
+
+    def _is_held_back(self, replica: Replica) -> bool:
+        """Whether the reader is to get no records of this partition now."""
+        del replica
+        return False
+
+    def _note_throttled(self) -> None:
+        """Called when it is certain what is sent."""
 
     def _error(self, index: int, error: ErrorCode) -> PartitionData:
         self.failed = True
@@ -292,6 +301,20 @@ class _FollowerReading(_Reading):
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
         self._ctx.services.replicas.traffic.replicated_out_bytes += size_bytes
+        if replica.is_throttled:
+            self._throttled_bytes += size_bytes
+
+    def _is_held_back(self, replica: Replica) -> bool:
+        return replica.holds_back(self._replica_id)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._throttled_bytes = 0
+
+    def _note_throttled(self) -> None:
+        if self._throttled_bytes:
+            services = self._ctx.services
+            services.replicas.throttles.leader.record(self._throttled_bytes, services.env.monotonic_ms())
 
 
 def _is_outdated(replica: Replica | ErrorCode, data: PartitionData) -> bool:

@@ -79,6 +79,8 @@ class LiveSettings:
             flush_ms=settings.flush_ms,
             min_insync_replicas=settings.min_insync_replicas,
             sql_columns=settings.sql_columns,
+            leader_replication_throttled_replicas=settings.leader_replication_throttled_replicas,
+            follower_replication_throttled_replicas=settings.follower_replication_throttled_replicas,
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
             replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
             transaction_verification=self.config.transaction_partition_verification_enable,

@@ -151,9 +151,14 @@ class ReplicaFetcher:
         asked: _Asked = {}
         for replica in ready:
             role = replica.follower
-            if role is not None and role.leader_id == self._leader_id:
+            if role is not None and role.leader_id == self._leader_id and not self._is_held_back(replica):
                 asked[replica.key.topic_id, replica.key.index] = replica, role.position
         return asked
+
+    def _is_held_back(self, replica: Replica) -> bool:
+        """A throttled log waits until it is in sync, as far as the leader's last answer tells; see `throttle.py`."""
+        lag = self.lags.get((replica.key.topic, replica.key.index))
+        return replica.is_held_back(in_sync=lag == 0)
 
     def _ready(self) -> list[Replica]:
         """The partitions that do not pause."""

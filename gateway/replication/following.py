@@ -35,6 +35,16 @@ class FollowingLog(PartitionLog):
         role = self._role
         return role if self.state is ReplicaState.OPEN and isinstance(role, Follower) else None
 
+    def is_held_back(self, *, in_sync: bool) -> bool:
+        """Whether the log is not to be fetched now, since the throttle's rate is exceeded (KIP-73)."""
+        if in_sync or not self._is_throttled:
+            return False
+        return self._resources.throttles.follower.is_exceeded(self._env.monotonic_ms())
+
+    @property
+    def _is_throttled(self) -> bool:
+        return self.throttled_by(self._config.follower_replication_throttled_replicas)
+
     def stands_at(self, position: FetchPosition) -> Follower | None:
         """The following role, if an answer to a fetch from `position` is of use to it."""
         role = self.follower
@@ -54,6 +64,8 @@ class FollowingLog(PartitionLog):
         if isinstance(result, Rejected):
             return result
         self._resources.traffic.replicated_in_bytes += len(records)
+        if self._is_throttled:
+            self._resources.throttles.follower.record(len(records), self._env.monotonic_ms())
         if result.write.batches:
             self._submit(result.write, result.last_offset + 1)
         return self.durable(role.state.log_end_offset)

@@ -150,6 +150,18 @@ class LeadingLog(PartitionLog):
         if proposal is not None:
             self._propose(leader, proposal)
 
+    def holds_back(self, broker_id: int) -> bool:
+        """Whether a follower is given no records now, since it is not in sync and the throttle's rate is exceeded."""
+        role, quota = self._role, self._resources.throttles.leader
+        if not self.is_throttled or not isinstance(role, Leader) or broker_id in role.in_sync.isr:
+            return False
+        return quota.is_exceeded(self._env.monotonic_ms())
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether what followers are given of this log counts for the throttle of leaders (KIP-73)."""
+        return self.throttled_by(self._config.leader_replication_throttled_replicas)
+
     def preferred_replica(self, rack: str, fetch_offset: int) -> int | None:
         """The follower that a consumer of `rack` is to read from; None: this replica, also where it follows itself."""
         role = self._role

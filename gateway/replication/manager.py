@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
@@ -72,6 +73,11 @@ class ReplicationManager:
         if self._fetchers is not None:  # until there is another broker, no partition has a leader elsewhere
             self._fetchers.on_published(delta, image)
             note_removed(delta, image, self._node_id)
+        if delta.changed_configs(ResourceType.BROKER):
+            config = self._config()
+            self._replicas.throttles.set_rates(
+                config.leader_replication_throttled_rate, config.follower_replication_throttled_rate
+            )
         if image.brokers is not delta.before.brokers:  # one that was fenced holds nothing up any more
             self._replicas.look_at_the_clock()
 

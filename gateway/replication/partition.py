@@ -12,7 +12,7 @@ The leader epoch is stored with the first write, since reading must need no spac
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import field
 from enum import Enum
@@ -36,8 +36,10 @@ from odradek.gateway.replication.policy import is_synced, policy_of
 from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.proposals import NO_CONTROLLER, IsrProposals
 from odradek.gateway.replication.recovery import Backoff, Recovery, exhausted, shared_cause
+from odradek.gateway.replication.throttles import Throttles
 from odradek.gateway.replication.traffic import Traffic
 from odradek.partitions.config import LogConfig
+from odradek.partitions.fetching.throttle import is_throttled
 from odradek.partitions.follower import Follower
 from odradek.partitions.in_sync import Brokers
 from odradek.partitions.leader import Leader
@@ -93,6 +95,7 @@ class LogResources:
     commit_times: Durations = field(default_factory=Durations)
     proposals: IsrProposals = NO_CONTROLLER
     isr_changes: IsrChanges = field(default_factory=IsrChanges)
+    throttles: Throttles = field(default_factory=Throttles)
 
 
 class PartitionLog(Watchable):
@@ -173,6 +176,10 @@ class PartitionLog(Watchable):
         if self._tail is None:
             self._tail = Watchable()
         return self._tail
+
+    def throttled_by(self, replicas: Collection[str]) -> bool:
+        """Whether a topic's list of throttled replicas names this one."""
+        return is_throttled(replicas, self.key.index, self._assigned.membership.broker_id)
 
     def _not_leader(self) -> PartitionUnavailable:
         return PartitionUnavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.key)

@@ -57,6 +57,7 @@ class Replicas:
         self.traffic = resources.traffic
         self.commit_times = resources.commit_times
         self.isr_changes = resources.isr_changes
+        self.throttles = resources.throttles
         self._resources = resources
         self.node_id = node_id
         self._log_config = log_config

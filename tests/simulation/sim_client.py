@@ -35,6 +35,8 @@ VERSIONS = {
     ApiKey.UPDATE_FEATURES: 1,
     ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
     ApiKey.DELETE_RECORDS: 2,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
 }
 """The versions that requests are sent in, unless a client is told others."""
 MAX_RESPONSE_BYTES = 100_000_000

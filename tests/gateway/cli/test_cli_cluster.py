@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import odradek
 from odradek.gateway.cli.main import cli
 from odradek.gateway.cli.replica_plan import TooFewBrokersError, over, without
+from odradek.gateway.cli.throttle import FOLLOWERS, LEADERS, RATES, brokers_of, throttled_replicas
 from odradek.gateway.testing.cluster import TestCluster
 
 
@@ -51,6 +52,42 @@ def test_partitions_move_and_leaders_are_elected(nodes: TestCluster):
     leads = {broker["broker"]: broker["leads"] for broker in described(nodes)["brokers"]}
     assert leads == {1: 0, 2: 2, 3: 2}
     assert "0 reassignments cancelled" in run(nodes, "cluster", "reassign", "moved", "--cancel")
+
+
+@pytest.mark.timeout(180)
+def test_a_throttle_is_set_and_taken_back(nodes: TestCluster):
+    run(nodes, "topics", "create", "slow", "-p", "2", "-r", "2")
+    run(nodes, "cluster", "reassign", "slow", "--brokers", "1,2")
+    moving = run(nodes, "cluster", "reassign", "slow", "--brokers", "2,3", "--throttle", "5000", "--no-wait")
+    assert "the throttle stays until" in moving
+    assert throttles(nodes) == {LEADERS: "0:1,0:2,1:1,1:2", FOLLOWERS: "0:3,1:3", RATES[0]: "5000", RATES[1]: "5000"}
+    run(nodes, "cluster", "reassign", "slow", "--cancel")
+    assert not throttles(nodes)
+    assert "moved" in run(nodes, "cluster", "reassign", "slow", "--brokers", "1,3", "--throttle", "5000")
+    assert not throttles(nodes)
+    run(nodes, "topics", "delete", "slow", "--yes")
+
+
+NAMES = (*RATES, LEADERS, FOLLOWERS)
+
+
+def throttles(cluster: TestCluster) -> dict[str, str]:
+    """What is set of the throttles of a topic, and of a broker that takes part."""
+    found: dict[str, str] = {}
+    for kind, name in (("topic", "slow"), ("broker", "2")):
+        [shown] = json.loads(run(cluster, "configs", "describe", kind, name, "--json"))
+        found |= {each: entry["value"] for each, entry in shown["configs"].items() if each in NAMES}
+    return {name: ",".join(sorted(value.split(","))) for name, value in found.items() if value}
+
+
+def test_the_replicas_that_a_throttle_names():
+    held = {("a", 0): [1, 2], ("a", 1): [2, 3], ("b", 0): [1]}
+    plan = {("a", 0): [2, 3], ("a", 1): [2, 4], ("b", 0): [1, 2]}
+    assert throttled_replicas(held, plan) == {
+        "a": {LEADERS: "0:1,0:2,1:2,1:3", FOLLOWERS: "0:3,1:4"},
+        "b": {LEADERS: "0:1", FOLLOWERS: "0:2"},
+    }
+    assert brokers_of(held, plan) == [1, 2, 3, 4]
 
 
 def test_too_few_brokers_are_named(nodes: TestCluster):

@@ -1,0 +1,61 @@
+"""Throttles of a reassignment (KIP-73): the configs that Kafka's kafka-reassign-partitions sets, and their removal.
+
+As with Kafka's tool, the rate is set on every broker that holds a moving partition or is to hold it, and each topic
+names its moving replicas: those that it has now on the leader's side, those that are new on the follower's. What was
+set there before is overwritten.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from odradek.gateway.cli.client import Admin, library
+from odradek.gateway.cli.errors import CliError, client_error_text
+from odradek.gateway.cli.replica_plan import Place, Replicas
+
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LEADERS: Final = "leader.replication.throttled.replicas"
+FOLLOWERS: Final = "follower.replication.throttled.replicas"
+
+_Changes = Mapping[str, tuple[str, str | None]]
+
+
+def throttled_replicas(held: Replicas, plan: Replicas) -> dict[str, dict[str, str]]:
+    """By topic, the value of each of the two configs that name replicas."""
+    entries: dict[str, tuple[list[str], list[str]]] = {}
+    for (topic, index), after in plan.items():
+        leaders, followers = entries.setdefault(topic, ([], []))
+        before = held[topic, index]
+        leaders += [f"{index}:{broker}" for broker in before]
+        followers += [f"{index}:{broker}" for broker in after if broker not in before]
+    return {
+        topic: {LEADERS: ",".join(leaders), FOLLOWERS: ",".join(followers)}
+        for topic, (leaders, followers) in entries.items()
+    }
+
+
+def brokers_of(held: Replicas, plan: Replicas) -> list[int]:
+    """The brokers that give or take something."""
+    return sorted({broker for place, after in plan.items() for broker in (*after, *held[place])})
+
+
+def set_throttle(admin: Admin, held: Replicas, plan: Replicas, bytes_per_s: int) -> None:
+    """Throttle what the plan moves. Raises CliError."""
+    for topic, values in throttled_replicas(held, plan).items():
+        _alter(admin, "topic", topic, {name: ("SET", value) for name, value in values.items()})
+    for broker in brokers_of(held, plan):
+        _alter(admin, "broker", str(broker), {name: ("SET", str(bytes_per_s)) for name in RATES})
+
+
+def remove_throttle(admin: Admin, places: Iterable[Place], brokers: Sequence[int]) -> None:
+    """Take the throttles of these topics and brokers back, if there are any. Raises CliError."""
+    for topic in sorted({topic for topic, _ in places}):
+        _alter(admin, "topic", topic, dict.fromkeys((LEADERS, FOLLOWERS), ("DELETE", None)))
+    for broker in brokers:
+        _alter(admin, "broker", str(broker), dict.fromkeys(RATES, ("DELETE", None)))
+
+
+def _alter(admin: Admin, kind: str, name: str, changes: _Changes) -> None:
+    resource = library().admin.ConfigResource(kind, name, dict(changes))
+    outcome = admin.alter_configs([resource], raise_on_unknown=False)[kind][name]
+    if outcome != "OK":
+        raise CliError(f"{kind} {name!r}: {client_error_text(outcome)}")
