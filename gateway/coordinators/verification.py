@@ -1,10 +1,11 @@
 """Asks the transaction coordinator whether partitions are in a producer's transaction (KIP-890)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from odradek.gateway.errors import PartitionUnavailable
-from odradek.gateway.replication.replica import Replica, ReplicaState
+from odradek.gateway.replication.replica import Replica
 from odradek.partitions.transaction_guard import GuardedBatch, GuardedLog, TransactionGuard, VerificationGuard
 from odradek.wire.errors import ErrorCode
 
@@ -44,9 +45,11 @@ async def _open(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | No
 
 
 def _serving(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | None]) -> Mapping[K, GuardedLog]:
-    replicas = {key: find(key) for key in keys}
-    return {
-        key: replica.leader
-        for key, replica in replicas.items()
-        if replica is not None and replica.state is ReplicaState.OPEN
-    }
+    """The logs that this broker leads and that are open; any of them may be lost while the coordinator is asked."""
+    serving: dict[K, GuardedLog] = {}
+    for key in keys:
+        replica = find(key)
+        if replica is not None:
+            with suppress(PartitionUnavailable):
+                serving[key] = replica.leader
+    return serving

@@ -9,6 +9,7 @@ import trio
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, only, produce_request
 from gateway_groups import commit_error, committed, find
+from gateway_transactions import Transactional, Transactional2
 from trio.testing import wait_all_tasks_blocked
 
 from odradek.coordinator.metadata.image.delta import MetadataDelta
@@ -78,6 +79,17 @@ def test_a_follower_refuses_clients_until_it_leads_again(broker, client):
     assign(broker, "t", 6, NODE)
     assert client.produce("t", batch_of(b"second")).base_offset == 1
     assert [header.partition_leader_epoch for header, _ in client.fetch_all("t")] == [0, 6]
+
+
+@pytest.mark.parametrize("kind", [Transactional, Transactional2])
+def test_a_follower_refuses_transactional_producers(broker, client, kind):
+    """Before it asks their coordinator: a producer that knows an old leader learns of it, and keeps its connection."""
+    producer = kind(client, "x")
+    producer.add("t", 0)
+    assign(broker, "t", 5, OTHER)
+    assert producer.write("t", b"refused") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assign(broker, "t", 6, NODE)
+    assert producer.write("t", b"taken") == ErrorCode.NONE
 
 
 def list_offsets():
