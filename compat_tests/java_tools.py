@@ -23,6 +23,7 @@ TOOLS = {
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
@@ -70,9 +71,14 @@ def run_tool(
     tool: str, bootstrap: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60.0
 ) -> ToolResult:
     """Run a tool with ``--bootstrap-server`` to its end. Raises subprocess.TimeoutExpired."""
+    return run_tool_as(tool, "--bootstrap-server", bootstrap, *arguments, stdin=stdin, timeout_s=timeout_s)
+
+
+def run_tool_as(tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60.0) -> ToolResult:
+    """Run a tool with exactly these arguments to its end. Raises subprocess.TimeoutExpired."""
     with _new_archive() as archive:
         result = subprocess.run(
-            tool_command(tool, "--bootstrap-server", bootstrap, *arguments, archive_into=archive),
+            tool_command(tool, *arguments, archive_into=archive),
             input=stdin,
             capture_output=True,
             text=True,

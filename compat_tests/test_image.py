@@ -286,24 +286,63 @@ def compose_command() -> list[str]:
     pytest.skip("NO COMPOSE: install docker-compose-plugin, or Debian's docker-compose")
 
 
-def test_the_compose_file(image):
-    project, port = random_name(), free_port()
-    command = [*compose_command(), "-p", project, "-f", str(ROOT / "docker" / "compose.yaml")]
-    variables = {"ODRADEK_IMAGE": image, "ODRADEK_PORT": str(port)}
-    guard = Guard(
-        f"docker ps -aq --filter name={project} | xargs -r docker rm -f -v; "
-        f"docker network rm {project}_default; docker volume rm {project}_odradek-data"
-    )
-    try:
-        run(*command, "up", "-d", "--no-build", **variables)
-        [container] = run(*command, "ps", "-q", **variables).stdout.split()
-        health = ("docker", "inspect", "-f", "{{.State.Health.Status}}", container)
-        wait_for(lambda: run(*health).stdout.strip() == "healthy", "a healthy container")
-        written(f"localhost:{port}", "trip", 10)
-        run(*command, "down", **variables)
-        run(*command, "up", "-d", "--no-build", **variables)
-        wait_for_broker(f"localhost:{port}")
-        assert len(read(f"localhost:{port}", "trip", 10)) == 10  # the volume outlives the container
-        run(*command, "down", "-v", **variables)
-    finally:
-        guard.release()
+class Project:
+    """The compose file's three nodes under names and ports of their own; removed with their volumes at the end."""
+
+    def __init__(self, image: str) -> None:
+        self._name = random_name()
+        self._command = [*compose_command(), "-p", self._name, "-f", str(ROOT / "docker" / "compose.yaml")]
+        self.ports = [free_port() for _ in range(3)]
+        self._variables = {f"ODRADEK_PORT_{number}": str(port) for number, port in enumerate(self.ports, 1)}
+        self._variables["ODRADEK_IMAGE"] = image
+        volumes = " ".join(f"{self._name}_odradek-{number}" for number in (1, 2, 3))
+        self._guard = Guard(
+            f"docker ps -aq --filter name={self._name} | xargs -r docker rm -f -v; "
+            f"docker network rm {self._name}_default; docker volume rm {volumes}"
+        )
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._guard.release()
+
+    def __call__(self, *arguments: str) -> str:
+        """`docker compose ARGUMENTS` of this project; what it prints."""
+        return run(*self._command, *arguments, timeout_s=240, **self._variables).stdout
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"localhost:{port}" for port in self.ports)
+
+    def await_brokers(self, *ports: int) -> None:
+        """Return when each node serves, and knows all of these."""
+        for port in ports:
+            wait_for_broker(f"localhost:{port}", brokers=len(ports))
+
+    def await_health(self) -> None:
+        """Return when Docker takes all three for healthy."""
+        containers = self("ps", "-q").split()
+        assert len(containers) == 3
+        command = ("docker", "inspect", "-f", "{{.State.Health.Status}}", *containers)
+        wait_for(lambda: run(*command).stdout.split() == ["healthy"] * 3, "healthy containers")
+
+
+def test_the_compose_file_runs_three_nodes_of_which_one_may_be_killed(image):
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    with Project(image) as compose:
+        compose("up", "-d", "--no-build")
+        compose.await_brokers(*compose.ports)
+        compose.await_health()
+        admin = AdminClient({"bootstrap.servers": compose.bootstrap})
+        admin.create_topics([NewTopic("trip", 3, 3)])["trip"].result()
+        assert all(len(part.replicas) == 3 for part in admin.list_topics("trip").topics["trip"].partitions.values())
+        written(compose.bootstrap, "trip", 60)
+        compose("kill", "odradek-1")
+        assert len(read(compose.bootstrap, "trip", 60)) == 60
+        written(compose.bootstrap, "trip", 30)
+        compose("up", "-d", "--no-build")
+        compose.await_brokers(*compose.ports)
+        assert len(read(f"localhost:{compose.ports[0]}", "trip", 90)) == 90  # the volume outlives the container
+        compose("down", "-v")
