@@ -4,6 +4,7 @@ Both look at nothing but the partition's end, and so take up what a killed run l
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from odradek.pipeline.cluster import TopicPartition
@@ -13,7 +14,8 @@ from odradek.pipeline.restoring.writing import Written
 from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.pipeline.writing.ahead import Ahead
-from odradek.pipeline.writing.encoding import Row, encode, in_batches
+from odradek.pipeline.writing.columns import Columns, divided, encode_columns
+from odradek.pipeline.writing.encoding import Producer
 from odradek.pipeline.writing.producing import PartitionProducer, TooLargeError, end_offset
 from odradek.wire.errors import ErrorCode
 
@@ -21,8 +23,13 @@ IMPORTED_BATCH_BYTES: Final = 256 * 1024
 IMPORT_BYTES: Final = 2 * 1024 * 1024
 """Of all batches of one request, unless one is longer."""
 
-EncodedBatches = list[tuple[int, int, bytes]]
-"""First and last offset, and the bytes, of each batch."""
+
+class Batch(NamedTuple):
+    """The rows of one batch, and its bytes in two parts."""
+
+    rows: Columns
+    header: bytes
+    records: bytes | memoryview
 
 
 class Gaps(NamedTuple):
@@ -35,20 +42,29 @@ class Gaps(NamedTuple):
     gapless: bool
 
 
-def import_rows(client: WireClient, place: TopicPartition, rows: Iterable[Row], codec: int, written: Written) -> None:
+def import_rows(
+    client: WireClient, place: TopicPartition, rows: Iterable[Columns], codec: int, written: Written
+) -> None:
     """Write the rows to an Odradek, and count them in `written`. While one request is under way the next is encoded."""
     importer = _Importer(client, place, codec, written)
     with Ahead(importer.write) as ahead:
-        for request in _requests(in_batches(rows, IMPORTED_BATCH_BYTES)):
-            ahead.put([(request_rows, encode(request_rows, codec)) for request_rows in request])
+        for some in rows:
+            for request in _requests(_encoded(some, codec)):
+                ahead.put(request)
 
 
-def _requests(batches: Iterable[list[Row]]) -> Iterator[list[list[Row]]]:
-    pending: list[list[Row]] = []
+def _encoded(rows: Columns, codec: int) -> list[Batch]:
+    begins = divided(rows, IMPORTED_BATCH_BYTES)
+    batches = encode_columns(rows, begins, codec)
+    return [Batch(rows.slice(*bounds), *parts) for bounds, parts in zip(pairwise(begins), batches, strict=True)]
+
+
+def _requests(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    pending: list[Batch] = []
     size = 0
     for batch in batches:
         pending.append(batch)
-        size += sum(len(row.value or b"") + len(row.key or b"") for row in batch)
+        size += len(batch.records)
         if size >= IMPORT_BYTES:
             yield pending
             pending, size = [], 0
@@ -61,9 +77,9 @@ class _Importer:
         self._written = written
         self._client, self._place, self._codec = client, place, codec
 
-    def write(self, batches: Sequence[tuple[list[Row], bytes]]) -> None:
+    def write(self, batches: Sequence[Batch]) -> None:
         """Import the batches; where some of them are there already, what is behind those."""
-        count = sum(len(rows) for rows, _ in batches)
+        count = sum(len(batch.rows) for batch in batches)
         remaining = list(batches)
 
         def attempt() -> None:
@@ -71,7 +87,7 @@ class _Importer:
             if not remaining:
                 return
             try:
-                end = self._import(b"".join([batch for _, batch in remaining]))
+                end = self._import(b"".join([part for batch in remaining for part in batch[1:]]))
             except ConnectionLostError:
                 remaining = self._behind(remaining, end_offset(self._client, self._place))
                 raise
@@ -93,22 +109,21 @@ class _Importer:
             self._written.met_others_at.append(answer.log_end_offset)
         return answer.log_end_offset
 
-    def _behind(self, batches: list[tuple[list[Row], bytes]], end: int) -> list[tuple[list[Row], bytes]]:
+    def _behind(self, batches: list[Batch], end: int) -> list[Batch]:
         """The batches, or what is left of them, from the offset `end` on."""
-        left: list[tuple[list[Row], bytes]] = []
-        for rows, batch in batches:
-            if rows[0].offset >= end:
-                left.append((rows, batch))
-            elif rows[-1].offset >= end:
-                kept = [row for row in rows if row.offset >= end]
-                left.append((kept, encode(kept, self._codec)))
+        left: list[Batch] = []
+        for batch in batches:
+            if batch.rows.first >= end:
+                left.append(batch)
+            elif batch.rows.last >= end:
+                left += _encoded(batch.rows.between(end, batch.rows.last + 1), self._codec)
         return left
 
 
 def produce_rows(
     client: WireClient,
     place: TopicPartition,
-    rows: Iterable[Row],
+    rows: Iterable[Columns],
     codec: int,
     limit_bytes: int,
     written: Written,
@@ -120,8 +135,9 @@ def produce_rows(
     """
     writer = _DenseWriter(client, place, codec, written, gaps)
     with Ahead(writer.write) as ahead:
-        for batch in in_batches(rows, limit_bytes, contiguous=True):
-            ahead.put(batch)
+        for some in rows:
+            for begin, end in pairwise(divided(some, limit_bytes, contiguous=True)):
+                ahead.put(some.slice(begin, end))
 
 
 class _DenseWriter:
@@ -129,18 +145,18 @@ class _DenseWriter:
         self._written = written
         self._client, self._place = client, place
         self._gaps = None if gaps.gapless else GapFiller(client, place)
-        self._producer = PartitionProducer(client, place, codec)
+        self._producer, self._codec = PartitionProducer(client, place, codec), codec
         self._end = end_offset(client, place)
         self._move_start = gaps.move_start
 
-    def write(self, rows: list[Row]) -> None:
+    def write(self, rows: Columns) -> None:
         """Write one batch, and before it what its first offset is ahead of the end."""
-        if rows[0].offset < self._end:  # there already; so is the beginning
+        if rows.first < self._end:  # there already; so is the beginning
             self._move_start = False
-            rows = [row for row in rows if row.offset >= self._end]
-        if not rows:
+            rows = rows.between(self._end, rows.last + 1)
+        if not len(rows):
             return
-        first = rows[0].offset
+        first = rows.first
         if self._move_start and first > 0:
             self._written.filled += fill_the_beginning(self._client, self._place, self._end, first)
         elif first > self._end:
@@ -149,20 +165,24 @@ class _DenseWriter:
         self._move_start = False
         self._append(rows)
 
-    def _append(self, rows: list[Row]) -> None:
+    def _append(self, rows: Columns) -> None:
         try:
-            base_offset = self._producer.append(rows)
+            base_offset = self._producer.append_batch(len(rows), lambda producer: self._encoded(rows, producer))
         except TooLargeError:
             if len(rows) == 1:
                 raise
             middle = len(rows) // 2
-            self._append(rows[:middle])
-            self._append(rows[middle:])
+            self._append(rows.slice(0, middle))
+            self._append(rows.slice(middle, len(rows)))
             return
-        if base_offset != rows[0].offset:
+        if base_offset != rows.first:
             raise PipelineError(
-                f"{self._place.topic}-{self._place.partition}: the record of offset {rows[0].offset} came to "
+                f"{self._place.topic}-{self._place.partition}: the record of offset {rows.first} came to "
                 f"{base_offset}, since something else writes to the topic; delete it and restore again"
             )
-        self._end = rows[-1].offset + 1
+        self._end = rows.last + 1
         self._written.records += len(rows)
+
+    def _encoded(self, rows: Columns, producer: Producer) -> bytes:
+        ((header, records),) = encode_columns(rows, [0, len(rows)], self._codec, producer, dense=True)
+        return b"".join((header, records))

@@ -4,7 +4,7 @@
 # pyarrow, which tasks are given, has no types
 
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from odradek.pipeline.restoring.bounds import Bound
 from odradek.pipeline.restoring.plan import Selected, Share
 from odradek.pipeline.restoring.source import Source, open_source
 from odradek.pipeline.restoring.target import Target, check_prefixes, check_records, move_starts, open_target
-from odradek.pipeline.restoring.tasks import RESULT, Task, Way, columns_of
+from odradek.pipeline.restoring.tasks import RESULT, Task, Way, Work
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.writing.encoding import CODECS
 from odradek.wire.api_keys import ApiKey
@@ -32,10 +32,6 @@ DEFAULT_MAX_FILL: Final = 100_000
 PRODUCED_BATCH_BYTES: Final = 900_000
 """Below the 1,048,588 bytes that a broker takes by default."""
 _HEADROOM_BYTES: Final = 1_024
-_ARROW: Final[Mapping[str, str]] = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
-}
 _POLL_S: Final = 0.5
 
 
@@ -78,9 +74,12 @@ def restore(
     the report, `complete` is False then.
     """
     options = Options(start, until, renumber, codec, max_fill)
-    source = open_source(spark, table, from_topic)
-    selected = plan.select(source.rows, start, until)
-    with Cluster(connection) as cluster, WireClient(connection) as client:
+    with (
+        open_source(spark, table, from_topic) as source,
+        Cluster(connection) as cluster,
+        WireClient(connection) as client,
+    ):
+        selected = plan.select(source.rows, start, until)
         target = open_target(cluster, client, to_topic, source.partitions, topic_config or {})
         way = _way(client, renumber=renumber)
         job = _Job(spark, connection, source, target, way, options, client)
@@ -147,22 +146,15 @@ class _Job:
         """What each task did, by partition; partitions with nothing to do have none."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
-        from pyspark.sql import functions as f
 
         todo = {partition: share for partition, share in shares.items() if share.remaining}
         if not todo:
             return {}
-        first = {partition: share.next or 0 for partition, share in todo.items()}
-        ranges = {partition: Selected(first[partition], share.selected.end) for partition, share in todo.items()}
-        places = plan.by_partition({partition: number for number, partition in enumerate(todo)})
-        rows = self.source.rows.where(plan.in_selection(ranges)).where(f.col("offset") >= min(first.values()))
-        ordered = rows.select(*columns_of()).repartitionById(len(todo), places.cast("int"))
-        results = ordered.sortWithinPartitions("offset").mapInArrow(self._task(todo).run, RESULT)
-        with _settings(self.spark, _ARROW):
-            try:
-                return {row["partition"]: row for row in results.collect()}
-            except (PySparkException, Py4JJavaError) as error:  # a file that has gone, a worker that died
-                raise PipelineError(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
+        tasks = self.spark.range(0, len(todo), 1, len(todo)).mapInArrow(self._task(todo).run, RESULT)
+        try:
+            return {row["partition"]: row for row in tasks.collect()}
+        except (PySparkException, Py4JJavaError) as error:  # a worker that died
+            raise PipelineError(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
 
     def _task(self, todo: Mapping[int, Share]) -> Task:
         return Task(
@@ -172,6 +164,7 @@ class _Job:
             self.target.topic,
             CODECS[self.options.codec],
             self._limit_bytes(),
+            [Work(self.source.rows[p], share.next or 0, share.selected.end) for p, share in todo.items()],
             {partition: share.selected.begin for partition, share in todo.items()},
             frozenset()
             if self._only_compacted()
@@ -268,19 +261,3 @@ class _Watch:
         if done > self._shown:
             self._bar.advance(done - self._shown, 0)
             self._shown = done
-
-
-@contextmanager
-def _settings(spark: "SparkSession", settings: Mapping[str, str]) -> Generator[None]:
-    """Give the session these settings for the time of the block."""
-    before: Sequence[tuple[str, str | None]] = [(name, spark.conf.get(name, None)) for name in settings]
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before:
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)

@@ -1,13 +1,16 @@
-"""What of the table goes where, partition by partition, counted by Spark over the columns of offsets and times."""
+"""What of the table goes where, partition by partition: by the footers of the files, and some columns of offsets."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
+import numpy as np
+
+from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.restoring.bounds import Bound
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from odradek.pipeline.restoring.files import Piece, Reader
+from odradek.pipeline.writing.columns import Columns, Ints
+from odradek.pipeline.writing.encoding import Row
 
 NO_BOUND: Final = Bound()
 
@@ -44,73 +47,121 @@ class Share:
         return 0 if self.next is None or self.last is None else self.last + 1 - self.next - self.remaining
 
 
-def select(rows: "DataFrame", start: Bound, until: Bound) -> dict[int, Selected]:
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A partition's rows in the table; there is one at least. Methods raise OSError where a file cannot be read.
+
+    Only where a question is about a part of a piece are its offsets read, and kept for the next question.
+    """
+
+    place: TopicPartition
+    pieces: Sequence[Piece]
+    _read: dict[Piece, Ints] = field(default_factory=dict[Piece, "Ints"], compare=False)
+
+    @property
+    def first(self) -> int:
+        """The first offset."""
+        return self.pieces[0].first
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last one."""
+        return max(piece.last for piece in self.pieces) + 1
+
+    def count(self, begin: int, end: int) -> int:
+        """How many rows there are from `begin` up to but not with `end`."""
+        return sum(
+            piece.records if begin <= piece.first and piece.last < end else self._count_in(piece, begin, end)
+            for piece in self._between(begin, end)
+        )
+
+    def at_or_after(self, begin: int, end: int) -> int | None:
+        """The first offset from `begin` up to but not with `end`."""
+        found = (
+            piece.first if piece.first >= begin else int(min(self._part(piece, begin, end), default=end))
+            for piece in self._between(begin, end)
+        )
+        first = min(found, default=end)
+        return first if first < end else None
+
+    def before(self, end: int, begin: int = 0) -> int | None:
+        """The last offset from `begin` up to but not with `end`."""
+        found = (
+            piece.last if piece.last < end else int(max(self._part(piece, begin, end), default=-1))
+            for piece in self._between(begin, end)
+        )
+        last = max(found, default=-1)
+        return last if last >= begin else None
+
+    def since(self, time_ms: int) -> int | None:
+        """The first offset whose row is not older."""
+        best: int | None = None
+        with Reader(self.place) as reader:
+            for piece in self.pieces:
+                if best is not None and piece.first > best:
+                    break
+                found = reader.offsets_since(piece, time_ms)
+                if found.size:
+                    best = int(found.min()) if best is None else min(best, int(found.min()))
+        return best
+
+    def read(self, begin: int, end: int) -> Iterator[Columns]:
+        """The rows in order. Raises ValueError for an offset that comes twice."""
+        with Reader(self.place) as reader:
+            yield from reader.rows(self.pieces, begin, end)
+
+    def row(self, offset: int) -> Row:
+        """The row at an offset that has one."""
+        return next(next(self.read(offset, offset + 1)).rows())
+
+    def _between(self, begin: int, end: int) -> Iterator[Piece]:
+        return (piece for piece in self.pieces if piece.last >= begin and piece.first < end)
+
+    def _count_in(self, piece: Piece, begin: int, end: int) -> int:
+        return len(self._part(piece, begin, end))
+
+    def _part(self, piece: Piece, begin: int, end: int) -> Ints:
+        """The offsets of a piece between two."""
+        if piece not in self._read:
+            with Reader(self.place) as reader:
+                self._read[piece] = reader.offsets(piece)
+        offsets = self._read[piece]
+        low, high = np.searchsorted(offsets, (begin, end))
+        return offsets[low:high]
+
+
+def select(rows: Mapping[int, Rows], start: Bound, until: Bound) -> dict[int, Selected]:
     """The offsets of each partition between the bounds; partitions without rows are left out."""
-    from pyspark.sql import functions as f
-
-    measures = [f.min("offset").alias("first"), (f.max("offset") + 1).alias("end")]
-    for name, bound in (("from_time", start), ("until_time", until)):
-        if bound.time_ms is not None:
-            measures.append(f.min(f.when(f.unix_millis("timestamp") >= bound.time_ms, f.col("offset"))).alias(name))
     found: dict[int, Selected] = {}
-    for row in rows.groupBy("partition").agg(*measures).collect():
-        begin = _resolved(row, start, "from_time", row["first"])
-        end = _resolved(row, until, "until_time", row["end"])
-        found[row["partition"]] = Selected(begin, max(begin, end))
-    return dict(sorted(found.items()))
+    for partition, of_partition in rows.items():
+        begin = _resolved(of_partition, start, of_partition.first)
+        end = _resolved(of_partition, until, of_partition.end)
+        found[partition] = Selected(begin, max(begin, end))
+    return found
 
 
-def _resolved(row: Any, bound: Bound, time_column: str, default: int) -> int:  # noqa: ANN401 - a Spark row
+def _resolved(rows: Rows, bound: Bound, default: int) -> int:
     if bound.time_ms is not None:
-        offset = row[time_column]
-        return row["end"] if offset is None else offset
-    offset = bound.of(row["partition"])
+        offset = rows.since(bound.time_ms)
+        return rows.end if offset is None else offset
+    offset = bound.of(rows.place.partition)
     return default if offset is None else offset
 
 
-def shares(rows: "DataFrame", selected: Mapping[int, Selected], ends: Mapping[int, int]) -> dict[int, Share]:
+def shares(rows: Mapping[int, Rows], selected: Mapping[int, Selected], ends: Mapping[int, int]) -> dict[int, Share]:
     """Count each partition's rows against its selection and the target's end."""
-    from pyspark.sql import functions as f
+    return {partition: _share(rows[partition], one, ends[partition]) for partition, one in selected.items()}
 
-    if not selected:
-        return {}
-    offset, is_selected = f.col("offset"), in_selection(selected)
-    end = by_partition(ends)
-    remains = is_selected & (offset >= end)
-    counted = rows.groupBy("partition").agg(
-        f.count(f.when(is_selected, 1)).alias("count"),
-        f.min(f.when(is_selected, offset)).alias("first"),
-        f.max(f.when(is_selected, offset)).alias("last"),
-        f.count(f.when(remains, 1)).alias("remaining"),
-        f.min(f.when(remains, offset)).alias("next"),
-        f.max(f.when(offset < end, offset)).alias("before"),
-        f.count(f.when((offset >= end) & (offset < begin_of(selected)), 1)).alias("left_out"),
+
+def _share(rows: Rows, selected: Selected, end: int) -> Share:
+    begin = max(selected.begin, end)
+    return Share(
+        selected,
+        count=rows.count(selected.begin, selected.end),
+        first=rows.at_or_after(selected.begin, selected.end),
+        last=rows.before(selected.end, selected.begin),
+        remaining=rows.count(begin, selected.end),
+        next=rows.at_or_after(begin, selected.end),
+        before=rows.before(end),
+        left_out=rows.count(end, selected.begin),
     )
-    found = {row["partition"]: row.asDict() for row in counted.collect()}
-    names = ("count", "first", "last", "remaining", "next", "before", "left_out")
-    return {
-        partition: Share(one, **{name: found[partition][name] for name in names}) for partition, one in selected.items()
-    }
-
-
-def in_selection(selected: Mapping[int, Selected]) -> "Column":
-    """The condition that a row is selected."""
-    from pyspark.sql import functions as f
-
-    ends = by_partition({partition: one.end for partition, one in selected.items()})
-    return (f.col("offset") >= begin_of(selected)) & (f.col("offset") < ends)
-
-
-def begin_of(selected: Mapping[int, Selected]) -> "Column":
-    """Where the selection of a row's partition begins."""
-    return by_partition({partition: one.begin for partition, one in selected.items()})
-
-
-def by_partition(values: Mapping[int, int]) -> "Column":
-    """A number for each row by its partition; null for those that `values` does not name."""
-    from pyspark.sql import functions as f
-
-    pairs = [
-        f.lit(number).cast(kind) for one in values.items() for number, kind in zip(one, ("int", "bigint"), strict=True)
-    ]
-    return f.element_at(f.create_map(*pairs), f.col("partition"))

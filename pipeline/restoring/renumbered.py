@@ -5,6 +5,7 @@ before, aborts what that left open, and goes on behind the last provenance that 
 stand in between.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -15,6 +16,7 @@ from odradek.pipeline.restoring.reading import committed_between
 from odradek.pipeline.restoring.writing import Written
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.writing.ahead import Ahead
+from odradek.pipeline.writing.columns import Columns
 from odradek.pipeline.writing.encoding import Headers, Row, in_batches
 from odradek.pipeline.writing.producing import PartitionProducer, end_offset
 from odradek.pipeline.writing.transactions import Transactions
@@ -77,7 +79,7 @@ class Origin:
 def renumber_rows(
     client: WireClient,
     place: TopicPartition,
-    rows: Iterable[Row],
+    rows: Iterable[Columns],
     codec: int,
     limit_bytes: int,
     origin: Origin,
@@ -103,8 +105,8 @@ def renumber_rows(
     writer.commit()
 
 
-def _behind(rows: Iterable[Row], last: Provenance | None, written: Written) -> Iterator[Row]:
-    for row in rows:
+def _behind(rows: Iterable[Columns], last: Provenance | None, written: Written) -> Iterator[Row]:
+    for row in itertools.chain.from_iterable(some.rows() for some in rows):
         if last is not None and row.offset <= last.offset:
             written.present += 1
         else:

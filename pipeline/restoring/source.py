@@ -1,61 +1,125 @@
-"""What is restored: a table of `odradek pipeline archive`, a folder of Parquet files, or a DataFrame like them."""
+"""What is restored: a table of `odradek pipeline archive`, a folder of Parquet files, or a DataFrame like them.
 
-from collections.abc import Mapping
+All of them are read as files that this machine sees. What is no such files, Spark writes to some first: a DataFrame, a
+table on a file system that only Hadoop knows, files whose columns are names of folders, and rows that are in no order.
+"""
+
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.table import open_table, read_dead_letters, read_table
-from odradek.pipeline.table.files import open_files
-from odradek.pipeline.table.log import Log
+from odradek.pipeline.restoring.files import COLUMNS, Pieces, most_at_once, names_of, places_of, scan
+from odradek.pipeline.restoring.plan import Rows
+from odradek.pipeline.table import Table, open_table, read_dead_letters, read_table
+from odradek.pipeline.table.files import LocalFiles, open_files
+from odradek.pipeline.table.log import Log, dead_letters_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+SCRATCH: Final = "spark.odradek.scratch"
+"""The setting that names the folder for what Spark writes first; on a cluster one that all workers see."""
+MOST_AT_ONCE_BYTES: Final = 512 * 1024 * 1024
+"""Files of which more overlaps are put in order by Spark."""
+_FILE_OPTIONS: Final = {"compression": "zstd", "parquet.block.size": str(8 * 1024 * 1024)}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The rows of one topic, and how many partitions it has: more than have rows, where the table knows it."""
+    """The rows of one topic by partition, and how many partitions it has: more than have rows, where that is known."""
 
     topic: str
-    rows: "DataFrame"
+    rows: Mapping[int, Rows]
     partitions: int
 
 
-def open_source(spark: "SparkSession", table: "str | Path | DataFrame", from_topic: str | None) -> Source:
+@contextmanager
+def open_source(spark: "SparkSession", table: "str | Path | DataFrame", from_topic: str | None) -> Generator[Source]:
     """The rows of `from_topic`, or of the only topic of the table; those that did not parse are among them.
 
     Raises PipelineError where that cannot be: no table, a column is missing, several topics, none.
     """
-    if not isinstance(table, str | Path):
-        return _source(table, _partitions(table), from_topic)
-    if not Log(open_files(table, spark)).exists:
-        frame = _parquet(spark, table)
-        return _source(frame, _partitions(frame), from_topic)
+    partitions: dict[str, int] = {}
+    if isinstance(table, str | Path):
+        known = _known(spark, table)
+        if known is not None:
+            partitions = _partitions(known)
+        paths = _paths(spark, table, known)
+        if paths is not None:
+            pieces = scan(paths)
+            if max(map(most_at_once, pieces.values()), default=0) <= MOST_AT_ONCE_BYTES:
+                yield _source(pieces, partitions or places_of(pieces), from_topic)
+                return
+        table = _parquet(spark, table) if known is None else _frame(spark, table, known)
+    frame = _raw(table)
+    topics = sorted(row["topic"] for row in frame.select("topic").distinct().collect())
+    topic = _choose(topics, from_topic)
+    with tempfile.TemporaryDirectory(prefix="odradek-restore-", dir=_scratch(spark)) as folder:
+        pieces = scan(_written(spark, frame.where(frame["topic"] == topic), folder))
+        yield _source(pieces, partitions or places_of(pieces), topic)
+
+
+def _source(pieces: Pieces, partitions: Mapping[str, int], from_topic: str | None) -> Source:
+    topic = _choose(sorted(partitions), from_topic)
+    rows = {place.partition: Rows(place, found) for place, found in pieces.items() if place.topic == topic}
+    return Source(topic, rows, partitions[topic])
+
+
+def _known(spark: "SparkSession", path: str | Path) -> Table | None:
+    """What the log of the table says; None for a folder without."""
+    return open_table(path, spark) if Log(open_files(path, spark)).exists else None
+
+
+def _partitions(known: Table) -> dict[str, int]:
     counts: dict[str, int] = {}
-    known = open_table(table, spark)
     for place in known.progress:
         counts[place.topic] = max(counts.get(place.topic, 0), place.partition + 1)
-    rows = _raw(read_table(spark, table))
-    return _source(
-        rows.unionByName(_raw(read_dead_letters(spark, table))) if known.dead_letters else rows, counts, from_topic
-    )
+    return counts
 
 
-def _source(frame: "DataFrame", partitions: Mapping[str, int], from_topic: str | None) -> Source:
-    rows = _raw(frame)
-    topic = _choose(sorted(partitions), from_topic)
-    return Source(topic, rows.where(rows["topic"] == topic).drop("topic"), partitions[topic])
+def _frame(spark: "SparkSession", path: str | Path, known: Table) -> "DataFrame":
+    rows = _raw(read_table(spark, path))
+    return rows.unionByName(_raw(read_dead_letters(spark, path))) if known.dead_letters else rows
 
 
 def _raw(frame: "DataFrame") -> "DataFrame":
-    missing = [name for name in COLUMNS if name not in frame.columns]
+    _require_columns(frame.columns)
+    return frame.select(*COLUMNS)
+
+
+def _require_columns(names: Sequence[str]) -> None:
+    missing = [name for name in COLUMNS if name not in names]
     if missing:
         raise PipelineError(f"the table has no column {', '.join(missing)} (archived with --drop-raw?)")
-    return frame.select(*COLUMNS)
+
+
+def _paths(spark: "SparkSession", path: str | Path, known: Table | None) -> list[str] | None:
+    """The files of a table that can be read here; None where there is something that only Spark can."""
+    files = open_files(path, spark)
+    if not isinstance(files, LocalFiles):
+        return None
+    root = Path(files.root)
+    if known is None:
+        return _folder(root)
+    dead = root.parent / dead_letters_name(files.root)
+    paths = [*(root / name for name in known.files), *(dead / name for name in known.dead_letters)]
+    for one in paths:
+        _require_columns(names_of(str(one)) or [])
+    return [str(one) for one in paths]
+
+
+def _folder(root: Path) -> list[str] | None:
+    """The files of a folder, or the one file, where all are Parquet with the columns."""
+    listed = sorted(root.iterdir()) if root.is_dir() else [root]
+    paths = [one for one in listed if not one.name.startswith(("_", "."))]
+    columns = [names_of(str(one)) if one.is_file() else None for one in paths]
+    if not paths or any(names is None or not set(COLUMNS) <= set(names) for names in columns):
+        return None
+    return [str(one) for one in paths]
 
 
 def _parquet(spark: "SparkSession", path: str | Path) -> "DataFrame":
@@ -67,11 +131,24 @@ def _parquet(spark: "SparkSession", path: str | Path) -> "DataFrame":
         raise PipelineError(f"{path} is no table: {str(error).partition(';')[0].splitlines()[0]}") from error
 
 
-def _partitions(frame: "DataFrame") -> dict[str, int]:
-    from pyspark.sql import functions as f
+def _scratch(spark: "SparkSession") -> str:
+    """Where Spark writes rows that are not in files yet. Raises PipelineError on a cluster without a folder for it."""
+    named = spark.conf.get(SCRATCH, None)
+    if named is None and not (spark.sparkContext.master or "").startswith("local"):
+        raise PipelineError(
+            "these rows are no Parquet files that all workers see; Spark can write them to some first: name a folder "
+            f"that all workers see with --conf {SCRATCH}=FOLDER"
+        )
+    return named or spark.conf.get("spark.local.dir", None) or tempfile.gettempdir()
 
-    counted = _raw(frame).groupBy("topic").agg((f.max("partition") + 1).alias("partitions"))
-    return {row["topic"]: row["partitions"] for row in counted.collect()}
+
+def _written(spark: "SparkSession", frame: "DataFrame", folder: str) -> list[str]:
+    """The files of the rows, in order."""
+    ordered = frame.repartition("partition").sortWithinPartitions("partition", "offset")
+    target = f"{folder}/rows"
+    Path(folder).chmod(0o777)  # a worker may be another user's
+    ordered.write.options(**_FILE_OPTIONS).parquet(f"file:{target}")
+    return [str(path) for path in sorted(Path(target).glob("*.parquet"))]
 
 
 def _choose(topics: list[str], wanted: str | None) -> str:

@@ -2,21 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, TopicPartition
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.restoring.gaps import FILLER_KEY
-from odradek.pipeline.restoring.plan import Share
+from odradek.pipeline.restoring.plan import Rows, Share
 from odradek.pipeline.restoring.reading import records_between
-from odradek.pipeline.restoring.tasks import columns_of, rows_of_table
 from odradek.pipeline.wire_client import BrokerError, WireClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.reader import Record
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 KEPT_FOR_EVER: Final[Mapping[str, str]] = {"retention.ms": "-1"}
 """A topic made for old records must not delete them for their age, before their user has looked at them."""
@@ -62,7 +57,9 @@ def _require(client: WireClient, topic: str, partitions: int) -> None:
         raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r} has no leaders")
 
 
-def check_prefixes(client: WireClient, target: Target, shares: Mapping[int, Share], rows: "DataFrame") -> list[str]:
+def check_prefixes(
+    client: WireClient, target: Target, shares: Mapping[int, Share], rows: Mapping[int, Rows]
+) -> list[str]:
     """See that what each partition has is the table's up to there, so that going on gives the table's records once.
 
     The first and the last record are compared; between those an earlier run has left nothing out. Returns notes on
@@ -110,7 +107,7 @@ def _require_fillers_only(client: WireClient, place: TopicPartition, start: int,
             raise PipelineError(f"{place.topic}-{place.partition} is not empty; {RENUMBER_HINT}")
 
 
-def check_records(client: WireClient, target: Target, wanted: set[tuple[int, int]], rows: "DataFrame") -> None:
+def check_records(client: WireClient, target: Target, wanted: set[tuple[int, int]], rows: Mapping[int, Rows]) -> None:
     """See that the records at some partitions and offsets are the table's. Raises PipelineError."""
     for (partition, offset), archived in rows_at(rows, wanted).items():
         _require_same(client, target.place(partition), offset, archived)
@@ -124,24 +121,13 @@ def _require_same(client: WireClient, place: TopicPartition, offset: int, archiv
         )
 
 
-def rows_at(rows: "DataFrame", wanted: set[tuple[int, int]]) -> dict[tuple[int, int], Record]:
+def rows_at(rows: Mapping[int, Rows], wanted: set[tuple[int, int]]) -> dict[tuple[int, int], Record]:
     """Some rows of the table, by partition and offset, as records."""
-    from pyspark.sql import functions as f
-
-    if not wanted:
-        return {}
-    offsets: dict[int, list[int]] = {}
+    found: dict[tuple[int, int], Record] = {}
     for partition, offset in wanted:
-        offsets.setdefault(partition, []).append(offset)
-    chosen = [
-        (f.col("partition") == partition) & f.col("offset").isin(of_partition)
-        for partition, of_partition in offsets.items()
-    ]
-    condition = reduce(lambda left, right: left | right, chosen)
-    return {
-        (partition, row.offset): Record(row.offset, row.timestamp_ms, row.key, row.value, tuple(row.headers))
-        for partition, row in rows_of_table(rows.where(condition).select(*columns_of()))
-    }
+        row = rows[partition].row(offset)
+        found[partition, offset] = Record(row.offset, row.timestamp_ms, row.key, row.value, tuple(row.headers))
+    return found
 
 
 def move_starts(client: WireClient, target: Target, shares: Mapping[int, Share]) -> list[str]:

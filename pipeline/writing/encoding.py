@@ -17,7 +17,7 @@ from odradek.wire.records.crc import crc32c
 CODECS: Final = {codec.name.lower(): int(codec) for codec in Codec}
 LARGEST_DELTA: Final = 2**31 - 1
 _CREATE_TIME: Final = int(TimestampType.CREATE_TIME)
-_RECORD_OVERHEAD: Final = 24
+RECORD_OVERHEAD: Final = 24
 """At most what a record without headers takes beside key and value, nearly always."""
 _BASE_OFFSET: Final = Struct(">q")
 _BATCH_LENGTH: Final = Struct(">i")
@@ -68,7 +68,7 @@ def in_batches(rows: Iterable[Row], limit_bytes: int, *, contiguous: bool = Fals
             raise ValueError(f"the table has offset {offset} after {last}: a record twice, or out of order")
         follows = not contiguous or offset == last + 1
         last = offset
-        added = _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+        added = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
             added += sum(8 + 3 * len(name) + len(content or b"") for name, content in headers)
         fits = follows and size + added <= limit_bytes and timestamp_type == kind and offset - base <= LARGEST_DELTA

@@ -4,7 +4,7 @@ It writes batches as they are given, so that any timestamp goes through; client 
 is under way at a time, which keeps the order; what is repeated has its sequence, and is not stored twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.pipeline.cluster import LATEST, TopicPartition
@@ -51,9 +51,13 @@ class PartitionProducer:
 
     def append(self, rows: Sequence[Row]) -> int:
         """Write the rows as one batch, and return its first offset. Raises TooLargeError where it is too large."""
-        batch = encode(rows, self._codec, self._producer, dense=True)
+        return self.append_batch(len(rows), lambda producer: encode(rows, self._codec, producer, dense=True))
+
+    def append_batch(self, count: int, encoded: Callable[[Producer], bytes]) -> int:
+        """The same with a batch of `count` records that is made, given its producer and sequence, by the caller."""
+        batch = encoded(self._producer)
         base_offset = self._client.repeated(lambda: self._produce(batch))
-        sequence = increment_sequence(self._producer.sequence, len(rows))
+        sequence = increment_sequence(self._producer.sequence, count)
         self._producer = self._producer._replace(sequence=sequence)
         return base_offset
 

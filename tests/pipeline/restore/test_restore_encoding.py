@@ -1,12 +1,17 @@
 """Rows become batches that hold exactly them."""
 
+import random
+from itertools import pairwise
 from unittest import mock
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.pipeline.writing import encoding
+from odradek.pipeline.writing.columns import Columns, divided, encode_columns, joined
 from odradek.pipeline.writing.encoding import Producer, Row, encode, in_batches
 from odradek.wire.records.batch import Codec, check_crc, parse_header
 from odradek.wire.records.reader import read_records
@@ -34,6 +39,58 @@ def test_batches_hold_the_rows(compiled: bool, rows: list[Row], codec: Codec, li
     with mock.patch.object(encoding, "compiled_builder", encoding.compiled_builder if compiled else lambda: None):
         found = [row for batch in in_batches(rows, limit_bytes) for row in decoded(encode(batch, codec), codec)]
     assert found == [row._replace(headers=tuple(row.headers)) for row in rows]
+
+
+@given(row_lists(), st.sampled_from(list(Codec)), st.integers(1, 200), st.booleans())
+def test_batches_out_of_columns_are_the_same(rows: list[Row], codec: Codec, limit_bytes: int, contiguous: bool):
+    columns = columns_of(rows)
+    begins = divided(columns, limit_bytes, contiguous=contiguous)
+    batches = encode_columns(columns, begins, codec)
+    found = [row for header, records in batches for row in decoded(header + records, codec)]
+    assert found == [row._replace(headers=tuple(row.headers)) for row in rows]
+    for begin, end in pairwise(begins):
+        assert (
+            end == begin + 1
+            or sum(len(row.key or b"") + len(row.value or b"") for row in rows[begin:end]) <= limit_bytes
+        )
+        assert not contiguous or rows[end - 1].offset - rows[begin].offset == end - begin - 1
+
+
+@given(row_lists(), st.data())
+def test_a_part_of_the_columns_is_that_part_of_the_rows(rows: list[Row], data: st.DataObject):
+    columns = columns_of(rows)
+    begin = data.draw(st.integers(0, len(rows)))
+    end = data.draw(st.integers(begin, len(rows)))
+    part, expected = columns.slice(begin, end), rows[begin:end]
+    assert [row._replace(headers=list(row.headers)) for row in part.rows()] == expected
+    if expected:
+        ((header, records),) = encode_columns(
+            part, [0, len(part)], 0, Producer(7, 3, 11, transactional=True), dense=True
+        )
+        assert header + records == encode(expected, 0, Producer(7, 3, 11, transactional=True), dense=True)
+
+
+@given(row_lists(), st.randoms(use_true_random=False))
+def test_parts_in_any_order_are_joined_in_order(rows: list[Row], chance: random.Random):
+    mixed = chance.sample(rows, len(rows))
+    middle = len(rows) // 2
+    parts = [columns_of(part) for part in (mixed[:middle], mixed[middle:]) if part]
+    assert [row._replace(headers=list(row.headers)) for row in joined(parts).rows()] == rows
+    with pytest.raises(ValueError, match=f"offset {rows[0].offset} after {rows[0].offset}"):
+        joined([*parts, columns_of(rows[:1])])
+
+
+def columns_of(rows: list[Row]) -> Columns:
+    """The rows as Arrow columns that do not begin where their buffers do."""
+    everything = [rows[-1], *rows]
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    listed = [[{"key": key, "value": value} for key, value in row.headers] or None for row in everything]
+    numbers = [np.array([row[number] for row in everything], np.int64) for number in range(3)]
+    blobs = [
+        pa.array([row.key for row in everything], pa.binary()),
+        pa.array([row.value for row in everything], pa.binary()),
+    ]
+    return Columns(*numbers, *blobs, pa.array(listed, pa.list_(header))).slice(1, len(everything))
 
 
 def decoded(batch: bytes, codec: Codec) -> list[Row]:
