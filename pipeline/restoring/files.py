@@ -10,6 +10,7 @@ that do are put in order together. The tables of `archive` are sorted file by fi
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -187,7 +188,7 @@ class Reader:
         wanted = [piece for piece in pieces if piece.last >= begin and piece.first < end]
         held: list[Columns] = []
         held_bytes, enough = 0, PIECE_BYTES
-        for piece, following in zip(wanted, [*wanted[1:], None], strict=True):
+        for piece, following in zip_longest(wanted, wanted[1:]):
             held += self.columns(piece)
             held_bytes += piece.size_bytes
             if following is not None and held_bytes < enough:

@@ -58,7 +58,7 @@ def open_source(spark: "SparkSession", table: "str | Path | DataFrame", from_top
     frame = _raw(table)
     topics = sorted(row["topic"] for row in frame.select("topic").distinct().collect())
     topic = _choose(topics, from_topic)
-    with tempfile.TemporaryDirectory(prefix="odradek-restore-", dir=_scratch(spark)) as folder:
+    with tempfile.TemporaryDirectory(prefix="odradek-restore-", dir=scratch_folder(spark)) as folder:
         pieces = scan(_written(spark, frame.where(frame["topic"] == topic), folder))
         yield _source(pieces, partitions or places_of(pieces), topic)
 
@@ -131,7 +131,7 @@ def _parquet(spark: "SparkSession", path: str | Path) -> "DataFrame":
         raise PipelineError(f"{path} is no table: {str(error).partition(';')[0].splitlines()[0]}") from error
 
 
-def _scratch(spark: "SparkSession") -> str:
+def scratch_folder(spark: "SparkSession") -> str:
     """Where Spark writes rows that are not in files yet. Raises PipelineError on a cluster without a folder for it."""
     named = spark.conf.get(SCRATCH, None)
     if named is None and not (spark.sparkContext.master or "").startswith("local"):

@@ -89,7 +89,7 @@ class Columns:
 
     def between(self, begin: int, end: int) -> Self:
         """The rows with offsets from `begin` up to but not with `end`."""
-        low, high = np.searchsorted(self.offsets, (begin, end))
+        low, high = np.searchsorted(self.offsets, (begin, max(begin, end)))
         return self if (low, high) == (0, len(self)) else self.slice(int(low), int(high))
 
     def rows(self) -> Iterator[Row]:

@@ -46,9 +46,13 @@ def write_table(path: Path, rows: Iterable[Archived], topic: str = "source", *, 
     path.mkdir(exist_ok=True)
     listed = list(rows)
     for part in range(parts):
-        columns = [_row(one, topic) for one in reversed(listed[part::parts])]
-        pq.write_table(pa.Table.from_pylist(columns, SCHEMA), path / f"{topic}-{part}.parquet")
+        pq.write_table(table_of(reversed(listed[part::parts]), topic), path / f"{topic}-{part}.parquet")
     return path
+
+
+def table_of(rows: Iterable[Archived], topic: str = "source") -> pa.Table:
+    """Rows as an Arrow table."""
+    return pa.Table.from_pylist([_row(one, topic) for one in rows], SCHEMA)
 
 
 def _row(one: Archived, topic: str) -> dict[str, object]:

@@ -1,17 +1,22 @@
 """A table becomes a topic of an Odradek."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from confluent_kafka import Producer
 from restore_tables import GAPS, LOG_APPEND_TIME, ODD, Archived, bounds_of, records_of, write_table
 
+from odradek.pipeline.archiving.job import archive
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.report import Report
+from odradek.pipeline.restoring import source
 from odradek.pipeline.restoring.bounds import Bound
 from odradek.pipeline.restoring.job import restore
 from odradek.pipeline.restoring.renumbered import provenance_of
+from odradek.pipeline.restoring.source import SCRATCH
+from odradek.pipeline.values.parsing import Parsing
 
 
 @pytest.fixture
@@ -160,3 +165,59 @@ def test_earlier_records_cannot_be_put_behind_later_ones(run):
     report = run(plain(10), renumber=True)
     assert not report.complete
     assert "has records of source from offset 5 on" in report.notes[0]
+
+
+def test_a_frame_of_spark(spark, connection: Connection, tmp_path: Path):
+    table = spark.read.parquet(str(write_table(tmp_path / "table", [*plain(9), *plain(4, partition=1)])))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    spark.conf.set(SCRATCH, str(scratch))
+    try:
+        report = restore(spark, table.where("offset >= 2"), connection=connection, to_topic="t")
+    finally:
+        spark.conf.unset(SCRATCH)
+    assert report.complete, report.notes
+    assert records_of(connection.bootstrap, "t", 2) == [*plain(9, 2), *plain(4, 2, partition=1)]
+    assert list(scratch.iterdir()) == []
+
+
+def test_rows_in_no_order_at_all_are_put_in_order_by_spark(
+    run, connection: Connection, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(source, "MOST_AT_ONCE_BYTES", 1)
+    assert run(plain(9)).complete
+    assert records_of(connection.bootstrap, "t") == plain(9)
+
+
+def test_folders_that_are_columns(spark, connection: Connection, tmp_path: Path):
+    table = spark.read.parquet(str(write_table(tmp_path / "table", [*plain(9), *plain(4, partition=1)])))
+    table.write.partitionBy("topic", "partition").parquet(str(tmp_path / "divided"))
+    report = restore(spark, tmp_path / "divided", connection=connection, to_topic="t")
+    assert report.complete, report.notes
+    assert records_of(connection.bootstrap, "t", 2) == [*plain(9), *plain(4, partition=1)]
+
+
+def test_a_cluster_needs_a_folder_for_what_spark_writes_first():
+    spark = mock.Mock()
+    spark.conf.get.side_effect = lambda _name, default: default
+    spark.sparkContext.master = "spark://somewhere:7077"
+    with pytest.raises(PipelineError, match=r"all workers see with --conf spark\.odradek\.scratch=FOLDER"):
+        source.scratch_folder(spark)
+    spark.conf.get.side_effect = lambda name, default: "/shared" if name == SCRATCH else default
+    assert source.scratch_folder(spark) == "/shared"
+
+
+def test_an_archive_with_dead_letters(spark, connection: Connection, broker, tmp_path: Path):
+    broker.create_topic("orders", 2, configs={"retention.ms": "-1"})
+    values = [b"no JSON" if number % 5 == 0 else b'{"n": %d}' % number for number in range(40)]
+    for value in values:
+        produce(connection, "orders", value)
+    table = tmp_path / "archive"
+    archive(spark, "orders", str(table), connection=connection, value=Parsing("json"), partition_by="hour")
+    for value in values:
+        produce(connection, "orders", value)
+    archive(spark, "orders", str(table), connection=connection, value=Parsing("json"), partition_by="hour")
+    report = restore(spark, table, connection=connection, to_topic="again")
+    assert (report.complete, report.written) == (True, 80), report.notes
+    assert records_of(connection.bootstrap, "again", 2) == records_of(connection.bootstrap, "orders", 2)
+    assert bounds_of(connection.bootstrap, "again", 1) == (0, 0)
