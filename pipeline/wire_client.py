@@ -7,7 +7,7 @@ One thread uses a client; several threads have one each. Memory is that of one r
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 from uuid import UUID
 
 from odradek.gateway.cli.client import split_address
@@ -335,10 +335,11 @@ class WireClient:
                 raise TopicGoneError(name, f"topic {name!r} was deleted and created again")
 
     def import_batches(
-        self, records: Mapping[TopicPartition, Buffer], timeout_ms: int | None = None
+        self, records: Mapping[TopicPartition, Buffer | Sequence[Buffer]], timeout_ms: int | None = None
     ) -> dict[TopicPartition, Imported]:
         """Write whole batches at the offsets that they have, once; repeat with what `log_end_offset` says is missing.
 
+        A partition's batches may be in any number of parts, which are not copied.
         An error is the caller's to judge: OFFSET_OUT_OF_RANGE says that the log ends beyond the first batch. After a
         ConnectionLostError ask `list_offsets` where it ends. Raises PipelineError where the cluster has no
         ImportBatches.
@@ -350,7 +351,7 @@ class WireClient:
             topics: list[ImportTopic] = []
             for topic, indexes in _by_topic(led):
                 parts = [
-                    ImportPartition(index=index, records=memoryview(records[TopicPartition(topic, index)]))
+                    ImportPartition(index=index, records=in_parts(records[TopicPartition(topic, index)]))
                     for index in indexes
                 ]
                 topics.append(ImportTopic(name=topic, partitions=tuple(parts)))
@@ -380,6 +381,14 @@ class WireClient:
             for topic in self.request(request, DeleteRecordsResponse, leader).topics:
                 for part in topic.partitions:
                     _check(part.error_code, f"the log start of {topic.name}-{part.partition_index}")
+
+
+def in_parts(parts: Buffer | Sequence[Buffer]) -> memoryview:
+    """The value of a request's `records` that may be in parts: each of them is encoded, as in responses.
+
+    The type says what decoding gives.
+    """
+    return cast("memoryview", parts)
 
 
 def _by_topic(places: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:

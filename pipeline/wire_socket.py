@@ -7,17 +7,18 @@ names.
 import importlib.util
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from odradek.pipeline.errors import MissingError, PipelineError
 from odradek.wire.api_keys import ApiKey, api_key_of
 from odradek.wire.errors import ErrorCode, ProtocolError
-from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.headers import decode_response, encode_request_parts
 from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import Buffer
 
 M = TypeVar("M", bound=Message)
 
@@ -25,6 +26,8 @@ CLIENT_ID: Final = "odradek-pipeline"
 MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 """A longer response is refused before anything is allocated for it."""
 _LENGTH_BYTES: Final = 4
+_PARTS_AT_ONCE: Final = 1_000
+"""Linux takes 1,024 in one call."""
 _TLS: Final = frozenset({"SSL", "SASL_SSL"})
 _SASL: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 _SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
@@ -79,7 +82,7 @@ class WireSocket:
         assert key is not None
         self._correlation += 1
         try:
-            self._socket.sendall(encode_request(message, version, self._correlation, CLIENT_ID))
+            self._send(encode_request_parts(message, version, self._correlation, CLIENT_ID))
             correlation, answer = decode_response(key, version, self._receive())
         except (OSError, ProtocolError) as error:
             self.close()
@@ -88,6 +91,19 @@ class WireSocket:
             self.close()
             raise ConnectionLostError(f"{self.address}: {key.name}: the answer is to another request")
         return answer
+
+    def _send(self, parts: Sequence[Buffer]) -> None:
+        """Send all parts; without TLS none is copied."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.sendall(b"".join(parts))
+            return
+        left = [memoryview(part) for part in parts if len(part)]
+        while left:
+            sent = self._socket.sendmsg(left[:_PARTS_AT_ONCE])
+            while left and sent >= len(left[0]):
+                sent -= len(left.pop(0))
+            if sent:
+                left[0] = left[0][sent:]
 
     def _receive(self) -> memoryview:
         size = int.from_bytes(self._receive_exactly(_LENGTH_BYTES), "big", signed=True)

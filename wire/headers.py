@@ -75,6 +75,13 @@ def encode_request(
     message: Message, version: int, correlation_id: int, client_id: str | None, tags: TaggedFields = ()
 ) -> bytes:
     """A request as a frame with its length prefix."""
+    return b"".join(encode_request_parts(message, version, correlation_id, client_id, tags))
+
+
+def encode_request_parts(
+    message: Message, version: int, correlation_id: int, client_id: str | None, tags: TaggedFields = ()
+) -> list[Buffer]:
+    """The same in parts to be sent one after the other; records are passed on uncopied, as in a response."""
     key = _api_key(message)
     name = None if client_id is None else client_id.encode()
     out = bytearray(4)
@@ -82,7 +89,7 @@ def encode_request(
     out += name or b""
     if is_flexible(key, version):
         append_tagged_fields(out, (), tags)
-    return b"".join(_framed(encode_parts(message, version, out)))
+    return _framed(encode_parts(message, version, out))
 
 
 def encode_response_parts(message: Message, version: int, correlation_id: int) -> list[Buffer]:

@@ -17,6 +17,7 @@ from odradek.pipeline.restoring.job import restore as restore_job
 from odradek.pipeline.session import spark_session
 
 ROWS_A_FILE = 50_000
+ROWS_A_GROUP = 1_000
 WARM_UP_RECORDS = 20_000
 
 
@@ -62,7 +63,10 @@ def _write_table(folder: Path, partitions: int, size_bytes: int, records: int) -
                 "value": pa.array([noise[at * size_bytes : (at + 1) * size_bytes] for at in range(count)]),
                 "headers": pa.nulls(count, headers),
             }
-            pq.write_table(pa.table(columns), folder / f"{partition}-{start}.parquet", compression="zstd")
+            name = folder / f"{partition}-{start}.parquet"
+            pq.write_table(
+                pa.table(columns), name, row_group_size=ROWS_A_GROUP, compression="zstd", use_dictionary=False
+            )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from odradek.pipeline.writing.columns import Columns, divided, encode_columns
 from odradek.pipeline.writing.encoding import Producer
 from odradek.pipeline.writing.producing import PartitionProducer, TooLargeError, end_offset
 from odradek.wire.errors import ErrorCode
+from odradek.wire.schema.types import Buffer
 
 IMPORTED_BATCH_BYTES: Final = 256 * 1024
 IMPORT_BYTES: Final = 2 * 1024 * 1024
@@ -87,7 +88,7 @@ class _Importer:
             if not remaining:
                 return
             try:
-                end = self._import(b"".join([part for batch in remaining for part in batch[1:]]))
+                end = self._import([part for batch in remaining for part in batch[1:]])
             except ConnectionLostError:
                 remaining = self._behind(remaining, end_offset(self._client, self._place))
                 raise
@@ -98,7 +99,7 @@ class _Importer:
         self._client.repeated(attempt)
         self._written.records += count
 
-    def _import(self, records: bytes) -> int:
+    def _import(self, records: list[Buffer]) -> int:
         """Where the log ends afterwards."""
         answer = self._client.import_batches({self._place: records})[self._place]
         if answer.error and answer.error != ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -183,6 +184,6 @@ class _DenseWriter:
         self._end = rows.last + 1
         self._written.records += len(rows)
 
-    def _encoded(self, rows: Columns, producer: Producer) -> bytes:
-        ((header, records),) = encode_columns(rows, [0, len(rows)], self._codec, producer, dense=True)
-        return b"".join((header, records))
+    def _encoded(self, rows: Columns, producer: Producer) -> Sequence[Buffer]:
+        (parts,) = encode_columns(rows, [0, len(rows)], self._codec, producer, dense=True)
+        return parts

@@ -9,7 +9,7 @@ from typing import Final
 
 from odradek.pipeline.cluster import LATEST, TopicPartition
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.wire_client import WireClient, in_parts
 from odradek.pipeline.writing.encoding import Producer, Row, encode
 from odradek.pipeline.writing.transactions import check, idempotent
 from odradek.wire.errors import ErrorCode
@@ -20,6 +20,7 @@ from odradek.wire.messages.produce import (
     TopicProduceData,
 )
 from odradek.wire.records.batch import increment_sequence
+from odradek.wire.schema.types import Buffer
 
 PRODUCE_TIMEOUT_MS: Final = 30_000
 NEWEST_PRODUCE: Final = 11
@@ -51,10 +52,10 @@ class PartitionProducer:
 
     def append(self, rows: Sequence[Row]) -> int:
         """Write the rows as one batch, and return its first offset. Raises TooLargeError where it is too large."""
-        return self.append_batch(len(rows), lambda producer: encode(rows, self._codec, producer, dense=True))
+        return self.append_batch(len(rows), lambda producer: [encode(rows, self._codec, producer, dense=True)])
 
-    def append_batch(self, count: int, encoded: Callable[[Producer], bytes]) -> int:
-        """The same with a batch of `count` records that is made, given its producer and sequence, by the caller."""
+    def append_batch(self, count: int, encoded: Callable[[Producer], Sequence[Buffer]]) -> int:
+        """The same with a batch of `count` records that the caller makes, in parts, given its producer and sequence."""
         batch = encoded(self._producer)
         base_offset = self._client.repeated(lambda: self._produce(batch))
         sequence = increment_sequence(self._producer.sequence, count)
@@ -72,13 +73,13 @@ class PartitionProducer:
             self.append_parted(rows[:middle])
             self.append_parted(rows[middle:])
 
-    def _produce(self, batch: bytes) -> int:
+    def _produce(self, batch: Sequence[Buffer]) -> int:
         topic, index = self._place
         (leader,) = self._client.by_leader([self._place])
         data = TopicProduceData(
             name=topic,
             topic_id=self._client.topic(topic).topic_id,
-            partition_data=(PartitionProduceData(index=index, records=memoryview(batch)),),
+            partition_data=(PartitionProduceData(index=index, records=in_parts(batch)),),
         )
         request = ProduceRequest(
             transactional_id=self._transactional_id, acks=-1, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=(data,)
@@ -86,7 +87,9 @@ class PartitionProducer:
         answer = self._client.request(request, ProduceResponse, leader, newest=NEWEST_PRODUCE)
         part = answer.responses[0].partition_responses[0]
         if part.error_code in {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}:
-            raise TooLargeError(f"{topic}-{index} takes no batch of {len(batch):,} bytes: raise its max.message.bytes")
+            raise TooLargeError(
+                f"{topic}-{index} takes no batch of {sum(map(len, batch)):,} bytes: raise its max.message.bytes"
+            )
         check(part.error_code, f"{topic}-{index}", part.error_message)
         return part.base_offset
 

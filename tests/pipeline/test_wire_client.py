@@ -12,7 +12,7 @@ from odradek.pipeline.wire_client import BrokerError, Fetched, TopicGoneError, W
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
-from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.batch import check_crc, iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
 PART = TopicPartition("t", 0)
@@ -51,6 +51,19 @@ def test_batches_are_imported_and_fetched_as_they_are(client: WireClient, connec
     assert client.list_offsets([PART], EARLIEST) == {PART: 0}
     again = client.import_batches({PART: places[PART]})[PART]
     assert (again.error, again.log_end_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 5)
+
+
+def test_batches_in_many_parts_are_sent_one_after_the_other(client: WireClient, connection: Connection) -> None:
+    create(connection)
+    sent = b"".join(batch(number, b"%d" % number * 200_000) for number in range(20))
+    parts = [sent[begin : begin + 9_999] for begin in range(0, len(sent), 9_999)]
+    parts = [part for one in parts for part in (one[:1], b"", memoryview(one)[1:])]
+    assert len(parts) > 1_000
+    assert client.import_batches({PART: parts})[PART] == (0, None, 20)
+    for number in range(20):
+        (header, *_) = iter_headers(stored := fetch(client, offset=number).records, allow_partial_tail=True)
+        check_crc(stored, header)
+        assert bytes(stored[16 : header.size_bytes]) == batch(number, b"%d" % number * 200_000)[16:]
 
 
 def test_what_a_client_produced_is_fetched_in_its_batches(client: WireClient, connection: Connection) -> None:
