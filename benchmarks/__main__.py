@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks import (
     archive,
+    cluster,
     cold,
     consume,
     footprint,
@@ -48,6 +49,8 @@ LOADS: tuple[Case, ...] = (
     *groups.CASES,
     *restore.CASES,
 )
+CLUSTERS: tuple[Case, ...] = cluster.CASES
+"""What runs three nodes a side; in rounds of its own, since the single brokers of the others would be in the way."""
 AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES, *mirror.CASES, *archive.CASES, *sql_stores.CASES)
 
 FULL = Effort(rounds=5, duration_s=2.0, scale=1.0, budget_s=360)
@@ -57,7 +60,7 @@ QUICK = Effort(rounds=1, duration_s=1.0, scale=0.25, quick=True)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; exit code 1 when a figure is missing that should be there."""
     options = _options(argv)
-    chosen = [case for case in (*BEFORE, *LOADS, *AFTER) if _is_chosen(case, options.only)]
+    chosen = [case for case in (*BEFORE, *LOADS, *AFTER, *CLUSTERS) if _is_chosen(case, options.only)]
     if not chosen:
         print(f"no such benchmark: {', '.join(options.only)} (see --list)", file=sys.stderr)
         return 2
@@ -131,12 +134,30 @@ def _run(
             warm_up(sides, effort, say)
             rounds = run_rounds(loads, sides, effort, say, clock)
         _once(results, AFTER, sides, effort, say)
+        rounds = max(rounds, _clusters(results, sides, effort, say, clock))
     except KeyboardInterrupt:
         say("interrupted")
     finally:
         for side in sides.values():
             side.stop()
     return rounds
+
+
+def _clusters(
+    results: Sequence[CaseResult],
+    sides: dict[str, Side],
+    effort: Effort,
+    say: Callable[[str], None],
+    clock: Callable[[], float],
+) -> int:
+    """Measure clusters in rounds, when no single broker runs any more; how many rounds there were."""
+    clusters = [result for result in results if result.case in CLUSTERS]
+    if not clusters:
+        return 0
+    for side in sides.values():
+        side.stop()
+    began = clock()
+    return run_rounds(clusters, sides, effort, say, lambda: clock() - began)
 
 
 def _once(

@@ -29,6 +29,8 @@ from compat_tests.real_kafka import UnavailableError, jars_folder, java_command,
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+    from compat_tests.clusters import Nodes
+
 FIRST_PORT, LAST_PORT = 23_000, 23_999  # below the ephemeral range, so that no other program gets one by chance
 START_TIMEOUT_S = 60
 KAFKA_JVM = ["-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
@@ -154,6 +156,8 @@ class Side:
         self._root = root
         self._broker: RunningBroker | None = None
         self._failure: str | None = None
+        self._cluster: Nodes | None = None
+        self._cluster_failure: str | None = None
 
     @property
     def broker(self) -> RunningBroker:
@@ -170,14 +174,32 @@ class Side:
 
     def fresh(self, settings: Mapping[str, str] | None = None) -> RunningBroker:
         """Another one with an empty directory, and settings; the caller stops it. Raises NotMeasuredError."""
+        return self._start(self.home(), settings or {})
+
+    def home(self) -> Path:
+        """A fresh directory."""
         home = self._root / f"{self.name.lower()}-{next(_numbers)}"
         home.mkdir()
-        return self._start(home, settings or {})
+        return home
+
+    def cluster(self, start: Callable[[str], Nodes]) -> Nodes:
+        """The cluster that serves the whole run, started by `start(name)`. Raises NotMeasuredError as `broker` does."""
+        if self._cluster_failure is not None:
+            raise NotMeasuredError(self._cluster_failure)
+        if self._cluster is None:
+            try:
+                self._cluster = start(self.name)
+            except NotMeasuredError as error:
+                self._cluster_failure = str(error)
+                raise
+        return self._cluster
 
     def stop(self) -> None:
-        """Stop the one that serves the run."""
+        """Stop what serves the run."""
         if self._broker is not None:
             self._broker.stop()
+        if self._cluster is not None:
+            self._cluster.stop()
 
 
 def both_sides(root: Path, against: str | None = None) -> dict[str, Side]:

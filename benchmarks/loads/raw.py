@@ -89,8 +89,15 @@ class Client:
 
 
 def sync(bootstrap: str, topic: str, connections: int, size_bytes: int, duration_s: float) -> dict[str, float]:
-    """One record a request on each of several connections, each with a partition of its own."""
-    clients = [Client(bootstrap, topic, index, records=1, size_bytes=size_bytes) for index in range(connections)]
+    """One record a request on each of several connections, each with a partition of its own.
+
+    Of several bootstrap servers each leads its share of the partitions, in turns.
+    """
+    servers = bootstrap.split(",")
+    clients = [
+        Client(servers[index % len(servers)], topic, index, records=1, size_bytes=size_bytes)
+        for index in range(connections)
+    ]
     warm_up = run_clients(clients, duration_s * WARM_UP_SHARE)
     started = time.perf_counter()
     took = run_clients(clients, duration_s)

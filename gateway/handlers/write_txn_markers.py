@@ -5,12 +5,14 @@ Version 2 says which transaction.version the transaction follows, and so how str
 """
 
 import logging
+from functools import partial
 from typing import Final
 
 from odradek.coordinator.contract import Producer
 from odradek.gateway.coordinators.markers import Marker
 from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.handling.partitions import answer_of_partition
+from odradek.gateway.handling.together import all_of
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers import (
@@ -28,27 +30,33 @@ log = logging.getLogger(__name__)
 
 
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Write the markers in the order asked; each is on disk, or refused, when this returns."""
+    """Write the markers in the order asked, each into all its partitions at once; all are committed, or refused, then.
+
+    A marker waits for as many commits as there are partitions; at once they share the disk's and the followers' time.
+    """
     return WriteTxnMarkersResponse(markers=tuple([await _write(ctx, asked) for asked in request.markers]))
 
 
 async def _write(ctx: RequestContext, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
     producer = Producer(asked.producer_id, asked.producer_epoch)
     marker = Marker(producer, asked.transaction_result, asked.coordinator_epoch, asked.transaction_version)
-    topics: list[WritableTxnMarkerTopicResult] = []
-    for topic in asked.topics:
-        parts = [
-            WritableTxnMarkerPartitionResult(
-                partition_index=index, error_code=await _error(ctx, topic.name, index, marker)
-            )
-            for index in topic.partition_indexes
-        ]
-        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=tuple(parts)))
+    places = [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
+    errors = iter(await all_of(partial(_error, ctx, marker), places))
+    topics = [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=tuple(
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=next(errors))
+                for index in topic.partition_indexes
+            ),
+        )
+        for topic in asked.topics
+    ]
     return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=tuple(topics))
 
 
-async def _error(ctx: RequestContext, topic: str, index: int, marker: Marker) -> ErrorCode:
-    written = answer_of_partition(_write_into(ctx, topic, index, marker), lambda error: error)
+async def _error(ctx: RequestContext, marker: Marker, place: tuple[str, int]) -> ErrorCode:
+    written = answer_of_partition(_write_into(ctx, *place, marker), lambda error: error)
     return await answer_of_coordinator(written, lambda error: error)
 
 

@@ -22,6 +22,7 @@ from odradek.coordinator.configs.validation import (
 )
 from odradek.coordinator.metadata.controller.min_insync_changes import follow_min_insync
 from odradek.coordinator.metadata.controller.names import check_topic_name
+from odradek.coordinator.metadata.controller.replication_settings import MIN_INSYNC_REPLICAS
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs as legacy
@@ -112,12 +113,20 @@ def _records(
     _validate(context, kind, resource.resource_name, {name: text for name, text in after.items() if text is not None})
     if kind is ResourceType.BROKER:
         refuse_protections(changes)
+        _keep_one_min_insync(resource.resource_name, changes)
     configs = [
         ConfigRecord(resource_type=kind, resource_name=resource.resource_name, name=name, value=text)
         for name, text in changes.items()
         if kind is ResourceType.BROKER or before.get(name) != text
     ]
     return [*configs, *follow_min_insync(context, kind, resource.resource_name, changes)]
+
+
+def _keep_one_min_insync(name: str, changes: Mapping[str, str | None]) -> None:
+    """Leaders and the controller must agree on `min.insync.replicas`: eligible leader replicas rest on it (KIP-966)."""
+    if name and MIN_INSYNC_REPLICAS in changes:
+        message = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        raise RefusedError(ErrorCode.INVALID_CONFIG, message)
 
 
 def _kind(resource: Resource) -> ResourceType:

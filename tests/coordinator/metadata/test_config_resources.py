@@ -127,3 +127,13 @@ def test_the_legacy_form_refuses_it_too():
     (answer,) = ShardUnderTest().run(alter_configs, request).responses
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert "ssl.client.auth promises TLS, but this version has no TLS" in answer.error_message
+
+
+def test_min_insync_replicas_is_one_for_the_whole_cluster():
+    """As in Kafka, whose eligible leader replicas rest on it, too (KIP-966)."""
+    shard = ShardUnderTest()
+    assert alter(shard, BROKER, "1", "min.insync.replicas", "2") == ErrorCode.INVALID_CONFIG
+    assert described(shard, BROKER, "1")[1]["min.insync.replicas"] == ("1", ConfigSource.DEFAULT_CONFIG)
+    assert alter(shard, BROKER, "", "min.insync.replicas", "2") == 0
+    everywhere = ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    assert described(shard, BROKER, "")[1]["min.insync.replicas"] == everywhere
