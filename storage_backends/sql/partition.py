@@ -125,16 +125,15 @@ class SqlPartition:
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> SqlLease:
         """See `PartitionStore.read`."""
         with self._using() as state:
-            if not state.log_start_offset <= start_offset <= state.log_end_offset:
-                raise OffsetNotInStoreError(
-                    f"offset {start_offset} is not within {state.log_start_offset} to {state.log_end_offset}"
-                )
+            _check_within(state, start_offset)
             end_offset = min(end_offset, state.log_end_offset)
             borders = state.borders_after(start_offset)
         # As in Kafka no read goes beyond its segment, unless that has nothing left to read.
         for border in borders if start_offset < end_offset else ():
             chunks = self._read(start_offset, min(border, end_offset), max_bytes)
             if chunks or border >= end_offset:
+                with self._using() as state:
+                    _check_within(state, start_offset)  # else rows may have been deleted before they were read
                 return SqlLease(chunks)
         return SqlLease(())
 
@@ -282,3 +281,8 @@ class SqlPartition:
         except BaseException:
             self._failed = True
             raise
+
+
+def _check_within(state: LogState, offset: int) -> None:
+    if not state.log_start_offset <= offset <= state.log_end_offset:
+        raise OffsetNotInStoreError(f"offset {offset} is not within {state.log_start_offset} to {state.log_end_offset}")

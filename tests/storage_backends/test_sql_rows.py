@@ -1,6 +1,9 @@
 """Rows of records under what only a store sees: truncation, logs that restart, compaction and filling in at once."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
+from threading import Barrier
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -46,6 +49,24 @@ def shown(url, view="topics.orders"):
         rows = connection.execute(text(f'SELECT "offset", "value" FROM {view} ORDER BY 1')).all()
     engine.dispose()
     return [(offset, bytes(value)) for offset, value in rows]
+
+
+def test_partitions_that_get_their_first_rows_at_once_make_one_view(url, monkeypatch, caplog):
+    both_have_looked = Barrier(2)
+    with closing(SqlStore(url)) as store, ThreadPoolExecutor(2) as pool:
+        logs = [store.open(key, ON) for key in (KEY, replace(KEY, index=KEY.index + 1))]
+        begin = store.database.writing
+
+        def writing(doing):
+            if doing.startswith("making the view"):
+                both_have_looked.wait()
+            return begin(doing)
+
+        monkeypatch.setattr(store.database, "writing", writing)
+        for each in [pool.submit(write, log, batch(0, b"a")) for log in logs]:
+            each.result()
+        assert shown(url) == [(0, b"a"), (0, b"a")]
+    assert caplog.messages == []
 
 
 def test_a_truncation_takes_rows_and_markers(url):

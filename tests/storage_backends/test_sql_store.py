@@ -14,8 +14,15 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
 
 from odradek.partitions.model import LogWrite
-from odradek.storage_backends.interface import LogPolicy, StoreError, StoreFormatError, StoreLockedError
+from odradek.storage_backends.interface import (
+    LogPolicy,
+    OffsetNotInStoreError,
+    StoreError,
+    StoreFormatError,
+    StoreLockedError,
+)
 from odradek.storage_backends.opener import open_store
+from odradek.storage_backends.sql import queries
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.schema import METADATA, OUTBOX_METADATA, VERSION
 from odradek.storage_backends.sql.store import SqlStore
@@ -124,11 +131,11 @@ class TestSharedTransactions:
 
             def hold(_):
                 first.set()
-                assert others.wait(30)
+                others.wait()
 
             with ThreadPoolExecutor(4) as pool:
                 holding = pool.submit(store.group.run, hold)
-                assert first.wait(30)
+                first.wait()
                 before = store.group.transactions
                 waiting = [pool.submit(log.commit, [LogWrite([make_batch(0)])], sync=True) for log in logs]
                 while store.group.waiting < 2:
@@ -148,6 +155,23 @@ class TestPurge:
             log.commit([LogWrite(log_start_offset=50)], sync=True)
             self._wait(url, "SELECT count(*) FROM odradek_batches WHERE last_offset < 45", 0)
             assert read_all(log, 50)
+
+    def test_what_is_deleted_while_it_is_read_is_not_in_the_log(self, url, monkeypatch):
+        """And not an answer that begins with a later batch."""
+        with closing(SqlStore(url)) as store:
+            fill(store.open(KEY, SMALL_SEGMENTS), 60)
+        with closing(SqlStore(url)) as store:  # opened again, it has nothing in memory
+            log = store.open(KEY, SMALL_SEGMENTS)
+
+            def read_late(*arguments):
+                monkeypatch.undo()
+                log.commit([LogWrite(log_start_offset=50)], sync=True)
+                self._wait(url, "SELECT count(*) FROM odradek_batches WHERE last_offset < 45", 0)
+                return queries.read(*arguments)
+
+            monkeypatch.setattr("odradek.storage_backends.sql.partition.queries.read", read_late)
+            with pytest.raises(OffsetNotInStoreError):
+                log.read(10, 60, 100_000)
 
     def test_a_deleted_log_goes_wholly_also_when_the_store_is_closed_at_once(self, url):
         with closing(SqlStore(url)) as store:

@@ -46,6 +46,8 @@ def make_view(database: Database, topic: str) -> None:
         if _exists(connection, database, topic):
             return
     with database.writing(f"making the view of {topic}") as connection:
+        if _exists(connection, database, topic):
+            return  # another partition of the topic has made it, whose commit came first
         for statement in _statements(connection, database, topic):
             connection.exec_driver_sql(statement)
 
