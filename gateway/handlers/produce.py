@@ -84,6 +84,9 @@ TELLS_LOG_START: Final = frozenset(
 )
 """Refusals by the log itself beside which Kafka tells where it starts."""
 
+PASSING: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+"""Refusals after which the same partition may soon take a batch that the producer has sent behind the refused one."""
+
 NO_RECORDS: Final = memoryview(b"")
 # Members of enumerations that are needed for each batch: looking one up takes as long as a call.
 _OPEN: Final = ReplicaState.OPEN
@@ -343,6 +346,8 @@ def _append(
         log_start_offset = replica.log.log_start_offset
         if isinstance(result, Rejected):
             replica.traffic.refused()
+            if result.error is ErrorCode.NOT_ENOUGH_REPLICAS:
+                replica.note_refused(part.records or NO_RECORDS)
             return _rejection(part.index, result, log_start_offset), None
         end_offset = result.last_offset + 1
         replica.traffic.produced(end_offset - result.base_offset, len(part.records or NO_RECORDS))
@@ -359,10 +364,10 @@ def _append(
 
 
 def _failure(replica: Replica, part: PartitionProduceData, failure: Exception) -> ErrorCode:
-    """The error code of what went wrong with the log; a batch that a failed log refuses is noted there."""
+    """The error code of what went wrong with the log, or with its role; a batch refused for that is noted there."""
     replica.traffic.refused()
     error = error_of_partition(failure)
-    if error is ErrorCode.KAFKA_STORAGE_ERROR:
+    if error in PASSING:
         replica.note_refused(part.records or NO_RECORDS)
     return error
 

@@ -102,9 +102,9 @@ class LeadingLog(PartitionLog):
         return lambda: check_client_batch(records, config, now_ms, api_version)
 
     def note_refused(self, records: memoryview) -> None:
-        """Take note of a batch that was refused because the log does not serve.
+        """Take note of a batch that was refused because the log does not serve, leads not, or has too few in sync.
 
-        If it was its producer's first one, batches on their way behind it must not be taken when the log serves again.
+        If it was its producer's first one, batches on their way behind it must not be taken when that has passed.
         """
         try:
             header = peek_header(records)
