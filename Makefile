@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
 RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 
-.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql torture lint bench clean
+.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql torture lint bench simulate clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ test-fast: setup-python ## only what needs neither Java nor a real Kafka
 
 torture: setup-python ## the long form of the tests that have one: random faults, kills and frames for as long as it takes
 	@ODRADEK_LONG_TESTS=1 $(WITH_TOOLS) $(RUN) pytest -m torture --timeout=3600
+
+simulate: setup-python ## many simulated clusters under faults; SEEDS=1-100 and MINUTES=1 change which and how long
+	@$(RUN) odradek simulate --seeds $(or $(SEEDS),1-50) --minutes $(or $(MINUTES),1)
 
 lint: setup-python ## style, types and import contracts
 	@$(RUN) ruff check .

@@ -22,12 +22,17 @@ COMMANDS = {
     "mirror": "Copy topics from one Kafka to another, each record once.",
     "recover": "Make a lost metadata log again; adopt or delete stray logs.",
     "cluster": "Describe the cluster, elect leaders, move replicas.",
+    "simulate": "Simulate clusters under faults, each repeated by its seed.",
     "features": "Show the levels of the cluster's features, raise and lower them.",
     "completion": "Print the script that makes a shell complete all this.",
 }
 """Each command, which its module is named after, and its summary."""
 
-ELSEWHERE = {"pipeline": "odradek.pipeline.cli.pipeline", "mirror": "odradek.pipeline.cli.mirror"}
+ELSEWHERE = {
+    "pipeline": "odradek.pipeline.cli.pipeline",
+    "mirror": "odradek.pipeline.cli.mirror",
+    "simulate": "odradek.gateway.testing.simulation.command",
+}
 """The modules of the commands that stand above this package: they are named and not imported."""
 
 EPILOG = f"""\

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_inspector import Inspector
-from sim_oracle import Invariant, Oracle, check
-from sim_producer import Batch, SimProducer
-from sim_records import Page, read_page
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
+from odradek.gateway.testing.simulation.loads.inspector import Inspector
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Oracle, check
+from odradek.gateway.testing.simulation.loads.producer import Batch, SimProducer
+from odradek.gateway.testing.simulation.loads.records import Page, read_page
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from odradek.wire.records.builder import SimpleRecord
 from odradek.wire.records.reader import Record
@@ -43,7 +43,7 @@ def _entry(record: Record) -> str:
 class KeyedProducer(SimProducer):
     """Writes values and tombstones of few keys; each record says in a header which one it is."""
 
-    def __init__(self, world: World, broker: tuple[str, int], oracle: "CompactionOracle", name: str) -> None:
+    def __init__(self, world: World, broker: Brokers, oracle: "CompactionOracle", name: str) -> None:
         super().__init__(world, broker, oracle, name, (TOPIC, PARTITIONS), idempotent=True)
         self._book = oracle
 
@@ -106,12 +106,12 @@ class CompactionLoad:
 
     wait_limit_s = 600.0
 
-    def __init__(self, world: World, broker: tuple[str, int]) -> None:
+    def __init__(self, world: World, broker: Brokers) -> None:
         self.tally: Counter[str] = Counter()
         self._chance = world.chance("compaction")
         self._oracle = CompactionOracle(world)
-        self._inspector = Inspector(world, broker)
-        self._scanner = SimClient(world, "scanner", broker)
+        self._inspector = Inspector(broker)
+        self._scanner = broker.client("scanner")
         self._producers = [KeyedProducer(world, broker, self._oracle, f"clerk-{number}") for number in (1, 2)]
 
     @property

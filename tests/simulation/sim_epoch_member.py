@@ -8,11 +8,11 @@ from typing import TypeVar
 from uuid import UUID
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_consumer import HEARTBEAT_S, SESSION_MS, SimReader
-from sim_oracle import EpochOracle, Invariant, Violation, check
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
+from odradek.gateway.testing.simulation.loads.member import HEARTBEAT_S, SESSION_MS, SimReader
+from odradek.gateway.testing.simulation.loads.oracle import EpochOracle, Invariant, Violation, check
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import (
@@ -79,7 +79,7 @@ class EpochMember:
     """One consumer of a group, on a host of its own, with one member id after the other."""
 
     def __init__(
-        self, world: World, broker: tuple[str, int], oracle: EpochOracle, name: str, group: str, topic: tuple[str, int]
+        self, world: World, broker: Brokers, oracle: EpochOracle, name: str, group: str, topic: tuple[str, int]
     ) -> None:
         self.name = name
         self.deaths = self.pauses = 0
@@ -87,8 +87,8 @@ class EpochMember:
         self._group = group
         self._topic, self._partitions = topic
         self._chance = world.chance(f"epoch member {name}")
-        self._coordinator = SimClient(world, name, broker, VERSIONS)
-        self._fetcher = SimClient(world, name, broker)
+        self._coordinator = broker.client(name, VERSIONS)
+        self._fetcher = broker.client(name)
         self._reader = SimReader(self._fetcher, oracle, self._topic, self._chance)
         self._topic_id = UUID(int=0)
         self._member_id, self._epoch = "", JOINS

@@ -10,13 +10,14 @@ from typing import Any
 from uuid import UUID
 
 import trio
-from sim_consumer import SimMember, values_of
 from sim_epoch_member import EpochMember
-from sim_inspector import Inspector
-from sim_oracle import EpochOracle
-from sim_producer import SimProducer
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers
+from odradek.gateway.testing.simulation.loads.inspector import Inspector
+from odradek.gateway.testing.simulation.loads.member import SimMember, values_of
+from odradek.gateway.testing.simulation.loads.oracle import EpochOracle
+from odradek.gateway.testing.simulation.loads.producer import SimProducer
 
 TOPIC, PARTITIONS, GROUP = "tasks", 5, "crew"
 ROUNDS = 15
@@ -27,11 +28,11 @@ class GroupLoad:
 
     wait_limit_s = 600.0
 
-    def __init__(self, world: World, broker: tuple[str, int]) -> None:
+    def __init__(self, world: World, broker: Brokers) -> None:
         self.tally: Counter[str] = Counter()
         self._chance = world.chance("groups")
         self._oracle = EpochOracle()
-        self._inspector = Inspector(world, broker)
+        self._inspector = Inspector(broker)
         topic = (TOPIC, PARTITIONS)
         self._producer = SimProducer(world, broker, self._oracle, "tasker", topic, idempotent=True)
         self._members = [

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sim_oracle import Invariant
 
 from odradek.coordinator.groups.consumer import progress, reconcile
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.gateway.maintenance import retention
+from odradek.gateway.testing.simulation.loads.oracle import Invariant
 from odradek.partitions.compaction.cleaner import BatchFilter
 from odradek.partitions.compaction.offset_map import OffsetMap
 from odradek.partitions.model import LogWrite

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from sim_log_mutants import COMPACTION_MUTANTS, GROUP_MUTANTS, RETENTION_MUTANTS
-from sim_oracle import Invariant
 from sim_transaction_mutants import TRANSACTION_MUTANTS
 
 from odradek.coordinator.groups.classic.group import ClassicGroup
@@ -21,6 +20,7 @@ from odradek.gateway.replication.commit import CommitQueue
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.server import pipeline
 from odradek.gateway.testing.simulation import Disk
+from odradek.gateway.testing.simulation.loads.oracle import Invariant
 from odradek.partitions.model import LogWrite, PartitionKey
 from odradek.partitions.producers import Producers
 from odradek.partitions.state import PartitionState

@@ -15,18 +15,19 @@ from typing import Any
 import trio
 from sim_compaction import CompactionLoad
 from sim_groups import GroupLoad
-from sim_inspector import Inspector
-from sim_load import Load
 from sim_nemesis import Nemesis
-from sim_oracle import Invariant, Violation, check
-from sim_plain import PlainLoad
 from sim_retention import RetentionLoad
-from sim_transactions import TransactionLoad
 
 from odradek.gateway.errors import StartError
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.disk import Medium, VolatileMedium
+from odradek.gateway.testing.simulation.loads.client import Brokers, OneBroker
+from odradek.gateway.testing.simulation.loads.inspector import Inspector
+from odradek.gateway.testing.simulation.loads.load import Load
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation, check
+from odradek.gateway.testing.simulation.loads.plain import PlainLoad
+from odradek.gateway.testing.simulation.loads.transactions import TransactionLoad
 
 BROKER = ("broker-1", 9092)
 FAULTS_UNTIL_S = 30.0
@@ -49,7 +50,7 @@ SETTINGS = {
 }
 NO_SYNCS = {"log.flush.interval.messages": "9223372036854775807"}
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-LOADS: Mapping[str, Callable[[World, tuple[str, int]], Load]] = {
+LOADS: Mapping[str, Callable[[World, Brokers], Load]] = {
     "plain": PlainLoad,
     "transactions": TransactionLoad,
     "groups": GroupLoad,
@@ -93,7 +94,7 @@ def simulate(
     """
     world = World(seed, medium)
     failure, invariant = "", None
-    simulation = _Simulation(world, [LOADS[name](world, BROKER) for name in loads], syncs=syncs)
+    simulation = _Simulation(world, [LOADS[name](world, OneBroker(world, BROKER)) for name in loads], syncs=syncs)
     try:
         run_virtually(seed, simulation.run)
     except Exception as error:  # noqa: BLE001 - the caller reports it with its seed
@@ -132,7 +133,7 @@ class _Simulation:
         self._loads = loads
         self._wait_limit_s = max(load.wait_limit_s for load in loads)
         self._broker = BrokerHost(world, *BROKER, settings=SETTINGS if syncs else {**SETTINGS, **NO_SYNCS})
-        self._inspector = Inspector(world, BROKER)
+        self._inspector = Inspector(OneBroker(world, BROKER))
         clients = [host for load in loads for host in load.hosts]
         self.nemesis = Nemesis(world, self._broker, clients, power_cuts=syncs)
 

@@ -10,12 +10,12 @@ import argparse
 from dataclasses import dataclass, field
 
 import trio
-from sim_client import SimClient
-from sim_oracle import Invariant, Violation, check
 from trio.testing import MockClock
 
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.loads.client import SimClient
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation, check
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

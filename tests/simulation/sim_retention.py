@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_consumer import values_of
-from sim_inspector import EARLIEST, Inspector
-from sim_oracle import Invariant, Oracle, Violation, check
-from sim_producer import Batch, SimProducer
-from sim_records import read_page
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, Client, UnreachableError
+from odradek.gateway.testing.simulation.loads.inspector import EARLIEST, Inspector
+from odradek.gateway.testing.simulation.loads.member import values_of
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Oracle, Violation, check
+from odradek.gateway.testing.simulation.loads.producer import Batch, SimProducer
+from odradek.gateway.testing.simulation.loads.records import read_page
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -96,7 +96,7 @@ class RetentionOracle(Oracle):
 class MeasuredProducer(SimProducer):
     """Tells the oracle how large its batches are, and when they were made."""
 
-    def __init__(self, world: World, broker: tuple[str, int], oracle: RetentionOracle, name: str) -> None:
+    def __init__(self, world: World, broker: Brokers, oracle: RetentionOracle, name: str) -> None:
         super().__init__(world, broker, oracle, name, (oracle.topic, PARTITIONS), idempotent=True)
         self._book = oracle
         self._made_s: dict[str, float] = {}
@@ -117,13 +117,13 @@ class RetentionLoad:
 
     wait_limit_s = 1500.0
 
-    def __init__(self, world: World, broker: tuple[str, int]) -> None:
+    def __init__(self, world: World, broker: Brokers) -> None:
         self.tally: Counter[str] = Counter()
         self._chance = world.chance("retention")
-        self._inspector = Inspector(world, broker)
-        self._range_inspectors = {topic: Inspector(world, broker) for topic in CONFIGS}
-        self._readers = [SimClient(world, "reader", broker) for _ in CONFIGS]
-        self._remover = SimClient(world, "remover", broker)
+        self._inspector = Inspector(broker)
+        self._range_inspectors = {topic: Inspector(broker) for topic in CONFIGS}
+        self._readers = [broker.client("reader") for _ in CONFIGS]
+        self._remover = broker.client("remover")
         self._oracles = [RetentionOracle(world, topic) for topic in CONFIGS]
         self._producers = [
             MeasuredProducer(world, broker, oracle, f"sensor-{oracle.topic}") for oracle in self._oracles
@@ -164,7 +164,7 @@ class RetentionLoad:
 
     # Readers
 
-    async def _read(self, oracle: RetentionOracle, client: SimClient) -> None:
+    async def _read(self, oracle: RetentionOracle, client: Client) -> None:
         """Read what there is, again and again, from the start or from the middle."""
         while True:
             await trio.sleep(self._chance.uniform(0, 0.6))
@@ -174,7 +174,7 @@ class RetentionLoad:
             except UnreachableError:
                 await trio.sleep(0.1)
 
-    async def _read_some(self, client: SimClient, oracle: RetentionOracle, partition: int, after: int) -> None:
+    async def _read_some(self, client: Client, oracle: RetentionOracle, partition: int, after: int) -> None:
         position = oracle.starts[partition] + after
         deleted, end_offset = oracle.deleted(partition), oracle.known_end(partition)
         part = FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=2000)

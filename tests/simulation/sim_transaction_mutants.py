@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sim_oracle import Invariant
 
 from odradek.coordinator.groups.offsets.store import OffsetStore
 from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS
@@ -12,6 +11,7 @@ from odradek.coordinator.transactions import add, end
 from odradek.coordinator.transactions.table import TransactionTable
 from odradek.gateway.coordinators.markers import Marker
 from odradek.gateway.coordinators.transactions import TransactionCoordinator
+from odradek.gateway.testing.simulation.loads.oracle import Invariant
 from odradek.partitions.model import PartitionKey
 from odradek.partitions.reads import Reads
 from odradek.partitions.results import FetchPlan

@@ -7,10 +7,10 @@ Each is answered, in virtual time, within the number of disk accesses that may s
 
 import pytest
 import trio
-from sim_client import SimClient, UnreachableError
 
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.loads.client import SimClient, UnreachableError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from sim_mutants import MUTANTS
 from sim_one_broker import ALL, Result, simulate
-from sim_oracle import Invariant
 
+from odradek.gateway.testing.simulation.loads.oracle import Invariant
 from odradek.partitions.state import PartitionState
 from tests.long_form import LONG, rounds
 

@@ -5,12 +5,17 @@ from contextlib import suppress
 
 import pytest
 import trio
-from sim_client import SimClient, UnreachableError
 
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.loads.client import SimClient, UnreachableError
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -55,8 +60,9 @@ class Cluster:
         [number] = [n for n, host in self.hosts.items() if host.broker and host.broker.services.leadership.is_active]
         return number
 
-    async def create(self, at: int) -> int:
-        topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=3)
+    async def create(self, at: int, **configs: str) -> int:
+        given = tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items())
+        topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=3, configs=given)
         response = await self.clients[at].call(CreateTopicsRequest(topics=(topic,), timeout_ms=10_000), 20)
         assert isinstance(response, CreateTopicsResponse)
         return response.topics[0].error_code
@@ -76,10 +82,12 @@ class Cluster:
                     return {part.partition_index: part.leader_id for part in parts}
                 await trio.sleep(0.1)
 
-    async def produce(self, at: int, index: int, value: bytes, timeout_s: float = 5) -> int:
-        batch = memoryview(build_batch([SimpleRecord(None, value)]))
-        data = TopicProduceData(name=TOPIC, partition_data=(PartitionProduceData(index=index, records=batch),))
-        request = ProduceRequest(acks=-1, timeout_ms=4000, topic_data=(data,))
+    async def produce(
+        self, at: int, index: int, value: bytes, timeout_s: float = 5, *, batch: bytes = b"", transactional_id=None
+    ) -> int:
+        records = memoryview(batch or build_batch([SimpleRecord(None, value)]))
+        data = TopicProduceData(name=TOPIC, partition_data=(PartitionProduceData(index=index, records=records),))
+        request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=4000, topic_data=(data,))
         response = await self.clients[at].call(request, timeout_s)
         assert isinstance(response, ProduceResponse)
         return response.responses[0].partition_responses[0].error_code
@@ -174,6 +182,64 @@ def test_what_was_acknowledged_outlives_its_leader(seed, power_cut):
         await cluster.settled(witness, isr=3)
 
     with_cluster(seed, play)
+
+
+def sequenced(sequence: int) -> bytes:
+    return build_batch([SimpleRecord(None, b"value")], producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+
+def test_a_producers_second_batch_is_not_taken_while_its_first_was_refused_for_too_few_in_sync():
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.create(1, **{"min.insync.replicas": "3"}) == 0
+        leader = (await cluster.settled(1))[0]
+        follower = next(number for number in NODES if number != leader)
+        await cluster.crash(follower, power_cut=False)
+        codes = [0]
+        with trio.fail_after(60):
+            while codes[-1] != ErrorCode.NOT_ENOUGH_REPLICAS:
+                await trio.sleep(0.5)
+                codes.append(await cluster.produce(leader, 0, b"value"))
+        assert await cluster.produce(leader, 0, b"", batch=sequenced(0)) == ErrorCode.NOT_ENOUGH_REPLICAS
+        cluster.hosts[follower].start(cluster.nursery)
+        await cluster.settled(leader, isr=3)
+        assert await cluster.produce(leader, 0, b"", batch=sequenced(1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert await cluster.produce(leader, 0, b"", batch=sequenced(0)) == 0
+        assert await cluster.produce(leader, 0, b"", batch=sequenced(1)) == 0
+
+    with_cluster(0, play)
+
+
+def test_a_producers_second_batch_is_not_taken_where_a_follower_has_refused_its_first():
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.create(1) == 0
+        leader = (await cluster.settled(1))[0]
+        for follower in (number for number in NODES if number != leader):
+            assert await cluster.produce(follower, 0, b"", batch=sequenced(0)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await cluster.crash(leader, power_cut=False)
+        elected = leader
+        with trio.fail_after(60):
+            while elected == leader:
+                await trio.sleep(0.2)
+                elected = (await cluster.settled(follower, isr=2))[0]
+        assert await cluster.produce(elected, 0, b"", batch=sequenced(1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert await cluster.produce(elected, 0, b"", batch=sequenced(0)) == 0
+        assert await cluster.produce(elected, 0, b"", batch=sequenced(1)) == 0
+
+    with_cluster(0, play)
+
+
+def test_a_transactional_batch_is_refused_by_a_follower():
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.create(1) == 0
+        leaders = await cluster.settled(1)
+        follower = next(number for number in NODES if number != leaders[0])
+        batch = build_batch(
+            [SimpleRecord(None, b"value")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        code = await cluster.produce(follower, 0, b"", batch=batch, transactional_id="teller")
+        assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_cluster(0, play)
 
 
 def test_a_broker_that_stops_gives_its_partitions_away_first():

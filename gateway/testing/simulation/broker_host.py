@@ -11,6 +11,7 @@ from odradek.gateway.config import load_config
 from odradek.gateway.errors import StartError, first_error
 from odradek.gateway.process import Broker, open_broker
 from odradek.gateway.testing.simulation.environment import SimEnvironment, World
+from odradek.gateway.testing.simulation.scheduling import Pause
 from odradek.storage_backends.interface import StoreError
 
 START_ERRORS: Final = (StoreError, StartError)
@@ -34,6 +35,7 @@ class BrokerHost:
         self._settings = {"listeners": f"PLAINTEXT://{host}:{port}", **(settings or {})}
         self._env: SimEnvironment | None = None
         self._process: trio.CancelScope | None = None
+        self.pause = Pause()
         self._ready = trio.Event()
         self._ended = trio.Event()
         self._ended.set()
@@ -76,6 +78,7 @@ class BrokerHost:
         await self._ready.wait()
 
     async def _live(self, process: trio.CancelScope) -> None:
+        self.pause.enter()
         try:
             with process:
                 while await self._is_kept_from_starting():  # noqa: ASYNC110 - waits for no event, as supervisors do
@@ -119,6 +122,7 @@ class BrokerHost:
         """Kill the broker at this very moment and wait until its remains are gone; no error when it does not run."""
         if self._process is None or not self.running:
             return
+        self.pause.end()
         if self._env is not None and self.alive:
             self._world.crash(self._env, power_cut=power_cut)
         self._process.cancel()

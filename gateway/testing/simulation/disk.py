@@ -5,12 +5,18 @@ nothing that still unwinds in it can reach the medium.
 """
 
 import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.memory import MemoryMedium, MemoryStore
+from odradek.storage_backends.memory.medium import MediumLog
+
+DiskLog = MediumLog
+"""A log as a disk has it."""
 
 
 @dataclass(slots=True)
@@ -34,11 +40,11 @@ class VolatileMedium:
     """Memory that forgets what was not synced when the power fails."""
 
     def __init__(self) -> None:
-        self._medium = MemoryMedium(power_cuts=True)
+        self.memory = MemoryMedium(power_cuts=True)
 
     def open(self) -> Store:
         """See `Medium.open`."""
-        return MemoryStore(self._medium)
+        return MemoryStore(self.memory)
 
 
 class Disk:
@@ -89,6 +95,25 @@ class Disk:
             self._inner.abandon()
             if power_cut and self._inner.medium.power_cuts:
                 self._inner.medium.cut_power(lambda count: self._chance.randint(0, count))
+
+    @property
+    def logs(self) -> Mapping[PartitionKey, MediumLog]:
+        """What is on it now, for those who watch a simulation; only of memory."""
+        return self._volatile.logs
+
+    @property
+    def _volatile(self) -> MemoryMedium:
+        assert isinstance(self._medium, VolatileMedium), "this disk is not of memory"
+        return self._medium.memory
+
+    def lose(self, keeps_log: Callable[[PartitionKey], bool], keeps_property: Callable[[str], bool]) -> None:
+        """Come back without all logs and properties but those that are kept; no process may run."""
+        medium = self._volatile
+        for key in [key for key in medium.logs if not keeps_log(key)]:
+            del medium.logs[key]
+        medium.strays.clear()
+        for name in [name for name in medium.properties if not keeps_property(name)]:
+            del medium.properties[name]
 
     def close(self) -> None:
         """Close what is open under a process that is gone. Idempotent."""

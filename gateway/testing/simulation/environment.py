@@ -31,7 +31,8 @@ EPOCH_MS: Final = 1_750_000_000_000
 class World:
     """Everything of one simulation, decided by `seed`. `medium()` makes another disk than one of volatile memory.
 
-    `largest_skew_ms` is how far the wall clock of a broker was ahead at most.
+    `largest_skew_ms` is how far the wall clock of a broker was ahead at most. `on_step` is called with a host's name
+    whenever a message came to it, or a blocking call of it had its effect.
     """
 
     def __init__(self, seed: int, medium: Callable[[], Medium] = VolatileMedium) -> None:
@@ -39,6 +40,7 @@ class World:
         self._medium = medium
         self.trace = Trace()
         self.largest_skew_ms = 0
+        self.on_step: Callable[[str], None] = _ignore
         self.network = MemoryNetwork(self.chance("network"), record=self.record)
         self._disks: dict[str, Disk] = {}
         self._starts: dict[str, int] = {}
@@ -50,6 +52,7 @@ class World:
     def record(self, host: str, what: str) -> None:
         """Add an event to the trace."""
         self.trace.record(trio.current_time(), host, what)
+        self.on_step(host)
 
     def disk(self, host: str) -> Disk:
         """The disk of `host`, which stays the same through crashes."""
@@ -73,6 +76,10 @@ class World:
         self.record(env.host, f"crashed power_cut={power_cut}")
         self.network.crash(env.host, silently=power_cut)
         self.disk(env.host).crash(power_cut=power_cut)
+
+
+def _ignore(_host: str) -> None:
+    """Nothing watches."""
 
 
 class SimEnvironment:
@@ -115,7 +122,10 @@ class SimEnvironment:
         """
         before_s, after_s = self._world.disk(self.host).busy_s()
         await self._pass_time(before_s)
-        result = call()
+        try:
+            result = call()
+        finally:
+            self._world.on_step(self.host)
         await self._pass_time(after_s)
         return result
 

@@ -112,7 +112,7 @@ class MemoryTransport:
         if not self._network.takes_at_once(len(data)) or self._is_swallowed() or len(data) > self._outgoing.room_bytes:
             return parts
         if data:
-            self._outgoing.write(data, self._network.delay_s())
+            self._outgoing.write(data, self._network.delay_s(self.host, self.peer_host))
             self.sent_bytes += len(data)
         return []
 
@@ -121,7 +121,7 @@ class MemoryTransport:
             self._check()
             some = data[: self._outgoing.room_bytes]
             if some:
-                self._outgoing.write(some, self._network.delay_s())
+                self._outgoing.write(some, self._network.delay_s(self.host, self.peer_host))
                 self.sent_bytes += len(some)
                 data = data[len(some) :]
             else:
@@ -161,7 +161,7 @@ class MemoryTransport:
     def _break(self) -> None:
         """Reset the connection: this side at once, the other when it has read what was delivered."""
         self.fail(_reset_by_peer)
-        self._outgoing.end(End.RESET, self._network.delay_s())
+        self._outgoing.end(End.RESET, self._network.delay_s(self.host, self.peer_host))
 
     def close(self) -> None:
         """See `Transport.close`. With bytes unread the peer is reset, as TCP does it."""
@@ -169,7 +169,7 @@ class MemoryTransport:
             return
         how = End.RESET if self._incoming.unread_bytes else End.FINISHED
         self.fail(_closed_here)
-        self._outgoing.end(how, self._network.delay_s())
+        self._outgoing.end(how, self._network.delay_s(self.host, self.peer_host))
 
     def vanish(self) -> None:
         """Break this side without a word to the other, as when its machine loses power."""
@@ -224,13 +224,17 @@ class MemoryListener:
 
 
 class MemoryNetwork:
-    """All hosts, ports and connections; `chance` decides the faults, `record(host, what)` takes the events."""
+    """All hosts, ports and connections; `chance` decides the faults, `record(host, what)` takes the events.
+
+    `slow_links` has how many milliseconds more a delivery from one host to another takes at most.
+    """
 
     def __init__(
         self, chance: random.Random, faults: NetworkFaults | None = None, record: Record = lambda _host, _what: None
     ) -> None:
         self.faults = faults or NetworkFaults()
         self.record = record
+        self.slow_links: dict[tuple[str, str], float] = {}
         self._chance = chance
         self._listeners: dict[tuple[str, int], MemoryListener] = {}
         self._transports: dict[MemoryTransport, None] = {}
@@ -255,7 +259,7 @@ class MemoryNetwork:
 
     async def dial(self, source: str, host: str, port: int) -> MemoryTransport:
         """Connect from `source`. Raises OSError: refused, or timed out across a partition."""
-        await trio.sleep(self.delay_s())
+        await trio.sleep(self.delay_s(source, host))
         if self.is_blocked(source, host) or self.is_blocked(host, source):
             await trio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(f"no answer from {host}:{port}")
@@ -309,13 +313,15 @@ class MemoryNetwork:
         for listener in [each for address, each in self._listeners.items() if address[0] == host]:
             listener.close()
 
-    def delay_s(self) -> float:
+    def delay_s(self, source: str, target: str) -> float:
         """How long the next delivery takes."""
         faults = self.faults
         low, high = faults.delay_ms
         delay_ms = self._chance.uniform(low, high) if high > 0 else 0.0
         if faults.spike and self._chance.random() < faults.spike:
             delay_ms += self._chance.uniform(0, faults.spike_ms)
+        if self.slow_links:
+            delay_ms += self.slow_links.get((source, target), 0.0) * self._chance.random()
         return delay_ms / 1000
 
     def receive_size(self, size: int) -> int:

@@ -1,6 +1,10 @@
 """Trio made deterministic: virtual time, and a scheduler whose every choice follows from a seed.
 
-The flag and the random that Trio's scheduler uses are private to it; this module is the only one that touches them.
+The flag, the random and the queue that Trio's scheduler uses are private to it; this module is the only one that
+touches them.
+A process can be paused, as by SIGSTOP: its tasks are those whose context has its `Pause`, and while it is paused they
+are kept out of the scheduler's queue.
+
 Four traps: a worker thread would let virtual time jump while it works (blocking calls go through
 `Environment.run_blocking`); importing Hypothesis reseeds Trio's random (so the run has one of its own); a broker that
 runs in another thread takes from the same random (so it has its own, too); iterating over a set of strings differs from
@@ -11,6 +15,7 @@ import random
 import threading
 from collections.abc import Awaitable, Callable, Generator, MutableSequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -44,6 +49,61 @@ class _Chance(random.Random):
         self._of_this_thread().shuffle(x)
 
 
+class Pause:
+    """Whether a process stands still. What wakes one of its tasks meanwhile has its effect when it goes on."""
+
+    def __init__(self) -> None:
+        self.is_paused = False
+        self._held: list[trio.lowlevel.Task] = []
+
+    def enter(self) -> None:
+        """Make the current task, and all that it starts from now on, tasks of the process."""
+        _PROCESS.set(self)
+
+    def begin(self) -> None:
+        """Stand still from now on; what is due in this very moment still happens."""
+        self.is_paused = True
+
+    def end(self) -> None:
+        """Go on. Idempotent."""
+        self.is_paused = False
+        held, self._held = self._held, []
+        for task in held:
+            _runner_of(task).runq.append(task)
+
+    def hold(self, task: trio.lowlevel.Task) -> None:
+        """Keep a task that was just scheduled from running."""
+        taken = _runner_of(task).runq.pop()
+        assert taken is task, "this Trio schedules tasks in another way"
+        self._held.append(task)
+
+
+_PROCESS: Final[ContextVar[Pause | None]] = ContextVar("process", default=None)
+
+
+def _runner_of(task: trio.lowlevel.Task) -> Any:  # noqa: ANN401 - it is Trio's own
+    return getattr(task, "_runner")  # noqa: B009 - private
+
+
+@contextmanager
+def _pausable() -> Generator[None]:
+    """Within the block the tasks of paused processes do not run."""
+    runner: Any = getattr(import_module("trio._core._run"), "Runner")  # noqa: B009 - private
+    reschedule: Any = runner.reschedule
+
+    def holding_back(self: object, task: trio.lowlevel.Task, *next_send: object) -> None:
+        reschedule(self, task, *next_send)
+        process = task.context.get(_PROCESS)
+        if process is not None and process.is_paused:
+            process.hold(task)
+
+    runner.reschedule = holding_back
+    try:
+        yield
+    finally:
+        runner.reschedule = reschedule
+
+
 @contextmanager
 def deterministic_scheduling(seed: int) -> Generator[None]:
     """Within the block `trio.run` schedules tasks as `seed` says. Raises AssertionError if Trio has changed inside."""
@@ -64,5 +124,5 @@ def deterministic_scheduling(seed: int) -> Generator[None]:
 def run_virtually(seed: int, main: Callable[[], Awaitable[T]]) -> T:
     """Run `main` to its end in virtual time: sleeping costs nothing, and one seed gives one course of events."""
     clock = trio.testing.MockClock(autojump_threshold=0)
-    with deterministic_scheduling(seed):
+    with deterministic_scheduling(seed), _pausable():
         return trio.run(main, clock=clock)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_oracle import Invariant, Oracle, Violation
-from sim_records import read_page
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, Client, UnreachableError
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Oracle, Violation
+from odradek.gateway.testing.simulation.loads.records import read_page
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -81,6 +81,7 @@ REFUSALS = frozenset(
 
 
 def raise_for(code: int) -> None:
+    """Raise GroupError for an error that a member expects now and then, Violation for another one."""
     if code:
         error = GroupError(code)
         if error.error not in EXPECTED:
@@ -96,7 +97,7 @@ def values_of(records: Sequence[Record]) -> list[tuple[int, str]]:
 class SimReader:
     """Reads from the partitions that a member holds."""
 
-    def __init__(self, client: SimClient, oracle: Oracle, topic: str, chance: random.Random) -> None:
+    def __init__(self, client: Client, oracle: Oracle, topic: str, chance: random.Random) -> None:
         self.positions: dict[int, int] = {}
         self._client = client
         self._oracle = oracle
@@ -134,15 +135,15 @@ class SimMember:
     """One consumer of a group on a host of its own."""
 
     def __init__(
-        self, world: World, broker: tuple[str, int], oracle: Oracle, name: str, group: str, topic: tuple[str, int]
+        self, world: World, broker: Brokers, oracle: Oracle, name: str, group: str, topic: tuple[str, int]
     ) -> None:
         self.name = name
         self._oracle = oracle
         self._group = group
         self._topic, self._partitions = topic
         self._chance = world.chance(f"member {name}")
-        self._coordinator = SimClient(world, name, broker)
-        self._fetcher = SimClient(world, name, broker)
+        self._coordinator = broker.client(name)
+        self._fetcher = broker.client(name)
         self._reader = SimReader(self._fetcher, oracle, self._topic, self._chance)
         self._member_id, self._generation = "", -1
         self._stopping = False

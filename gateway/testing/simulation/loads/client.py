@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Mapping
+from typing import Protocol
 
 import trio
 
 from odradek.gateway.net.transport import Transport
-from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.environment import SimEnvironment, World
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.frames import FrameReader
 from odradek.wire.headers import decode_response, encode_request
@@ -44,6 +45,58 @@ MAX_RESPONSE_BYTES = 100_000_000
 
 class UnreachableError(Exception):
     """No answer: refused, broken, or out of time. What was asked may have happened or not."""
+
+
+class Client(Protocol):
+    """What asks brokers for the clients of a load, from the host `host`."""
+
+    host: str
+    env: SimEnvironment
+
+    @property
+    def sent_bytes(self) -> int:
+        """How much has been sent over the present connection."""
+        ...
+
+    async def call(self, request: Message, timeout_s: float = 5.0) -> Message:
+        """Ask and wait for the answer. Raises UnreachableError."""
+        ...
+
+    async def call_all(self, requests: list[Message], timeout_s: float = 5.0) -> list[Message | None]:
+        """Ask all at once, then wait for the answers; None for each that got none."""
+        ...
+
+    def close(self) -> None:
+        """Drop the connections; the next call makes others."""
+        ...
+
+
+class Brokers(Protocol):
+    """Where the clients of a load connect to: one broker, or a cluster."""
+
+    replication_factor: int
+    """How many replicas a topic is to have."""
+    is_one: bool
+    """Whether one broker answers everything, so that what it has acknowledged shows in its next answer."""
+
+    def client(self, host: str, versions: Mapping[ApiKey, int] | None = None) -> Client:
+        """A client on `host` that speaks `versions`, which may leave out what is in `VERSIONS`."""
+        ...
+
+
+class OneBroker:
+    """A broker at `address`, to which all clients connect."""
+
+    replication_factor = 1
+    is_one = True
+
+    def __init__(self, world: World, address: tuple[str, int]) -> None:
+        self._world = world
+        self._address = address
+
+    def client(self, host: str, versions: Mapping[ApiKey, int] | None = None) -> "SimClient":
+        """See `Brokers.client`."""
+        return SimClient(self._world, host, self._address, versions)
 
 
 class SimClient:

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_oracle import Invariant, Violation
-from sim_transaction_oracle import Transaction, TransactionOracle
 
-from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, Client, UnreachableError
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation
+from odradek.gateway.testing.simulation.loads.transaction_oracle import Transaction, TransactionOracle
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -87,7 +86,7 @@ class TransactionalProducer:
 
     def __init__(
         self,
-        client: tuple[World, tuple[str, int], str],
+        client: tuple[Brokers, str],
         oracle: TransactionOracle,
         transactional_id: str,
         topic: str,
@@ -95,15 +94,15 @@ class TransactionalProducer:
         version: int,
         chance: random.Random,
     ) -> None:
-        world, broker, host = client
+        broker, host = client
         self.host = host
         self.transactional_id = transactional_id
         self.version = version
         self._oracle = oracle
         self._topic = topic
         self._chance = chance
-        self._writer = SimClient(world, host, broker, VERSIONS[version])
-        self._coordinator = SimClient(world, host, broker, VERSIONS[version])
+        self._writer = broker.client(host, VERSIONS[version])
+        self._coordinator = broker.client(host, VERSIONS[version])
         self._producer_id, self._epoch = -1, -1
         self._sequences: dict[int, int] = {}
 
@@ -125,7 +124,7 @@ class TransactionalProducer:
             raise Violation(Invariant.PRODUCE_ACCEPTED, f"{what} of {self.transactional_id}: {error.name}")
         return error is ErrorCode.NONE
 
-    async def _ask(self, client: SimClient, request: Message, kind: type[M]) -> M | None:
+    async def _ask(self, client: Client, request: Message, kind: type[M]) -> M | None:
         try:
             answer = await client.call(request, self._chance.uniform(1, 6))
         except UnreachableError:

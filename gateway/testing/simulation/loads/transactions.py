@@ -11,15 +11,15 @@ from contextlib import suppress
 from typing import Any
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_consumer import values_of
-from sim_inspector import LATEST, READ_COMMITTED, Inspector
-from sim_oracle import Invariant, Violation, check
-from sim_records import read_committed_page
-from sim_transaction_oracle import Outcome, Transaction, TransactionOracle
-from sim_transactional_producer import TransactionalProducer, TransactionOverError
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
+from odradek.gateway.testing.simulation.loads.inspector import LATEST, READ_COMMITTED, Inspector
+from odradek.gateway.testing.simulation.loads.member import values_of
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation, check
+from odradek.gateway.testing.simulation.loads.records import Page, read_committed_page
+from odradek.gateway.testing.simulation.loads.transaction_oracle import Outcome, Transaction, TransactionOracle
+from odradek.gateway.testing.simulation.loads.transactional_producer import TransactionalProducer, TransactionOverError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.wire.messages.offset_fetch import (
@@ -39,6 +39,8 @@ COMPACTED = {
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": "1000",
 }
+LATE_FOLLOWERS = {"delete.retention.ms": "86400000"}
+"""A replica that is away for longer may miss the marker of a transaction whose records it has, as in Kafka."""
 CLOCK_STEPS_S = 1200
 """How much longer a transaction may seem to last: a clock is ten minutes off at most, either way."""
 SAFE_DOWNGRADE = 2
@@ -49,15 +51,15 @@ class TransactionLoad:
 
     wait_limit_s = 1500.0
 
-    def __init__(self, world: World, broker: tuple[str, int]) -> None:
+    def __init__(self, world: World, broker: Brokers, oracle: TransactionOracle | None = None) -> None:
         self.tally: Counter[str] = Counter()
         self._world, self._broker = world, broker
-        self._oracle = TransactionOracle()
-        self._inspector = Inspector(world, broker)
+        self._oracle = oracle or TransactionOracle()
+        self._inspector = Inspector(broker)
         self._chance = world.chance("transactions")
-        self._auditor = SimClient(world, "auditor", broker)
+        self._auditor = broker.client("auditor")
         self._positions = dict.fromkeys(range(PARTITIONS), 0)
-        self._compacted = self._chance.random() < 0.5
+        self.is_compacted = self._chance.random() < 0.5
         self._only_version_1 = self._chance.random() < 0.25
         self._number = itertools.count(1)
         self._pause_s = 0.2
@@ -74,7 +76,8 @@ class TransactionLoad:
 
     async def set_up(self) -> None:
         """See `Load.set_up`."""
-        await self._inspector.create_topic(TOPIC, PARTITIONS, COMPACTED if self._compacted else None)
+        compacted = COMPACTED if self._broker.is_one else {**COMPACTED, **LATE_FOLLOWERS}
+        await self._inspector.create_topic(TOPIC, PARTITIONS, compacted if self.is_compacted else None)
         if self._only_version_1:
             update = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=SAFE_DOWNGRADE)
             answer = await self._inspector.ask(UpdateFeaturesRequest(feature_updates=(update,)), UpdateFeaturesResponse)
@@ -101,7 +104,7 @@ class TransactionLoad:
         number = next(self._number)
         chance = self._world.chance(f"{transactional_id} {number}")
         version = 1 if self._only_version_1 else chance.choice((1, 2, 2))
-        client = (self._world, self._broker, host)
+        client = (self._broker, host)
         return TransactionalProducer(client, self._oracle, transactional_id, TOPIC, version=version, chance=chance)
 
     async def _own(self, transactional_id: str, calm: trio.Event, nursery: trio.Nursery) -> None:
@@ -235,7 +238,7 @@ class TransactionLoad:
                     read_committed_page(part, self._positions[part.partition_index]),
                 )
 
-    def _take(self, partition: int, stable_offset: int, page: Any) -> None:
+    def _take(self, partition: int, stable_offset: int, page: Page) -> None:
         position = self._positions[partition]
         self._oracle.was_read("the auditor", partition, position, stable_offset, values_of(page.records))
         self._positions[partition] = page.position
@@ -277,6 +280,9 @@ class TransactionLoad:
 
     async def state(self) -> Mapping[str, Any]:
         """See `Load.state`."""
+        await self._inspector.offsets(
+            TOPIC, PARTITIONS
+        )  # leaders that were just elected know by then what is committed
         state: dict[str, Any] = {f"ledger {index}": await self._values(index) for index in range(PARTITIONS)}
         for transactional_id in IDS:
             [offset] = (await self._inspector.committed(_group(transactional_id), TOPIC, [0])).values()

@@ -1,12 +1,13 @@
 """Producers that retry as real ones do: an idempotent one sends a batch again under the same sequence number."""
 
+import itertools
 from dataclasses import dataclass
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_oracle import Invariant, Oracle, Violation
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Oracle, Violation
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.wire.messages.produce import (
@@ -35,12 +36,12 @@ class Batch:
 
 
 class SimProducer:
-    """Sends `rounds` times up to five batches to random partitions, and waits until all are acknowledged."""
+    """Sends up to five batches at a time to random partitions, and waits until all are acknowledged."""
 
     def __init__(
         self,
         world: World,
-        broker: tuple[str, int],
+        broker: Brokers,
         oracle: Oracle,
         name: str,
         topic: tuple[str, int],
@@ -51,16 +52,18 @@ class SimProducer:
         self._oracle = oracle
         self._topic, self._partitions = topic
         self._idempotent = idempotent
-        self._client = SimClient(world, name, broker)
+        self._client = broker.client(name)
         self.chance = world.chance(f"producer {name}")
         self._producer_id, self._epoch = -1, -1
         self._sequences = [0] * self._partitions
         self._count = 0
         oracle.idempotent[name] = idempotent
 
-    async def run(self, rounds: int) -> None:
-        """Produce; ends when everything is acknowledged. Raises Violation."""
-        for number in range(rounds):
+    async def run(self, rounds: int | None, calm: trio.Event | None = None) -> None:
+        """Produce `rounds` times, or until it is calm; ends when everything is acknowledged. Raises Violation."""
+        for number in itertools.count() if rounds is None else range(rounds):
+            if rounds is None and calm is not None and calm.is_set():
+                break
             await trio.sleep(self.chance.uniform(0, 0.4))
             if self._idempotent and (number == 0 or self.chance.random() < 0.3):
                 await self._init_producer_id()  # as a process that starts anew

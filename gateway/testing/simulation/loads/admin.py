@@ -1,10 +1,10 @@
 """An administrator who creates and deletes topics all the time, and remembers which of it was acknowledged."""
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_oracle import Invariant, Violation, check
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation, check
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -19,18 +19,21 @@ AGAIN = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
     }
 )
-"""What an administrator is told when the broker could not do it now, or went away meanwhile."""
+"""What an administrator is told when it could not be done now: brokers are away, or went away meanwhile."""
 
 
 class SimAdmin:
     """Works until its scope is cancelled or `finish` was called; `topics` are those that must exist then."""
 
-    def __init__(self, world: World, broker: tuple[str, int], name: str = "operator") -> None:
+    def __init__(self, world: World, broker: Brokers, name: str = "operator") -> None:
         self.name = name
         self.topics: list[str] = []
-        self._client = SimClient(world, name, broker)
+        self._client = broker.client(name)
+        self._replication_factor = broker.replication_factor
+        self._is_one = broker.is_one
         self._chance = world.chance(f"admin {name}")
         self._count = 0
         self._finishing = False
@@ -48,13 +51,16 @@ class SimAdmin:
             else:
                 self._count += 1
                 await self._create(f"temporary-{self._count}")
-            await self._look()
+            if self._is_one:
+                await self._look()
         self._client.close()
 
     async def _create(self, name: str) -> None:
         """Until it is there; after an attempt whose fate is unknown it may be there already."""
-        topic = CreatableTopic(name=name, num_partitions=self._chance.randint(1, 3), replication_factor=1)
-        unsure = False
+        topic = CreatableTopic(
+            name=name, num_partitions=self._chance.randint(1, 3), replication_factor=self._replication_factor
+        )
+        unsure = not self._is_one  # brokers that send a request on do so again when its answer was lost
         while True:
             error = await self._try_to_create(topic)
             if error is ErrorCode.NONE or (unsure and error is ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -74,7 +80,7 @@ class SimAdmin:
         return ErrorCode(answer.topics[0].error_code)
 
     async def _delete(self, name: str) -> None:
-        unsure = False
+        unsure = not self._is_one  # brokers that send a request on do so again when its answer was lost
         while True:
             error = await self._try_to_delete(name)
             if error is ErrorCode.NONE or (unsure and error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):

@@ -50,6 +50,16 @@ class Invariant(StrEnum):
     LIVENESS = "clients come to an end once faults are over"
     SERVES = "a broker without faults answers without errors"
     NO_INTERNAL_ERRORS = "no request meets an error of the broker's own"
+    HISTORY = "a history of all operations has no anomaly that Kafka's contract does not allow"
+    LEADER_COMPLETE = "a new leader has everything that was ever committed"
+    COMMITTED_SAME = "what is committed is the same on every replica, bit by bit, and stays so"
+    LOG_MATCHING = "batches of the same offset and epoch are the same on every replica"
+    IN_SYNC_HOLDS = "every member of the ISR and of the ELR has what is committed durably"
+    HIGH_WATERMARK_GROWS = "a replica's high watermark never goes back"
+    METADATA_PREFIX = "all nodes have the same committed metadata"
+    ONE_CONTROLLER = "no two nodes decide in one epoch"
+    NO_CRASH = "no node ends with an error of its own"
+    IN_SYNC_AGAIN = "once faults are over, every replica is in sync"
 
 
 class Violation(AssertionError):  # noqa: N818 - what it is called everywhere

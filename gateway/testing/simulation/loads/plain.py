@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import trio
-from sim_admin import SimAdmin
-from sim_consumer import SimMember, values_of
-from sim_inspector import Inspector
-from sim_oracle import Oracle
-from sim_producer import SimProducer
 
 from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.admin import SimAdmin
+from odradek.gateway.testing.simulation.loads.client import Brokers
+from odradek.gateway.testing.simulation.loads.inspector import Inspector
+from odradek.gateway.testing.simulation.loads.member import SimMember, values_of
+from odradek.gateway.testing.simulation.loads.oracle import Oracle
+from odradek.gateway.testing.simulation.loads.producer import SimProducer
 
 TOPIC, PARTITIONS, GROUP = "events", 4, "readers"
 ROUNDS = 25
@@ -22,14 +23,16 @@ class PlainLoad:
 
     wait_limit_s = 600.0
 
-    def __init__(self, world: World, broker: tuple[str, int]) -> None:
+    def __init__(self, world: World, broker: Brokers, oracle: Oracle | None = None) -> None:
         self.tally: Counter[str] = Counter()
-        self._oracle = Oracle()
-        self._inspector = Inspector(world, broker)
+        self._oracle = oracle or Oracle()
+        self._rounds = ROUNDS if broker.is_one else None
+        self._inspector = Inspector(broker)
         topic = (TOPIC, PARTITIONS)
         self._producers = [
             SimProducer(world, broker, self._oracle, name, topic, idempotent=idempotent)
             for name, idempotent in (("safe-1", True), ("safe-2", True), ("plain", False))
+            if idempotent or broker.is_one  # what acks=1 acknowledges a cluster may lose
         ]
         self._members = [
             SimMember(world, broker, self._oracle, f"member-{number}", GROUP, topic) for number in (1, 2, 3)
@@ -58,7 +61,7 @@ class PlainLoad:
             async with trio.open_nursery() as writers:
                 writers.start_soon(self._operator.run)
                 for producer in self._producers:
-                    writers.start_soon(producer.run, ROUNDS)
+                    writers.start_soon(producer.run, self._rounds, calm)
                 await calm.wait()
                 self._operator.finish()
             ends = await self._inspector.offsets(TOPIC, PARTITIONS)
@@ -70,8 +73,8 @@ class PlainLoad:
 
     async def state(self) -> Mapping[str, Any]:
         """See `Load.state`."""
-        state: dict[str, Any] = {f"partition {index}": await self._values(index) for index in range(PARTITIONS)}
-        state["end offsets"] = await self._inspector.offsets(TOPIC, PARTITIONS)
+        state: dict[str, Any] = {"end offsets": await self._inspector.offsets(TOPIC, PARTITIONS)}
+        state.update({f"partition {index}": await self._values(index) for index in range(PARTITIONS)})
         state["committed offsets"] = await self._inspector.committed(GROUP, TOPIC, range(PARTITIONS))
         state["group"] = await self._inspector.classic_group(GROUP)
         return state

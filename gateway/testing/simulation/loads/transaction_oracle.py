@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from sim_oracle import Invariant, Log, Oracle, check
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Log, Oracle, check
 
 
 class Outcome(Enum):
@@ -30,7 +30,7 @@ class Transaction:
     outcome: Outcome = Outcome.OPEN
     sent: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     """The values for each partition."""
-    first_offsets: dict[int, int] = field(default_factory=dict)
+    first_offsets: dict[int, int] = field(default_factory=dict[int, int])
     """Of each partition, where its first acknowledged batch is."""
     has_offsets: bool = False
     """Whether offsets were sent in it."""

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sim_oracle import Invariant, Violation
-
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation
 from odradek.wire.messages.fetch import PartitionData
 from odradek.wire.records.batch import BatchHeader, check_crc, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch
@@ -63,7 +62,8 @@ def _batches(part: PartitionData, position: int) -> list[Batch]:
 
 
 def _decoded(part: PartitionData) -> Iterator[Batch]:
-    chunk = memoryview(b"".join(part.records or ()) if isinstance(part.records, tuple) else part.records or b"")
+    records = part.records or b""
+    chunk = memoryview(records if isinstance(records, bytes | bytearray | memoryview) else b"".join(records))
     for header in iter_headers(chunk, allow_partial_tail=True):
         check_crc(chunk, header)
         batch = chunk[header.position : header.end_position]

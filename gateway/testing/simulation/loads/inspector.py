@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import trio
-from sim_client import SimClient, UnreachableError
-from sim_oracle import Invariant, check
-from sim_records import Page, read_committed_page, read_page
 
-from odradek.gateway.testing.simulation import World
+from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, check
+from odradek.gateway.testing.simulation.loads.records import Page, read_committed_page, read_page
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from odradek.wire.messages.create_topics import (
@@ -44,8 +43,9 @@ RETRY_S = 0.2
 class Inspector:
     """One such client, on the host `admin`, which faults leave alone."""
 
-    def __init__(self, world: World, broker: tuple[str, int], host: str = "admin") -> None:
-        self._client = SimClient(world, host, broker)
+    def __init__(self, broker: Brokers, host: str = "admin") -> None:
+        self._client = broker.client(host)
+        self._replication_factor = broker.replication_factor
 
     async def ask(self, request: Message, kind: type[M]) -> M:
         """Ask until there is an answer."""
@@ -63,7 +63,7 @@ class Inspector:
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
-            replication_factor=1,
+            replication_factor=self._replication_factor,
             configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()),
         )
         answer = await self.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), CreateTopicsResponse)

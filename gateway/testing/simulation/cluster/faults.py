@@ -1,0 +1,262 @@
+"""What goes wrong in a simulated cluster: the seed decides the mix of faults, their times, and how long they last.
+
+Faults may overlap. Two limits keep what is promised a promise: a disk is lost only while every replica is in sync, and
+none other is lost until all are in sync again; a node that keeps the metadata log loses the logs of partitions alone,
+as where `metadata.log.dir` is another disk (a voter without its votes may elect a second leader).
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import trio
+
+from odradek.gateway.lifecycle.clean_end import PROPERTY as CLEAN_END
+from odradek.gateway.metadata.metadata_log import METADATA_KEY
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.disk import DiskPace
+from odradek.gateway.testing.simulation.environment import World
+
+FAULTS: Final[Mapping[str, str]] = {
+    "kill": "a process dies and is started again",
+    "power": "a machine loses power, and what was not synced",
+    "stop": "a process is stopped in order and started again",
+    "pause": "a process stands still, as by SIGSTOP",
+    "partition": "a node is cut off from the others, both ways",
+    "one-way": "nothing gets from one node to another, or to none of them",
+    "loss": "connections break, in the middle of a message too",
+    "delay": "messages take long, each another time",
+    "slow-link": "one direction between two nodes is slow",
+    "slow-disk": "a disk is slow, and stands still at times",
+    "bad-disk": "a disk refuses writes and reads, or is full",
+    "wipe": "a disk comes back empty",
+    "skew": "a clock is set",
+}
+"""The kinds of faults by name."""
+
+
+def mix_of(world: World, wanted: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The kinds that the seed of `world` chooses among those that are wanted."""
+    chance = world.chance("mix")
+    chosen = [kind for kind in FAULTS if chance.random() < 0.4]
+    if wanted is not None:
+        return tuple(kind for kind in FAULTS if kind in wanted)
+    return tuple(chosen) or ("kill", "partition")
+
+
+class Faults:
+    """Makes the nodes' lives hard for a while, then repairs everything.
+
+    `hosts` are by node id; `clients` the names of clients' hosts. `leaders()` are nodes that lead something now, the
+    likeliest to be hit; `in_sync()` says whether every replica is. `on_lost` is called with the id of a node whose disk
+    is lost.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        hosts: Mapping[int, BrokerHost],
+        clients: Sequence[str],
+        voters: Sequence[int],
+        kinds: Sequence[str],
+        leaders: Callable[[], Sequence[int]],
+        in_sync: Callable[[], bool],
+        on_lost: Callable[[int], None],
+    ) -> None:
+        self.kinds = kinds
+        self.done: Counter[str] = Counter()
+        self._world = world
+        self._hosts = hosts
+        self._clients = clients
+        self._voters = voters
+        self._leaders = leaders
+        self._in_sync = in_sync
+        self._on_lost = on_lost
+        self._ending: dict[BrokerHost, None] = {}
+        self._chance = world.chance("faults")
+        self._harm: dict[str, Callable[[BrokerHost], Awaitable[None]]] = {
+            "kill": self._kill,
+            "power": self._power,
+            "stop": self._stop,
+            "pause": self._pause,
+            "partition": self._partition,
+            "one-way": self._one_way,
+            "loss": self._loss,
+            "delay": self._delay,
+            "slow-link": self._slow_link,
+            "slow-disk": self._slow_disk,
+            "bad-disk": self._bad_disk,
+            "wipe": self._wipe,
+            "skew": self._skew,
+        }
+        self._weights = [self._chance.choice((1, 2, 4)) for _ in kinds]
+        self._gap_s = self._chance.choice((1.0, 3.0, 8.0))
+        self._calm_ms = (0.1, self._chance.choice((1.0, 5.0, 30.0)))
+        world.network.faults.delay_ms = self._calm_ms
+        world.network.faults.partial = self._chance.choice((0.0, 0.3))
+        for host in hosts.values():
+            world.disk(host.host).pace = self._pace()
+
+    def _pace(self) -> DiskPace:
+        return DiskPace(busy_ms=(0.1, self._chance.choice((1.0, 5.0))))
+
+    async def run(self, nursery: trio.Nursery, until_s: float) -> None:
+        """Do harm until `until_s`, then repair everything and start what is down in `nursery`."""
+        async with trio.open_nursery() as harms:
+            while trio.current_time() < until_s and self.kinds:
+                await trio.sleep(self._chance.uniform(0.1, 2 * self._gap_s))
+                [kind] = self._chance.choices(self.kinds, self._weights)
+                harms.start_soon(self._do, kind, nursery)
+            await trio.sleep(max(until_s - trio.current_time(), 0))
+            harms.cancel_scope.cancel()
+        await self._repair(nursery)
+
+    async def _do(self, kind: str, nursery: trio.Nursery) -> None:
+        host = self._hosts[self._chance.choice(self._targets())]
+        self.done[kind] += 1
+        self._nursery = nursery
+        await self._harm[kind](host)
+
+    def _targets(self) -> Sequence[int]:
+        leaders = list(self._leaders())
+        return leaders if leaders and self._chance.random() < 0.5 else list(self._hosts)
+
+    async def _repair(self, nursery: trio.Nursery) -> None:
+        network = self._world.network
+        network.heal()
+        network.slow_links.clear()
+        network.faults.delay_ms = (0.1, 1.0)
+        network.faults.reset = network.faults.cut = network.faults.spike = 0.0
+        for host in self._hosts.values():
+            host.pause.end()
+            disk = self._world.disk(host.host)
+            disk.errors.write_full = disk.errors.write_error = disk.errors.read_error = 0.0
+            disk.pace = DiskPace()
+            if host in self._ending:
+                await host.crash(power_cut=False)
+            if not host.running:
+                host.start(nursery)
+
+    def _lasting_s(self, longest: float = 12.0) -> float:
+        """How long a fault lasts; often so short that it is hardly noticed."""
+        return self._chance.choice((0.1, 0.3, 1.0)) * longest * self._chance.random()
+
+    # Processes
+
+    async def _down(self, host: BrokerHost) -> None:
+        await trio.sleep(self._lasting_s())
+        if not host.running:
+            host.start(self._nursery)
+        self._ending.pop(host, None)
+
+    async def _kill(self, host: BrokerHost) -> None:
+        self._ending[host] = None
+        await host.crash(power_cut=False)
+        await self._down(host)
+
+    async def _power(self, host: BrokerHost) -> None:
+        hosts = list(self._hosts.values()) if self._chance.random() < 0.1 else [host]
+        self._ending.update(dict.fromkeys(hosts))
+        for each in hosts:
+            await each.crash(power_cut=True)
+        for each in hosts:
+            await self._down(each)
+
+    async def _stop(self, host: BrokerHost) -> None:
+        if not host.alive or host.pause.is_paused:
+            return
+        self._ending[host] = None
+        with trio.move_on_after(self._chance.choice((0.01, 5, 60))):
+            await host.stop()
+        await host.crash(power_cut=False)
+        await self._down(host)
+
+    async def _pause(self, host: BrokerHost) -> None:
+        if not host.alive:
+            return
+        host.pause.begin()
+        try:
+            await trio.sleep(self._lasting_s(20.0))
+        finally:
+            host.pause.end()
+
+    async def _wipe(self, host: BrokerHost) -> None:
+        if not host.alive or not self._in_sync():
+            self.done["wipe"] -= 1
+            return
+        self._ending[host] = None
+        await host.crash(power_cut=True)
+        node = next(node for node, each in self._hosts.items() if each is host)
+        votes = node in self._voters
+        self._world.record(host.host, "disk lost")
+        self._on_lost(node)
+        disk = self._world.disk(host.host)
+        disk.lose(lambda key: votes and key == METADATA_KEY, lambda name: votes and name != CLEAN_END)
+        await self._down(host)
+
+    async def _skew(self, host: BrokerHost) -> None:
+        await trio.lowlevel.checkpoint()
+        host.skew_ms = self._chance.choice((-60_000, -1000, 0, 1000, 60_000))
+
+    # The network
+
+    def _others(self, host: BrokerHost) -> list[str]:
+        return [each.host for each in self._hosts.values() if each is not host]
+
+    async def _partition(self, host: BrokerHost) -> None:
+        side = [host.host]
+        if len(self._hosts) > 3 and self._chance.random() < 0.5:
+            side.append(self._chance.choice(self._others(host)))
+        clients = [each for each in self._clients if self._chance.random() < 0.5]
+        for here in side:
+            for there in [each.host for each in self._hosts.values() if each.host not in side] + clients:
+                self._world.network.partition(here, there)
+        await trio.sleep(self._lasting_s(25.0))
+        self._world.network.heal()
+
+    async def _one_way(self, host: BrokerHost) -> None:
+        others = self._others(host)
+        for other in others if self._chance.random() < 0.5 else [self._chance.choice(others)]:
+            pair = (host.host, other) if self._chance.random() < 0.5 else (other, host.host)
+            self._world.network.partition(*pair, both_ways=False)
+        await trio.sleep(self._lasting_s(25.0))
+        self._world.network.heal()
+
+    async def _loss(self, host: BrokerHost) -> None:
+        del host
+        faults = self._world.network.faults
+        faults.reset = self._chance.choice((0.005, 0.02, 0.1))
+        faults.cut = self._chance.choice((0.0, 0.02, 0.1))
+        await trio.sleep(self._lasting_s())
+        faults.reset = faults.cut = 0.0
+
+    async def _delay(self, host: BrokerHost) -> None:
+        del host
+        faults = self._world.network.faults
+        faults.delay_ms = (0.1, self._chance.choice((50.0, 300.0)))
+        faults.spike = self._chance.choice((0.0, 0.02))
+        await trio.sleep(self._lasting_s())
+        faults.delay_ms, faults.spike = self._calm_ms, 0.0
+
+    async def _slow_link(self, host: BrokerHost) -> None:
+        other = self._chance.choice(self._others(host))
+        pair = (host.host, other) if self._chance.random() < 0.5 else (other, host.host)
+        self._world.network.slow_links[pair] = self._chance.choice((50.0, 500.0, 3000.0))
+        await trio.sleep(self._lasting_s(25.0))
+        self._world.network.slow_links.pop(pair, None)
+
+    # Disks
+
+    async def _slow_disk(self, host: BrokerHost) -> None:
+        disk = self._world.disk(host.host)
+        disk.pace = DiskPace(busy_ms=(0.1, self._chance.choice((20.0, 200.0))), stall=0.05, stall_ms=4000.0)
+        await trio.sleep(self._lasting_s(20.0))
+        disk.pace = self._pace()
+
+    async def _bad_disk(self, host: BrokerHost) -> None:
+        errors = self._world.disk(host.host).errors
+        errors.write_error = self._chance.choice((0.0, 0.1, 0.4, 1.0))
+        errors.write_full = self._chance.choice((0.0, 0.1, 1.0))
+        errors.read_error = self._chance.choice((0.0, 0.05))
+        await trio.sleep(self._lasting_s(5.0))
+        errors.write_error = errors.write_full = errors.read_error = 0.0

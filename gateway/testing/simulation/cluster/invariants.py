@@ -1,0 +1,334 @@
+"""What must hold in a cluster after every step, whatever fails: looked up in the nodes' memory and on their disks.
+
+What is committed is what a replica's high watermark has ever passed; it is taken down the first time, and compared with
+every replica from then on. A step is a message that comes to a node, or a blocking call of it that has its effect.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
+from odradek.gateway.metadata.metadata_log import METADATA_KEY
+from odradek.gateway.process import Broker
+from odradek.gateway.replication.replica import Replica
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.disk import DiskLog
+from odradek.gateway.testing.simulation.environment import World
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation
+from odradek.partitions.leader import Leader
+from odradek.partitions.model import PartitionKey, StoredBatch
+from odradek.partitions.state import PartitionState
+
+EPOCH_AT: Final = slice(12, 16)
+"""Where a batch has its leader epoch."""
+
+
+class Mirror:
+    """The batches of one log on one disk, followed as it grows, is cut, and is read again after a crash."""
+
+    def __init__(self) -> None:
+        self.batches: list[StoredBatch] = []
+        self.checked = 0
+        """How many of them, at least, were seen to be committed as they are."""
+        self._live: object = None
+
+    def follow(self, log: DiskLog) -> int:
+        """Take what is on the disk now; return the place of the first batch that is new, or their number."""
+        live = log.live
+        if live is not self._live or not self._goes_on(log):
+            self._live = live
+            self.batches = [batch for segment in live.segments for batch in segment.batches]
+            self.checked = 0
+            return 0
+        known = len(self.batches)
+        last_base = self.batches[-1].base_offset if known else -1
+        for segment in reversed(live.segments):
+            if segment.base_offset <= last_base:
+                break
+        else:
+            segment = live.segments[0]
+        for each in live.segments[live.segments.index(segment) :]:
+            self.batches += [batch for batch in each.batches if batch.base_offset > last_base]
+        return known
+
+    def _goes_on(self, log: DiskLog) -> bool:
+        """Whether the newest batch known is still where it was."""
+        if not self.batches:
+            return True
+        last = self.batches[-1]
+        for segment in reversed(log.live.segments):
+            if segment.base_offset <= last.base_offset:
+                place = len(segment.batches) - 1
+                while place >= 0 and segment.batches[place].base_offset > last.base_offset:
+                    place -= 1
+                return place >= 0 and segment.batches[place] is last
+        return False
+
+    def is_of(self, log: DiskLog) -> bool:
+        """Whether it is this log that is followed, and its newest batch is the one known."""
+        return log.live is self._live and self._goes_on(log)
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last batch."""
+        return self.batches[-1].last_offset + 1 if self.batches else 0
+
+
+class Committed:
+    """What was ever committed of one partition, and every batch that was ever on a disk."""
+
+    def __init__(self) -> None:
+        self.batches: list[StoredBatch] = []
+        self.places: dict[int, int] = {}
+        self.seen: dict[tuple[int, bytes], bytes] = {}
+
+    def add(self, batch: StoredBatch) -> None:
+        """The next one."""
+        self.places[batch.base_offset] = len(self.batches)
+        self.batches.append(batch)
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last one."""
+        return self.batches[-1].last_offset + 1 if self.batches else 0
+
+
+class Member(NamedTuple):
+    """A replica of a partition, by its node."""
+
+    node: int
+    key: PartitionKey
+
+
+class Invariants:
+    """Looks on. What is found first is kept in `found`, and `on_found` is called: no production code is to catch it.
+
+    `compacted` are topics whose batches change, `lost` nodes whose disk was lost and of which the controller does not
+    know that yet.
+    """
+
+    def __init__(self, world: World, hosts: Mapping[int, BrokerHost]) -> None:
+        self.compacted: set[str] = set()
+        self.lost: set[int] = set()
+        self.tally: Counter[str] = Counter()
+        self.image: MetadataImage | None = None
+        self._world = world
+        self._hosts = hosts
+        self._nodes = {host.host: node for node, host in hosts.items()}
+        self._mirrors: dict[Member, Mirror] = {}
+        self._committed: dict[PartitionKey, Committed] = {}
+        self._high_watermarks: WeakKeyDictionary[PartitionState, int] = WeakKeyDictionary()
+        self._roles: dict[Member, object] = {}
+        self._active: dict[int, int] = {}
+        self._images: dict[int, MetadataImage | None] = {}
+        self._epochs: dict[int, int] = {}
+
+    def look(self, name: str) -> None:
+        """Check what a step of the host `name` may have changed. Raises Violation."""
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        host = self._hosts[node]
+        for key, log in self._world.disk(name).logs.items():
+            self._look_at_disk(Member(node, key), log)
+        broker = host.broker if host.alive else None
+        if broker is not None:
+            self._look_at_memory(node, broker)
+            self._look_at_image(node, broker)
+
+    # Disks
+
+    def _look_at_disk(self, member: Member, log: DiskLog) -> None:
+        mirror = self._mirrors.get(member)
+        if mirror is None:
+            mirror = self._mirrors[member] = Mirror()
+        elif mirror.end_offset == log.live.log_end_offset and mirror.is_of(log):
+            return
+        start = mirror.follow(log)
+        if member.key.topic in self.compacted:
+            return
+        facts = self._facts(member.key)
+        for batch in mirror.batches[start:]:
+            data = bytes(batch.data)
+            known = facts.seen.setdefault((batch.base_offset, data[EPOCH_AT]), data)
+            if known != data:
+                epoch = int.from_bytes(data[EPOCH_AT], "big")
+                where = f"{member.key} of node {member.node}"
+                raise Violation(Invariant.LOG_MATCHING, f"{where} has another batch at {batch.base_offset} of {epoch}")
+        if start == 0:
+            self._check_member(member)
+
+    def _facts(self, key: PartitionKey) -> Committed:
+        found = self._committed.get(key)
+        if found is None:
+            found = self._committed[key] = Committed()
+        return found
+
+    # Memory
+
+    def _look_at_memory(self, node: int, broker: Broker) -> None:
+        for replica in (*broker.services.replicas.opened(), broker.services.quorum.replica):
+            state = replica.open_log
+            if state is None:
+                continue
+            before, now = self._high_watermarks.get(state, 0), state.high_watermark
+            if now != before:
+                if now < before:
+                    text = f"{replica.key} of node {node} goes from {before} to {now}"
+                    raise Violation(Invariant.HIGH_WATERMARK_GROWS, text)
+                self._high_watermarks[state] = now
+                self._commits(Member(node, replica.key), now)
+            self._look_at_role(Member(node, replica.key), replica)
+
+    def _commits(self, member: Member, high_watermark: int) -> None:
+        """A replica's high watermark is there: what it has below is what is committed."""
+        if member.key.topic in self.compacted:
+            return
+        facts, mirror = self._facts(member.key), self._mirrors.get(member)
+        if mirror is None:
+            return
+        before = facts.end_offset
+        place = mirror.checked
+        while place < len(mirror.batches) and mirror.batches[place].last_offset < high_watermark:
+            self._is_committed(member, facts, mirror.batches[place])
+            place += 1
+        mirror.checked = place
+        if facts.end_offset > before and member.key != METADATA_KEY:
+            self._check_members(member.key)
+
+    @staticmethod
+    def _is_committed(member: Member, facts: Committed, batch: StoredBatch) -> None:
+        if batch.base_offset >= facts.end_offset:
+            facts.add(batch)
+            return
+        place = facts.places.get(batch.base_offset)
+        same = place is not None and facts.batches[place].data == batch.data
+        if not same:
+            where = f"{member.key} of node {member.node}"
+            invariant = Invariant.METADATA_PREFIX if member.key == METADATA_KEY else Invariant.COMMITTED_SAME
+            raise Violation(invariant, f"{where} has another batch at {batch.base_offset} below its high watermark")
+
+    def _look_at_role(self, member: Member, replica: Replica) -> None:
+        role = replica.role
+        if self._roles.get(member) is role:
+            return
+        self._roles[member] = role
+        if not isinstance(role, Leader):
+            return
+        self.tally["leaders"] += 1
+        newest = self._newest(member.key)
+        if member.key == METADATA_KEY or newest is None or newest.leader_epoch > role.state.leader_epoch:
+            return  # the quorum has its own check; another leader was elected since
+        self._check_holds(member, Invariant.LEADER_COMPLETE, "leads")
+
+    # Metadata
+
+    def _look_at_image(self, node: int, broker: Broker) -> None:
+        services = broker.services
+        epoch = services.controller.epoch
+        if epoch is not None and services.quorum.active_epoch == epoch:
+            self.tally["controllers"] += epoch not in self._active
+            other = self._active.setdefault(epoch, node)
+            if other != node:
+                raise Violation(Invariant.ONE_CONTROLLER, f"nodes {other} and {node} decide in epoch {epoch}")
+        image = services.metadata.image
+        if self._images.get(node) is image:
+            return
+        self._images[node] = image
+        if self.image is None or image.offset > self.image.offset:
+            before, self.image = self.image, image
+            self._image_changed(before, image)
+
+    def _image_changed(self, before: MetadataImage | None, image: MetadataImage) -> None:
+        for node in list(self.lost):
+            broker = image.brokers.get(node)
+            if broker is not None and broker.epoch != self._epochs.get(node):
+                self.lost.discard(node)  # it has registered without its disk
+        for node, broker in image.brokers.items():
+            self._epochs[node] = broker.epoch
+        for name, topic in image.topics_by_name.items():
+            was = None if before is None else before.topic(name)
+            if was is topic:
+                continue
+            for index, part in enumerate(topic.partitions):
+                old = was.partitions[index] if was is not None and index < len(was.partitions) else None
+                if old is part:
+                    continue
+                self.tally["isr changes"] += old is not None and old.isr != part.isr
+                self.tally["elections"] += old is not None and old.leader_epoch != part.leader_epoch
+                self._check_members(PartitionKey(name, topic.topic_id, index))
+
+    def _newest(self, key: PartitionKey) -> PartitionImage | None:
+        found = None if self.image is None else self.image.topic(key.topic)
+        if found is None or found.topic_id != key.topic_id or key.index >= len(found.partitions):
+            return None
+        return found.partitions[key.index]
+
+    def _check_members(self, key: PartitionKey) -> None:
+        part = self._newest(key)
+        for node in () if part is None else (*part.isr, *part.elr):
+            self._check_member(Member(node, key))
+
+    def _check_member(self, member: Member) -> None:
+        """More is committed, or a log was cut, or came back after a crash."""
+        if self._may_be_elected(member) and self._lacks(member):
+            self._look_at_all_images()  # a controller may have published since its last step
+            if self._may_be_elected(member):
+                self._check_holds(member, Invariant.IN_SYNC_HOLDS, "may be elected")
+
+    def _may_be_elected(self, member: Member) -> bool:
+        part = self._newest(member.key)
+        return part is not None and member.node in (*part.isr, *part.elr)
+
+    def _look_at_all_images(self) -> None:
+        for node, host in self._hosts.items():
+            if host.alive and host.broker is not None:
+                self._look_at_image(node, host.broker)
+
+    def _check_holds(self, member: Member, invariant: Invariant, why: str) -> None:
+        if self._lacks(member):
+            mirror = self._mirrors.get(member)
+            end = 0 if mirror is None else mirror.end_offset
+            where = f"{member.key} of node {member.node}"
+            text = f"{where} {why}, ends at {end} and lacks some of {self._committed[member.key].end_offset}"
+            raise Violation(invariant, text)
+
+    def _lacks(self, member: Member) -> bool:
+        """Whether some of what is committed is not on the disk of a replica that ought to have it."""
+        facts, mirror = self._committed.get(member.key), self._mirrors.get(member)
+        if facts is None or member.node in self.lost or member.key.topic in self.compacted:
+            return False
+        has: Sequence[StoredBatch] = () if mirror is None else mirror.batches
+        count, start = len(facts.batches), 0 if mirror is None else mirror.checked
+        same = len(has) >= count and all(
+            has[place] is facts.batches[place] or has[place].data == facts.batches[place].data
+            for place in range(start, count)
+        )
+        if same and mirror is not None:
+            mirror.checked = max(mirror.checked, count)
+        return not same
+
+    def in_sync(self) -> bool:
+        """Whether every replica of every partition is in sync, and every disk known."""
+        return self.image is not None and not self.lost and not self.out_of_sync()
+
+    def out_of_sync(self) -> list[str]:
+        """The partitions that have replicas out of sync, and those."""
+        if self.image is None:
+            return []
+        return [
+            f"{name}-{index} of {part.leader}: {sorted(set(part.replicas) - set(part.isr))}"
+            for name, topic in self.image.topics_by_name.items()
+            for index, part in enumerate(topic.partitions)
+            if len(part.isr) < len(part.replicas)
+        ]
+
+    def leaders(self) -> list[int]:
+        """The active controller's node, and those that lead partitions."""
+        if self.image is None:
+            return []
+        found = {part.leader for topic in self.image.topics_by_name.values() for part in topic.partitions}
+        active = [self._active[max(self._active)]] if self._active else []
+        return [*active, *sorted(found & self._hosts.keys())]

@@ -1,0 +1,180 @@
+"""Oracles that also write a history of all operations, for the checker of `odradek.gateway.testing.history`.
+
+In a cluster a node that does not know yet that it coordinates no more may answer what only reads, as in Kafka. So what
+clients are told of a group's offsets and members may be old; what they commit may not be.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from odradek.gateway.testing.history.operations import History, Key, Operation, Outcome, Read, Sent
+from odradek.gateway.testing.simulation.loads import transaction_oracle
+from odradek.gateway.testing.simulation.loads.oracle import Invariant, Oracle, check
+from odradek.gateway.testing.simulation.loads.transaction_oracle import Transaction, TransactionOracle
+
+
+@dataclasses.dataclass(slots=True)
+class _Open:
+    """An operation under way."""
+
+    process: str
+    began: int
+    sends: dict[tuple[Key, str], int | None] = dataclasses.field(default_factory=dict[tuple[Key, str], int | None])
+    ended: int | None = None
+    outcome: Outcome = Outcome.UNKNOWN
+
+    def done(self) -> Operation:
+        steps = [Sent(key, value, offset) for (key, value), offset in self.sends.items()]
+        return Operation(self.process, self.outcome, steps, self.began, self.ended)
+
+
+class Recorder:
+    """The operations of all clients of one topic, in the order in which they began."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._operations: list[_Open | Operation] = []
+        self._clock = 0
+
+    def tick(self) -> int:
+        """The next position in the order of all events."""
+        self._clock += 1
+        return self._clock
+
+    def begin(self, process: str) -> _Open:
+        """An operation begins."""
+        operation = _Open(process, self.tick())
+        self._operations.append(operation)
+        return operation
+
+    def read(self, process: str, partition: int, log: Sequence[tuple[int, str]], assigned: frozenset[Key]) -> None:
+        """A poll has returned these."""
+        key = (self.topic, partition)
+        steps = [Read(key, offset, value) for offset, value in log]
+        began = self.tick()
+        self._operations.append(Operation(process, Outcome.OK, steps, began, self.tick(), assigned))
+
+    def history(self) -> History:
+        """Everything up to now."""
+        return [each if isinstance(each, Operation) else each.done() for each in self._operations]
+
+
+class RecordedOracle(Oracle):
+    """See `Oracle`."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self.recorder = Recorder(topic)
+        self._sends: dict[tuple[int, str], _Open] = {}
+        self._assigned: dict[str, set[int]] = {}
+        self._ever_committed: set[tuple[int, int]] = set()
+
+    def produced(self, producer: str, partition: int, values: Sequence[str]) -> None:
+        """See `Oracle.produced`."""
+        super().produced(producer, partition, values)
+        operation = self.recorder.begin(producer)
+        for value in values:
+            operation.sends[(self.recorder.topic, partition), value] = None
+            self._sends[partition, value] = operation
+
+    def was_acknowledged(self, partition: int, base_offset: int, values: Sequence[str]) -> None:
+        """See `Oracle.was_acknowledged`."""
+        for offset, value in enumerate(values, base_offset):
+            operation = self._sends[partition, value]
+            operation.sends[(self.recorder.topic, partition), value] = offset
+            operation.outcome, operation.ended = Outcome.OK, self.recorder.tick()
+        super().was_acknowledged(partition, base_offset, values)
+
+    def was_read(
+        self,
+        reader: str,
+        partition: int,
+        position: int,
+        end_offset: int,
+        log: Sequence[tuple[int, str]],
+        *,
+        gaps: bool = False,
+    ) -> None:
+        """See `Oracle.was_read`."""
+        if log:
+            assigned = self._assigned.get(reader, set())
+            anew = frozenset({(self.recorder.topic, partition)}) if partition in assigned else frozenset[Key]()
+            assigned.discard(partition)
+            self.recorder.read(reader, partition, log, anew)
+        super().was_read(reader, partition, position, end_offset, log, gaps=gaps)
+
+    def takes(self, member: str, partitions: Iterable[int]) -> None:
+        """See `Oracle.takes`."""
+        self._assigned.setdefault(member, set()).update(partitions)
+
+    def all_is_well(self, member: str, usurped: frozenset[int]) -> None:
+        """See `Oracle.all_is_well`; a coordinator that is none any more may say so."""
+
+    def will_commit(self, partition: int, offset: int) -> None:
+        """See `Oracle.will_commit`."""
+        self._ever_committed.add((partition, offset))
+        super().will_commit(partition, offset)
+
+    def commit_seen(self, member: str, partition: int, offset: int) -> None:
+        """See `Oracle.commit_seen`; it may be an older one."""
+        check(
+            offset == -1 or (partition, offset) in self._ever_committed,
+            Invariant.COMMITS_KEPT,
+            f"{member} sees {offset} committed for {partition}, which was never sent",
+        )
+
+
+class RecordedTransactions(TransactionOracle):
+    """See `TransactionOracle`."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self.recorder = Recorder(topic)
+        self._open: dict[Transaction, _Open] = {}
+
+    def begin(self, transactional_id: str) -> Transaction:
+        """See `TransactionOracle.begin`."""
+        transaction = super().begin(transactional_id)
+        # Producers that were superseded go on: each transaction is a client of its own.
+        self._open[transaction] = self.recorder.begin(str(transaction))
+        return transaction
+
+    def new_value(self, transaction: Transaction, partition: int) -> str:
+        """See `TransactionOracle.new_value`."""
+        value = super().new_value(transaction, partition)
+        self._open[transaction].sends[(self.recorder.topic, partition), value] = None
+        return value
+
+    def was_acknowledged(self, transaction: Transaction, partition: int, base_offset: int, values: list[str]) -> None:
+        """See `TransactionOracle.was_acknowledged`."""
+        for offset, value in enumerate(values, base_offset):
+            self._open[transaction].sends[(self.recorder.topic, partition), value] = offset
+        super().was_acknowledged(transaction, partition, base_offset, values)
+
+    def was_committed(self, transaction: Transaction) -> None:
+        """See `TransactionOracle.was_committed`."""
+        super().was_committed(transaction)
+        self._end(transaction, Outcome.OK)
+
+    def was_given_up(self, transaction: Transaction) -> None:
+        """See `TransactionOracle.was_given_up`."""
+        super().was_given_up(transaction)
+        if transaction.outcome is transaction_oracle.Outcome.ABORTED:
+            self._end(transaction, Outcome.FAILED)
+
+    def _end(self, transaction: Transaction, outcome: Outcome) -> None:
+        operation = self._open[transaction]
+        operation.outcome, operation.ended = outcome, self.recorder.tick()
+
+    def was_read(
+        self, reader: str, partition: int, position: int, stable_offset: int, log: list[tuple[int, str]]
+    ) -> None:
+        """See `TransactionOracle.was_read`."""
+        if log:
+            anew = frozenset({(self.recorder.topic, partition)}) if position == 0 else frozenset[Key]()
+            self.recorder.read(reader, partition, log, anew)
+        super().was_read(reader, partition, position, stable_offset, log)
+
+    def offset_seen(self, transactional_id: str, floor: int, offset: int) -> None:
+        """See `TransactionOracle.offset_seen`; it may be an older one."""
+        super().offset_seen(transactional_id, min(floor, offset), offset)

@@ -1,0 +1,152 @@
+"""`odradek simulate`: whole clusters under faults in virtual time; a seed repeats its run bit for bit."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.gateway.cli.output import counted, note
+
+if TYPE_CHECKING:
+    from odradek.gateway.testing.simulation.cluster.run import Plan, Result
+
+DEFAULT_MINUTES = 0.5
+MAX_SEED = 2**63 - 1
+
+EPILOG = """\
+\b
+Examples:
+  odradek simulate --seed 7 --minutes 0.1 --faults kill,partition
+  odradek simulate --seeds 1-2 --minutes 0.1 --faults loss
+
+\b
+Exit codes: 0 nothing found, 1 a violation (the seed, the command that repeats it and the shortest history found are
+printed), 2 wrong usage.
+"""
+
+
+class Seeds(click.ParamType[range]):
+    """`A-B`, both included."""
+
+    name = "A-B"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        """Split at the dash; fails as wrong usage."""
+        first, _, last = str(value).partition("-")
+        if not first.isdecimal() or not last.isdecimal() or int(last) < int(first) or int(last) > MAX_SEED:
+            self.fail(f"{value!r} is not a range of seeds such as 1-100", param, ctx)
+        return range(int(first), int(last) + 1)
+
+
+class FaultKinds(click.ParamType[tuple[str, ...]]):
+    """`kill,loss`, converted to the kinds."""
+
+    name = "kind,…"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Split at the commas; fails as wrong usage."""
+        from odradek.gateway.testing.simulation.cluster.faults import FAULTS
+
+        kinds = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
+        unknown = [kind for kind in kinds if kind not in FAULTS]
+        if unknown:
+            self.fail(f"{unknown[0]!r} is not a kind of fault; there are {', '.join(FAULTS)}", param, ctx)
+        return kinds
+
+
+@click.command("simulate", epilog=EPILOG)
+@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Run this seed.")
+@click.option("--seeds", type=Seeds(), help="Run all seeds from A to B.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0.05, 600),
+    default=DEFAULT_MINUTES,
+    show_default=True,
+    help="How long load and faults last, in virtual time.",
+)
+@click.option("--brokers", type=click.IntRange(3, 9), default=3, show_default=True, help="How many brokers there are.")
+@click.option("--faults", type=FaultKinds(), help="These kinds of faults; else each seed chooses a mix of all.")
+@click.option("--trace", is_flag=True, help="Print the newest events, too.")
+def simulate(
+    *, seed: int | None, seeds: range | None, minutes: float, brokers: int, faults: tuple[str, ...] | None, trace: bool
+) -> None:
+    """Simulate whole clusters under faults and judge what clients saw.
+
+    Production nodes, clients, a network, disks and clocks that fail run in one process and virtual time. The same seed
+    and options give the same run in every process, which the trace's digest shows.
+    """
+    if (seed is None) is (seeds is None):
+        raise click.UsageError("give one of --seed and --seeds")
+    from odradek.gateway.testing.simulation.cluster.run import Plan
+    from odradek.gateway.testing.simulation.cluster.run import simulate as run
+
+    def plan(number: int) -> "Plan":
+        return Plan(number, minutes * 60, brokers, faults)
+
+    if seed is not None:
+        result = run(plan(seed))
+        _tell(result, trace=trace)
+        failed = [result] if result.failure else []
+    else:
+        failed = _many([plan(number) for number in seeds or ()])
+    for result in failed[:1]:
+        _tell_shortest(result)
+    if failed:
+        sys.exit(1)
+
+
+def _tell(result: "Result", *, trace: bool) -> None:
+    """Print one run."""
+    if trace:
+        click.echo("\n".join(result.trace))
+    tally = result.tally
+    click.echo(f"seed       {result.plan.seed}")
+    click.echo(f"digest     {result.digest} of {counted(result.events, 'event')}")
+    click.echo(f"faults     {', '.join(f'{kind} {result.faults[kind]}' for kind in result.mix) or 'none'}")
+    click.echo(f"load       {counted(tally['records acknowledged'], 'record')} acknowledged, {_transactions(tally)}")
+    click.echo(
+        f"cluster    {counted(tally['elections'], 'election')}, {counted(tally['isr changes'], 'ISR change')}, "
+        f"{counted(tally['controllers'], 'active controller')}"
+    )
+    click.echo(f"simulated  {result.simulated_s:.1f} s")
+    click.echo(f"verdict    {result.failure or 'no violation'}")
+
+
+def _transactions(tally: Counter[str]) -> str:
+    return (
+        f"{counted(tally['transactions committed'], 'transaction')} committed, {tally['transactions aborted']} aborted"
+    )
+
+
+def _many(plans: "Sequence[Plan]") -> "list[Result]":
+    """Run them all with a bar on a terminal, and print what they came to; return those that failed."""
+    from odradek.gateway.testing.simulation.cluster.run import simulate as run
+
+    failed: list[Result] = []
+    tally, faults, simulated_s = Counter[str](), Counter[str](), 0.0
+    with click.progressbar(plans, label="simulating", file=sys.stderr, show_pos=True) as bar:
+        for plan in bar:
+            result = run(plan)
+            tally, faults = tally + result.tally, faults + result.faults
+            simulated_s += result.simulated_s
+            if result.failure:
+                failed.append(result)
+                note(f"seed {plan.seed}: {result.failure.splitlines()[0]}")
+    click.echo(f"seeds      {plans[0].seed}-{plans[-1].seed}, {len(failed)} with a violation")
+    click.echo(f"simulated  {simulated_s / 3600:.2f} hours")
+    click.echo(f"faults     {', '.join(f'{kind} {faults[kind]}' for kind in faults) or 'none'}")
+    click.echo(f"load       {counted(tally['records acknowledged'], 'record')} acknowledged, {_transactions(tally)}")
+    click.echo(f"cluster    {counted(tally['elections'], 'election')}, {counted(tally['isr changes'], 'ISR change')}")
+    return failed
+
+
+def _tell_shortest(result: "Result") -> None:
+    from odradek.gateway.testing.simulation.cluster.shortest import shortest
+
+    click.echo(f"\nseed {result.plan.seed} breaks {result.failure}")
+    click.echo(f"repeat it with: {result.plan.command()}")
+    found = shortest(result, lambda plan: note(f"trying {plan.command()}"))
+    click.echo(f"shortest found: {found.plan.command()}\n{found.failure}")
+    click.echo("\n".join(found.trace[-30:]))
