@@ -294,7 +294,7 @@ async def _join(
 
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
-    life = NodeLife(config, env, store, channels, controller, metadata, advertised)
+    life = NodeLife(config, env, store, channels, controller, metadata, advertised, replicas.lost_for)
     outbox = _outbox(store, env, replicas, metadata, settings, controller)
     _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner, outbox)
     if config.node.is_alone:

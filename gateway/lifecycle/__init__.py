@@ -10,6 +10,9 @@
   taken out when the broker starts and put back when all logs are closed.
 - A heartbeat tells how far the broker's image is. The controller unfences a broker whose image has its registration: it
   knows then of everything that it is to do. Clients are accepted from then on.
+- A broker that has not been able to write a log that it leads for `broker.session.timeout.ms`, while another replica is
+  in sync, has itself fenced and ends, as a broker of Kafka does whose disk fails. It must not serve on: where its
+  metadata log cannot be written either, it would send clients to leaders and coordinators of long ago.
 - A broker that stops says so in its heartbeats. The controller gives its partitions to others, and releases it once
   they know; until then the broker serves.
 - A node that is a cluster of one registers as it starts (`metadata/starting.py`) and sends no heartbeats.

@@ -1,7 +1,7 @@
 """The registration and the heartbeats of this broker; see the package's head."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -13,6 +13,7 @@ from odradek.gateway.errors import StartError
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
 from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
 from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.wire.messages.broker_registration import (
@@ -40,8 +41,16 @@ _FINAL: Final = {
 """What no repetition changes."""
 
 
+def nothing_lost(_time_ms: int) -> Sequence[object]:
+    """For a broker whose logs nothing is known of."""
+    return ()
+
+
 class BrokerLifecycle:
     """One incarnation of this broker. `listeners` are the advertised ones, `cluster_id()` is empty until it is known.
+
+    `lost_for(time_ms)` are the partitions that it leads and has not been able to write for so long. With any, it has
+    itself fenced, so that others lead them, and ends.
 
     `unfenced` is set when clients may be served for the first time, `released` when the broker may stop.
     """
@@ -55,6 +64,7 @@ class BrokerLifecycle:
         cluster_id: Callable[[], str],
         listeners: Mapping[str, tuple[str, int]],
         clean_end: CleanEnd,
+        lost_for: Callable[[int], Sequence[object]] = nothing_lost,
     ) -> None:
         self.unfenced = trio.Event()
         self.released = trio.Event()
@@ -66,6 +76,7 @@ class BrokerLifecycle:
         self._cluster_id = cluster_id
         self._listeners = listeners
         self._clean_end = clean_end
+        self._lost_for = lost_for
         self._incarnation_id = env.uuid()
         self._is_fenced = True
         self._is_stopping = False
@@ -75,14 +86,17 @@ class BrokerLifecycle:
         """Register, and send heartbeats until cancelled. Raises StartError when this broker cannot be in the cluster.
 
         That is: another broker has its id, no controller answers for `initial.broker.registration.timeout.ms`, or the
-        controller refuses it for good.
+        controller refuses it for good. Raises StoreError when it cannot write what others could lead.
         """
         self._metadata.news.watch(self._news)
         try:
             previous_epoch = await self._clean_end.take()
             await self._register(previous_epoch)
             while not self.released.is_set():
-                known = await self._heartbeat()
+                lost = self._lost_for(self._number("broker.session.timeout.ms"))
+                known = await self._heartbeat(want_fence=bool(lost))
+                if lost:
+                    raise StoreError(f"{len(lost)} partitions cannot be written, the first {lost[0]}; others lead them")
                 if not known:
                     await self._register(NO_EPOCH)
                 await self._pause()
@@ -157,12 +171,13 @@ class BrokerLifecycle:
 
     # Heartbeats
 
-    async def _heartbeat(self) -> bool:
+    async def _heartbeat(self, *, want_fence: bool) -> bool:
         """Send one, and act on the answer; False when the controller does not know this registration."""
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self._metadata.image.offset,
+            want_fence=want_fence,
             want_shut_down=self._is_stopping,
         )
         stopping = self._is_stopping

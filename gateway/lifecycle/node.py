@@ -1,6 +1,6 @@
 """A node among others: as a broker it registers and leaves, as the active controller it keeps house."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -33,6 +33,7 @@ class NodeLife:
         controller: Controller,
         metadata: MetadataPublisher,
         listeners: Mapping[str, tuple[str, int]],
+        lost_for: Callable[[int], Sequence[object]],
     ) -> None:
         self.ready = trio.Event()
         self._config = config
@@ -42,7 +43,14 @@ class NodeLife:
         if config.node.is_broker and not config.node.is_alone:
             channel = channels.deciding("heartbeats", controller)
             self._broker = BrokerLifecycle(
-                env, config, channel, metadata, lambda: metadata.logged.cluster_id, listeners, self._clean_end
+                env,
+                config,
+                channel,
+                metadata,
+                lambda: metadata.logged.cluster_id,
+                listeners,
+                self._clean_end,
+                lost_for,
             )
         else:
             self.ready.set()

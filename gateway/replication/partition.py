@@ -95,6 +95,8 @@ class LogResources:
     commit_times: Durations = field(default_factory=Durations)
     proposals: IsrProposals = NO_CONTROLLER
     isr_changes: IsrChanges = field(default_factory=IsrChanges)
+    unwritable_since_ms: dict[PartitionKey, int] = field(default_factory=dict[PartitionKey, int])
+    """The logs whose last write has failed, and when the first of a row of writes did."""
     throttles: Throttles = field(default_factory=Throttles)
 
 
@@ -514,6 +516,7 @@ class PartitionLog(Watchable):
         assert self._role is not None
         if self._recovery.writing.is_failing:
             self._recovery.succeeded(self._recovery.writing, end_offset)
+            self._resources.unwritable_since_ms.pop(self.key, None)
         moved = self._role.durable(end_offset)
         if moved and self.watchers:
             self.notify()
@@ -526,6 +529,7 @@ class PartitionLog(Watchable):
 
     def _failed(self, error: StoreError) -> None:
         self._recovery.failed(self._recovery.writing, "commit failed", error, trace=isinstance(error, UnexpectedError))
+        self._resources.unwritable_since_ms.setdefault(self.key, self._env.monotonic_ms())
         if self.state in (ReplicaState.OPEN, ReplicaState.REWRITING):
             self.state = ReplicaState.FAILED  # opened again by the next call that needs it
         self._durable_waits.fail(error)

@@ -126,6 +126,20 @@ class Replicas:
         """What all logs work with, the metadata log too."""
         return self._resources
 
+    def lost_for(self, time_ms: int) -> list[PartitionKey]:
+        """What this broker leads and has not been able to write for so long, and another in-sync replica could lead."""
+        until_ms = self._resources.env.monotonic_ms() - time_ms
+        lost: list[PartitionKey] = []
+        for key, since_ms in list(self._resources.unwritable_since_ms.items()):
+            described = self._described(key.topic, key.index)
+            if described is None or described.topic_id != key.topic_id:
+                del self._resources.unwritable_since_ms[key]  # deleted, or no partition of clients
+            elif since_ms <= until_ms:
+                partition = described.partitions[key.index]
+                if partition.leader == self.node_id and len(partition.isr) > 1:
+                    lost.append(key)
+        return lost
+
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Retire the replicas of deleted topics, lead and follow as assigned, use changed settings. Never blocks."""
         self._image = image

@@ -1,6 +1,6 @@
 """A broker registers with the active controller, is unfenced, and leaves: against the production controller."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 import trio
@@ -16,6 +16,7 @@ from odradek.gateway.metadata.active import ActiveController
 from odradek.gateway.metadata.channel import ControllerChannel
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.storage_backends.interface import StoreError
 from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 from odradek.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from odradek.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
@@ -70,7 +71,7 @@ class Stage:
         assert self.host.broker is not None
         return self.host.broker.services
 
-    def broker(self, number: int = 2, **settings: str) -> BrokerLifecycle:
+    def broker(self, number: int = 2, lost: Sequence[str] = (), **settings: str) -> BrokerLifecycle:
         env = self.world.environment(f"host-{number}")
 
         async def never(_request: Message) -> Message:
@@ -78,15 +79,30 @@ class Stage:
 
         channel = ControllerChannel(env, self.nursery, self.leadership, never, "test")
         clean_end = CleanEnd(self.world.disk(f"host-{number}").open(), env)
-        return self.lifecycle(channel, clean_end, number, **settings)
+        return self.lifecycle(channel, clean_end, number, lost=lost, **settings)
 
-    def lifecycle(self, channel, clean_end: CleanEnd, number: int = 2, cluster_id: str = "", **settings: str):
+    def lifecycle(
+        self,
+        channel,
+        clean_end: CleanEnd,
+        number: int = 2,
+        cluster_id: str = "",
+        lost: Sequence[str] = (),
+        **settings: str,
+    ):
         texts = {name.replace("_", "."): text for name, text in settings.items()}
         config = load_config(None, {"node.id": str(number), "broker.rack": "r", **texts}, {})
         listeners = {"PLAINTEXT": (f"host-{number}", 9092)}
         env = self.world.environment(f"host-{number}")
         return BrokerLifecycle(
-            env, config, channel, self.image, lambda: cluster_id or self.image.image.cluster_id, listeners, clean_end
+            env,
+            config,
+            channel,
+            self.image,
+            lambda: cluster_id or self.image.image.cluster_id,
+            listeners,
+            clean_end,
+            lambda _time_ms: lost,
         )
 
     def known(self, number: int = 2):
@@ -198,6 +214,25 @@ def test_a_broker_that_was_unregistered_registers_again():
         await trio.sleep(5)
         assert stage.known().epoch == broker.epoch > before
         assert not stage.known().fenced
+
+    on_stage(play)
+
+
+def test_a_broker_that_cannot_write_what_others_could_lead_is_fenced_and_ends():
+    async def play(stage: Stage) -> None:
+        lost: list[str] = []
+        broker = stage.broker(lost=lost)
+
+        async def lose() -> None:
+            await broker.unfenced.wait()
+            lost.append("t-0")
+
+        stage.nursery.start_soon(lose)
+        with pytest.raises(StoreError, match="1 partitions cannot be written, the first t-0"):
+            await broker.run()
+        known = stage.known()
+        assert known is not None
+        assert known.fenced
 
     on_stage(play)
 

@@ -1,5 +1,6 @@
 """A replica that leads or follows as it is assigned, and the logs that the metadata does not know."""
 
+import random
 from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
@@ -26,6 +27,7 @@ from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import LogConfig
 from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
 from odradek.partitions.results import AppendOrigin, EpochEnd, Isolation, Rejected
+from odradek.storage_backends.faulty import FaultPlan, FaultyStore
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
@@ -201,6 +203,45 @@ async def test_nothing_is_set_aside_before_the_image_is_current(replicas: Replic
     replicas.image_is_current()
     await wait_all_tasks_blocked()
     assert [each.key.topic for each in store.strays()] == ["late"]
+
+
+@pytest.mark.parametrize(
+    ("partition", "is_lost"),
+    [
+        (PartitionImage((1, 2), (1, 2), NODE, 0, 0), True),
+        (PartitionImage((1, 2), (1,), NODE, 0, 0), False),
+        (PartitionImage((1, 2), (1, 2), OTHER, 0, 0), False),
+    ],
+    ids=["others-are-in-sync", "alone-in-sync", "another-leads"],
+)
+async def test_what_cannot_be_written_is_lost_where_others_could_lead(
+    replicas: Replicas, partition: PartitionImage, is_lost: bool
+) -> None:
+    key = PartitionKey("t", TOPIC_ID, 0)
+    publish(replicas, with_partitions(partition))
+    now_ms = replicas.resources.env.monotonic_ms()
+    replicas.resources.unwritable_since_ms.update({key: now_ms - 5_000, PartitionKey("gone", UUID(int=9), 0): 0})
+    assert replicas.lost_for(4_000) == ([key] if is_lost else [])
+    assert replicas.lost_for(60_000) == []
+    assert list(replicas.resources.unwritable_since_ms) == [key]
+
+
+async def test_a_log_is_unwritable_from_a_write_that_fails_to_one_that_does_not(nursery: trio.Nursery) -> None:
+    env, plan = Inline(), FaultPlan(random.Random(1))
+    store = FaultyStore(MemoryStore(MemoryMedium()), plan)
+    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
+    replicas = Replicas(resources, NODE, lambda _image, _topic: LogConfig())
+    publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
+    replica = await replicas.leader("t", 0)
+    plan.mix.write_error = 1.0
+    replica.append(memoryview(batch_of(b"lost")), AppendOrigin.CLIENT)
+    await wait_all_tasks_blocked()
+    assert list(resources.unwritable_since_ms) == [replica.key]
+    plan.mix.write_error = 0.0
+    await replica.ensure_open()
+    assert not isinstance(replica.append(memoryview(batch_of(b"taken")), AppendOrigin.CLIENT), Rejected)
+    await replica.durable(1).wait()
+    assert resources.unwritable_since_ms == {}
 
 
 async def test_a_broker_hosts_what_it_has_a_replica_of_and_leads_what_it_is_assigned(replicas: Replicas) -> None:

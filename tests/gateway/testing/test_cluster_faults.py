@@ -5,6 +5,7 @@ served again after each fault, most of them while it lasts.
 """
 
 import random
+import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -31,8 +32,8 @@ BEYOND_THE_SESSION_S = 6.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[TestCluster]:
-    with odradek.cluster(brokers=3, config=SETTINGS) as running:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
+    with odradek.cluster(brokers=3, config=SETTINGS, directory=tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 
@@ -157,6 +158,28 @@ def test_a_wiped_disk_rejoins(cluster: TestCluster):
         cluster.wipe(victim)
         load.served_again()
         cluster.restart(victim)
+
+
+@contextmanager
+def full_disk(cluster: TestCluster, broker: int) -> Iterator[None]:
+    """No file of a broker may be written any more, as on a disk without space; this needs no rights and no mount."""
+    pid = cluster.node(broker).pid
+    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+    try:
+        yield
+    finally:
+        if cluster.node(broker).is_running:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+
+
+def test_a_disk_that_fills(cluster: TestCluster):
+    """The broker ends, so that others lead; when there is space again it is started, and catches up."""
+    with loaded(cluster, "full-disk") as load:
+        victim = cluster.leader("full-disk", 0)
+        with full_disk(cluster, victim):
+            cluster.node(victim).join()
+            load.served_again()
 
 
 def test_a_rolling_restart(cluster: TestCluster):
