@@ -16,9 +16,10 @@ from compat_tests.clusters import KafkaNodes, Nodes, OdradekNodes
 from compat_tests.comparison import Comparison, Resources, is_missing
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import JvmKafka, UnavailableError, start_real_kafka
-from compat_tests.spark_session import start_spark
+from compat_tests.spark_session import quick_to_start, start_spark
 
 _KEY = pytest.StashKey[Comparison]()
+quick_to_start()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def quick_to_start() -> None:
+    """Let every JVM of Spark that this process starts, itself or through others, compile quickly instead of well."""
+    os.environ.setdefault("SPARK_CONF_DIR", str(ROOT / "compat_tests" / "spark_conf"))
+    os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
 def connector_jars() -> list[str]:
     """The jars for ``spark.jars``. Raises UnavailableError when they were not fetched."""
     jars = sorted(str(jar) for jar in (jars_folder() / "spark").glob("*.jar"))

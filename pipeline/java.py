@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,19 @@ from odradek.pipeline.errors import MissingError
 
 OLDEST, NEWEST = 17, 21
 _INSTALLED: Final = Path("/usr/lib/jvm")
+_RELEASE: Final = Path("/etc/os-release")
+_FIELD: Final = re.compile(r"^(\w+)=(.*)$", re.MULTILINE)
+_COMMANDS: Final = {
+    "debian": "sudo apt-get install default-jre-headless",
+    "ubuntu": "sudo apt-get install openjdk-21-jre-headless",
+    "fedora": "sudo dnf install java-21-openjdk-headless",
+    "rhel": "sudo dnf install java-21-openjdk-headless",
+    "suse": "sudo zypper install java-21-openjdk-headless",
+    "alpine": "sudo apk add openjdk21-jre-headless",
+    "arch": "sudo pacman -S jre21-openjdk-headless",
+}
+"""By the ID, or what ID_LIKE names, of /etc/os-release; Debian's default is 17 or 21 since version 12."""
+ELSEWHERE: Final = "https://adoptium.net/temurin/releases?version=21"
 _VERSION: Final = re.compile(r'version "(\d+)')
 
 
@@ -24,10 +38,21 @@ def find_java() -> Path:
         seen.append(f"{candidate} is {'no Java' if major is None else f'Java {major}'}")
     found = f" ({'; '.join(seen)})" if seen else ""
     raise MissingError(
-        f"Spark needs Java {OLDEST} to {NEWEST}, and there is none{found}. Debian, Ubuntu: apt-get install "
-        "openjdk-17-jre-headless; macOS: brew install openjdk@17; others: https://adoptium.net. Set JAVA_HOME where it "
-        "is not on the PATH."
+        f"Spark needs Java {OLDEST} to {NEWEST}, and there is none{found}. To get it: {how_to_get_it()}; or set "
+        "JAVA_HOME to one that is not on the PATH"
     )
+
+
+def how_to_get_it(release: Path = _RELEASE, system: str = sys.platform) -> str:
+    """The command that installs Java on this system, or where to find one."""
+    if system == "darwin":
+        return "brew install openjdk@17"
+    try:
+        text = release.read_text()
+    except OSError:
+        return ELSEWHERE
+    kinds = " ".join(value.strip("\"'") for name, value in _FIELD.findall(text) if name in ("ID", "ID_LIKE")).split()
+    return next((_COMMANDS[kind] for kind in kinds if kind in _COMMANDS), ELSEWHERE)
 
 
 def _candidates() -> list[Path]:

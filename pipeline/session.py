@@ -36,10 +36,11 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_LOGGING_OPTION: Final = f"-Dlog4j2.configurationFile={_LOGGING}"
 _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING}",
+    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {_LOGGING_OPTION}",
     "spark.sql.shuffle.partitions": "4",
 }
 
@@ -81,12 +82,19 @@ def spark_session(
         # Else workers run the python3 of the PATH, which need not have what this one has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     files = [str(path) for path in prepare([*jars.KAFKA, *packages])]
-    settings: dict[str, Any] = {**_SETTINGS, **(_LOCAL_SETTINGS if (chosen or "").startswith(LOCAL) else {})}
+    settings: dict[str, Any] = {**_SETTINGS, **_settings_of(chosen)}
     settings |= _own_settings(bootstrap, data, connection) | given
     settings["spark.jars"] = ",".join([*files, *filter(None, [given.get("spark.jars")])])
     session = start(builder.config(map=settings))
     _register_segments(session, data)
     return session
+
+
+def _settings_of(master: str | None) -> Mapping[str, str]:
+    """What depends on where Spark runs; the driver that is started here logs errors only, wherever its workers are."""
+    if master is None:
+        return {}
+    return _LOCAL_SETTINGS if master.startswith(LOCAL) else {"spark.driver.extraJavaOptions": _LOGGING_OPTION}
 
 
 def _register_segments(session: "SparkSession", data: str | Path | None) -> None:

@@ -107,6 +107,13 @@ def test_outbox():
     assert 'record: order 3 {"id": 3, "item": "pens", "quantity": 12}' in told
 
 
+def test_pipeline_compact():
+    if (reason := missing_for_spark()) is not None:
+        pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
+    told = output_of(".venv/bin/python -m examples.pipeline_compact")
+    assert re.fullmatch(r"\d+ files became 1, with 96 records as before\n", told), told
+
+
 def test_pipeline_restore():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")

@@ -19,7 +19,7 @@ from tests.pipeline.killing import chance, kill, start
 
 SETTINGS = ("spark.driver.memory=1g", "spark.ui.enabled=false")
 RECORDS = 3_000
-BATCH = 200
+BATCH = rounds(600, 200)
 
 
 def command(connection: Connection, path: Path, *more: str, master: str = "local[2]") -> list[str]:
@@ -45,7 +45,7 @@ def test_kills_at_random_moments_cost_and_double_nothing(spark, connection, tmp_
     produce(connection, "t", [b'{"n":%d}' % number if number % 10 else b"poison" for number in range(RECORDS)])
     produce_transactions(connection, "t", [True, False, True])
     path, errors = tmp_path / "table", tmp_path / "errors"
-    kills = rounds(2, 10)
+    kills = rounds(1, 10)
     for number in range(kills):
         process = start(command(connection, path, "--value", "json"), errors)
         try:

@@ -19,7 +19,7 @@ PROGRAM = Path(__file__).parent / "load_and_export.py"
 ROWS = 4_000
 BATCH_ROWS = 20
 LONGEST_S = 3.0
-KILLS = rounds(2, 12)
+KILLS = rounds(1, 12)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
