@@ -213,9 +213,12 @@ class TransactionalSender:
             return FencedError(f"another load of job {self._job!r} has begun and goes on; this one ends")
         if reason.txn_requires_abort():
             return _AbortedError(reason.str())
-        hint = " (-X message.max.bytes=… allows more)" if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE else ""
+        hints = {
+            KafkaError.MSG_SIZE_TOO_LARGE: " (-X message.max.bytes=… allows more)",
+            KafkaError._TIMED_OUT: " (the broker takes nothing: is its disk full? its log says why)",  # noqa: SLF001
+        }
         kind = TransientError if reason.retriable() or reason.code() < 0 else PipelineError
-        return kind(f"{self._connection.bootstrap}: {reason.str()}{hint}")
+        return kind(f"{self._connection.bootstrap}: {reason.str()}{hints.get(reason.code(), '')}")
 
 
 class _AbortedError(Exception):

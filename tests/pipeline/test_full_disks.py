@@ -58,7 +58,7 @@ def test_restore(spark, full: TestBroker, disk: Path, tmp_path: Path):
     assert not report.complete
     assert "KAFKA_STORAGE_ERROR" in report.notes[0]
     (disk / "ballast").unlink()
-    again = restore(spark, table, connection=hurried(full), to_topic="t")
+    again = restore(spark, table, connection=Connection(full.bootstrap), to_topic="t")
     assert again.complete, again.notes
     assert records_of(full.bootstrap, "t") == ROWS
 
@@ -71,11 +71,12 @@ def test_mirror(full: TestBroker, disk: Path, connection: Connection, monkeypatc
         producer.produce("t", row.value, timestamp=row.timestamp_ms)
         producer.poll(0)
     assert producer.flush(60) == 0
-    monkeypatch.setattr(mirroring, "RETRY_LIMIT_S", 2.0)
-    with pytest.raises(PipelineError, match=r"the target takes nothing: t-0: KAFKA_STORAGE_ERROR"):
-        mirroring.mirror(connection, hurried(full), shown=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(mirroring, "RETRY_LIMIT_S", 2.0)
+        with pytest.raises(PipelineError, match=r"the target takes nothing: t-0: KAFKA_STORAGE_ERROR"):
+            mirroring.mirror(connection, hurried(full), shown=False)
     (disk / "ballast").unlink()
-    report = mirroring.mirror(connection, hurried(full), shown=False)
+    report = mirroring.mirror(connection, Connection(full.bootstrap), shown=False)
     assert report.complete, report.notes
     assert records_of(full.bootstrap, "t") == ROWS
 
@@ -87,9 +88,9 @@ def test_load(spark, full: TestBroker, disk: Path, tmp_path: Path):
         database.executemany("INSERT INTO t VALUES (?, hex(randomblob(600)))", ((number,) for number in range(6_000)))
         database.commit()
     what = Load(f"sqlite:///{path}", "t", "t", incrementing="id", batch_rows=200)
-    with pytest.raises(PipelineError, match=r"KAFKA_STORAGE_ERROR|not acknowledged|timed out"):
+    with pytest.raises(PipelineError, match="the broker takes nothing: is its disk full"):
         load(spark, hurried(full), what)
     (disk / "ballast").unlink()
-    assert load(spark, hurried(full), what).complete
+    assert load(spark, Connection(full.bootstrap), what).complete
     found = [json.loads(one.value or b"")["id"] for one in records_of(full.bootstrap, "t", isolation="read_committed")]
     assert sorted(found) == list(range(6_000))
