@@ -74,17 +74,18 @@ class ReplicaFetchers:
         for topic in delta.topics.deleted_topics():
             for index in range(len(topic.partitions)):
                 self._remove((topic.name, index))
+        count = self._settings().fetchers
         for topic_id, indexes in delta.topics.changed.items():
             topic = image.topic_by_id(topic_id)
             if topic is not None:
                 for index in indexes:
-                    self._place((topic.name, index), topic.partitions[index])
+                    self._place((topic.name, index), topic.partitions[index], count)
         for key, fetcher in list(self._fetchers.items()):
             if not fetcher.partitions:
                 del self._fetchers[key]
                 fetcher.stop()
 
-    def _place(self, place: Place, partition: PartitionImage) -> None:
+    def _place(self, place: Place, partition: PartitionImage, count: int) -> None:
         self._remove(place)
         leader = partition.leader
         if leader in (-1, self._node_id) or self._node_id not in partition.replicas:
@@ -92,7 +93,7 @@ class ReplicaFetchers:
         replica = self._replica_of(*place)
         if replica is None:
             return
-        number = crc32(f"{place[0]}-{place[1]}".encode()) % self._settings().fetchers
+        number = crc32(f"{place[0]}-{place[1]}".encode()) % count
         fetcher = self._fetchers.get((leader, number))
         if fetcher is None:
             fetcher = self._start(leader, number)

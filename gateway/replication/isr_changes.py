@@ -6,7 +6,8 @@ for that may be thousands of partitions at once.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
@@ -16,19 +17,36 @@ from odradek.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
+MAX_LINES: Final = 20
+"""How many proposals that are made at once have a line each in the log."""
+
 
 class IsrChanges:
     """How many proposals of this broker's leaders came into force, by kind; `failed` were refused.
 
-    Written on the Trio thread; any thread may read it.
+    Written on the Trio thread; any thread may read the counts.
     """
 
-    __slots__ = ("expands", "failed", "shrinks")
+    __slots__ = ("_proposed", "expands", "failed", "shrinks")
 
     def __init__(self) -> None:
         self.shrinks = 0
         self.expands = 0
         self.failed = 0
+        self._proposed: list[tuple[str, Sequence[object]]] = []
+
+    def note(self, text: str, *args: object) -> bool:
+        """Keep a line about a proposal for the log; True when `tell` is to be called soon."""
+        self._proposed.append((text, args))
+        return len(self._proposed) == 1
+
+    def tell(self) -> None:
+        """Log what was noted since the last call: a broker that comes back joins thousands of ISRs at once."""
+        lines, self._proposed = self._proposed, []
+        for text, args in lines[:MAX_LINES]:
+            log.info(text, *args)
+        if len(lines) > MAX_LINES:
+            log.info("in-sync replicas change of further partitions count=%d", len(lines) - MAX_LINES)
 
     def answered(self, proposal: IsrProposal, answer: IsrDecision | ErrorCode) -> None:
         """The controller has answered a proposal."""

@@ -182,7 +182,9 @@ class LeadingLog(PartitionLog):
         text = "in-sync replicas %s partition=%s isr=%s proposed=%s reason=%s log_end=%d high_watermark=%d"
         ends = leader.state.log_end_offset, leader.state.high_watermark
         verb = "expand" if proposal.is_expansion else "shrink"
-        log.info(text, verb, self.key, isr, wanted, "; ".join(proposal.reasons), *ends)
+        changes = self._resources.isr_changes
+        if changes.note(text, verb, self.key, isr, wanted, "; ".join(proposal.reasons), *ends):
+            self._resources.ticker.soon(changes.tell)
         self._send(proposal)
 
     def _send(self, proposal: IsrProposal) -> None:

@@ -484,7 +484,7 @@ class PartitionLog(Watchable):
         """Tell who waits, if the high watermark has moved otherwise than by a commit here."""
         if moved:
             assert self._log is not None
-            self.notify()
+            super().notify()  # readers alone: what is committed is no news to a follower that has it all
             self._committed_waits.reach(self._log.high_watermark)
 
     def retire(self) -> None:
@@ -519,7 +519,7 @@ class PartitionLog(Watchable):
             self._resources.unwritable_since_ms.pop(self.key, None)
         moved = self._role.durable(end_offset)
         if moved and self.watchers:
-            self.notify()
+            super().notify()
         if self._tail is not None:
             self._tail.notify()
         if self._durable_waits.waiting:

@@ -1,11 +1,13 @@
 """Proposals on their way to the controller: together, again until there is an answer, and one for a partition."""
 
+import logging
 from uuid import UUID
 
 import pytest
 import trio
 
 from odradek.gateway.replication.alter_partition import AlterPartitionSender, NoAnswerError
+from odradek.gateway.replication.isr_changes import MAX_LINES, IsrChanges
 from odradek.partitions.in_sync import IsrDecision, IsrMember, IsrProposal
 from odradek.partitions.model import PartitionKey
 from odradek.wire.errors import ErrorCode
@@ -115,3 +117,15 @@ async def test_a_later_epoch_takes_the_place_of_what_waits(
     assert before.result() is ErrorCode.FENCED_LEADER_EPOCH
     controller.open.set()
     assert await after.wait() == IsrDecision(4, (1, 2), 6), "the answer to the request before is not its"
+
+
+def test_many_proposals_at_once_are_told_in_few_lines(caplog):
+    caplog.set_level(logging.INFO)
+    changes = IsrChanges()
+    assert [changes.note("expand partition=%d", number) for number in range(MAX_LINES + 5)].count(True) == 1
+    changes.tell()
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[:2] == ["expand partition=0", "expand partition=1"]
+    assert lines[-1] == "in-sync replicas change of further partitions count=5"
+    assert len(lines) == MAX_LINES + 1
+    assert changes.note("expand partition=%d", 1)
