@@ -28,7 +28,7 @@ from odradek.partitions.config import LogConfig
 from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
 from odradek.partitions.results import AppendOrigin, EpochEnd, Isolation, Rejected
 from odradek.storage_backends.faulty import FaultPlan, FaultyStore
-from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.interface import LogPolicy, StoreError
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
 from odradek.storage_backends.testing.batches import make_batch
@@ -235,7 +235,8 @@ async def test_a_log_is_unwritable_from_a_write_that_fails_to_one_that_does_not(
     replica = await replicas.leader("t", 0)
     plan.mix.write_error = 1.0
     replica.append(memoryview(batch_of(b"lost")), AppendOrigin.CLIENT)
-    await wait_all_tasks_blocked()
+    with pytest.raises(StoreError):
+        await replica.durable(1).wait()
     assert list(resources.unwritable_since_ms) == [replica.key]
     plan.mix.write_error = 0.0
     await replica.ensure_open()

@@ -132,7 +132,7 @@ def test_a_broker_hangs_for_longer_than_its_session(cluster: TestCluster):
 
 @pytest.mark.parametrize("one_way", [False, True], ids=["both-ways", "one-way"])
 def test_a_leader_is_cut_off_from_the_other_brokers(cluster: TestCluster, one_way: bool):
-    """With `one_way` nobody hears it, while it hears the others."""
+    """With `one_way` what it sends does not arrive, while it hears the others."""
     with loaded(cluster, f"cut-{one_way}") as load:
         victim = cluster.leader(load.target.topic, 0)
         for other in cluster.ids:
