@@ -47,6 +47,8 @@ class Broker(Protocol):
     name: str
     provider: str
     bootstrap: str
+    replicas: int
+    """Of each topic that a case makes."""
 
     def crash(self) -> None:
         """``kill -9``."""
@@ -71,6 +73,7 @@ class Odradek:
     """
 
     name = "odradek"
+    replicas = 1
 
     def __init__(self, storage: str | None = None) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="odradek-compat-"))

@@ -98,6 +98,7 @@ class Nodes:
 
     name: str
     provider: str
+    replicas = 3
 
     def __init__(self, settings: Mapping[str, str] | None = None, count: int = NODES) -> None:
         self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-nodes-"))
@@ -106,6 +107,7 @@ class Nodes:
             number: Node(number, free_port(), free_port(), self.home / f"node-{number}")
             for number in range(1, count + 1)
         }
+        self.bootstrap = ",".join(node.bootstrap for node in self.nodes.values())
         voters = ",".join(f"{node.number}@{node.controller}" for node in self.nodes.values())
         for node in self.nodes.values():
             node.home.mkdir()
@@ -123,11 +125,6 @@ class Nodes:
 
     def _command(self, node: Node) -> list[str]:
         raise NotImplementedError
-
-    @property
-    def bootstrap(self) -> str:
-        """All nodes, as clients take them."""
-        return ",".join(node.bootstrap for node in self.nodes.values())
 
     def __getitem__(self, number: int) -> Node:
         return self.nodes[number]
@@ -164,6 +161,14 @@ class Nodes:
         if node.daemon is not None:
             node.daemon.kill()
             node.daemon = None
+
+    def crash(self) -> None:
+        """``kill -9`` one node, as a case does with a broker that is alone."""
+        self.kill(1)
+
+    def restart(self) -> None:
+        """Start that node again; returns when it serves."""
+        self.start(1)
 
     def shut_down(self, number: int) -> None:
         """SIGTERM: the node gives its partitions to others and ends; returns when it is gone."""

@@ -45,7 +45,7 @@ class Side:
         """Create a topic and give its name; in ``configs``, ``_`` stands for ``.``."""
         name = self.name(what)
         settings = {key.replace("_", "."): value for key, value in configs.items()}
-        error = create_topic(self.bootstrap, name, partitions, settings)
+        error = create_topic(self.bootstrap, name, partitions, settings, self.broker.replicas)
         assert error == "NONE", f"CreateTopics {name}: {error}"
         self._partitions[name] = partitions
         return name

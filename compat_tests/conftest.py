@@ -117,6 +117,14 @@ def odradek_nodes() -> Iterator[Nodes]:
     nodes.stop()
 
 
+@pytest.fixture(scope="session")
+def three_nodes(kafka_nodes: Nodes, odradek_nodes: Nodes) -> Iterator[Comparison]:
+    """The same as `comparison`, of clusters. Its cases are no rows of the matrix."""
+    both = Comparison(kafka_nodes, odradek_nodes, Resources(start_spark), prefix="three-nodes-")
+    yield both
+    both.resources.close()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     both = config.stash.get(_KEY, None)
     if both is None:

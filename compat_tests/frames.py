@@ -19,6 +19,8 @@ from compat_tests.processes import wait_for
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, API_VERSIONS, CREATE_TOPICS = 11, 12, 13, 14, 18, 19
 INIT_PRODUCER_ID = 22
+ELSEWHERE = {"NOT_LEADER_OR_FOLLOWER", "NOT_LEADER_FOR_PARTITION"}
+"""What a broker says that another one is to be asked; the names are kafka-python's, old and new."""
 
 
 class Body:
@@ -78,10 +80,11 @@ class Reader:
 
 
 class RawConnection:
-    """One connection; calls are answered in order."""
+    """One connection, to the first of the brokers that `bootstrap` names; calls are answered in order."""
 
     def __init__(self, bootstrap: str, *, timeout_s: float = 15.0, client_id: str = "raw") -> None:
-        host, port = bootstrap.rsplit(":", 1)
+        first, *self.others = bootstrap.split(",")
+        host, port = first.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
         self._ids = count(1)
         self._client_id = client_id
@@ -169,7 +172,17 @@ def produce(
 def fetch(
     connection: RawConnection, topic: str, *, partition: int = 0, offset: int = 0, max_bytes: int = 1 << 20
 ) -> dict[str, Any]:
-    """Fetch 4 of one partition: error name, high watermark and the raw record set."""
+    """Fetch 4 of one partition by its leader: error name, high watermark and the raw record set."""
+    found = _fetched(connection, topic, partition, offset, max_bytes)
+    for other in connection.others:
+        if found["error"] not in ELSEWHERE:
+            break
+        with RawConnection(other) as leader:
+            found = _fetched(leader, topic, partition, offset, max_bytes)
+    return found
+
+
+def _fetched(connection: RawConnection, topic: str, partition: int, offset: int, max_bytes: int) -> dict[str, Any]:
     body = Body().put("iiiib", -1, 100, 1, 50 << 20, 0).put("i", 1).string(topic)
     body.put("iiqi", 1, partition, offset, max_bytes)
     reader = connection.call(FETCH, 4, body)
@@ -229,12 +242,21 @@ def await_leaders(bootstrap: str, topic: str, partitions: int) -> None:
     In Kafka that comes a moment after the metadata that names it. Until then it says NOT_LEADER_OR_FOLLOWER, and what
     a client then sends again may come after what it sent next.
     """
-    with RawConnection(bootstrap) as connection:
-        wait_for(lambda: _all_answer(connection, topic, partitions), f"answers of the leaders of {topic}")
+    brokers = bootstrap.split(",")
+    wait_for(lambda: _all_answer(brokers, topic, partitions), f"answers of the leaders of {topic}")
 
 
-def _all_answer(connection: RawConnection, topic: str, partitions: int) -> bool:
-    """Whether ListOffsets 1 finds the end of every partition."""
+def _all_answer(brokers: list[str], topic: str, partitions: int) -> bool:
+    """Whether each partition's end is told by one of the brokers."""
+    told: set[int] = set()
+    for broker in brokers:
+        with RawConnection(broker) as connection:
+            told |= _answered(connection, topic, partitions)
+    return len(told) == partitions
+
+
+def _answered(connection: RawConnection, topic: str, partitions: int) -> set[int]:
+    """The partitions of which ListOffsets 1 tells the end."""
     body = Body().put("ii", -1, 1).string(topic).put("i", partitions)
     for partition in range(partitions):
         body.put("iq", partition, -1)
@@ -242,7 +264,7 @@ def _all_answer(connection: RawConnection, topic: str, partitions: int) -> bool:
     reader.one("i")
     reader.string()
     ends = reader.array(lambda r: r.take("ihqq"))
-    return all(error_name(error) == "NONE" for _, error, _, _ in ends)
+    return {index for index, error, _, _ in ends if error_name(error) == "NONE"}
 
 
 def metadata(connection: RawConnection, names: list[str]) -> dict[str, Any]:

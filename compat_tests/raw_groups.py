@@ -35,8 +35,17 @@ def _coordinator_error(connection: RawConnection, group: str) -> str:
 
 
 def describe_group(bootstrap: str, group: str) -> dict[str, Any]:
-    """DescribeGroups 0: state, protocol and how many partitions each member holds."""
-    with RawConnection(bootstrap) as connection:
+    """DescribeGroups 0 by the group's coordinator: state, protocol and how many partitions each member holds."""
+    found: dict[str, Any] = {}
+    for broker in bootstrap.split(","):
+        found = _described_by(broker, group)
+        if found["error"] == "NONE":
+            break
+    return found
+
+
+def _described_by(broker: str, group: str) -> dict[str, Any]:
+    with RawConnection(broker) as connection:
         reader = connection.call(DESCRIBE_GROUPS, 0, Body().put("i", 1).string(group))
     reader.one("i")
     error, _, state = error_name(reader.one("h")), reader.string(), reader.string()

@@ -178,6 +178,7 @@ class ContainerKafka:
     """
 
     name = "kafka"
+    replicas = 1
 
     def __init__(self, image: str) -> None:
         self.provider = f"testcontainers, image {image}"
@@ -243,6 +244,7 @@ class JvmKafka:
     """Kafka on the local JVM, out of the same jars."""
 
     name = "kafka"
+    replicas = 1
 
     def __init__(self) -> None:
         self._java = java_command()

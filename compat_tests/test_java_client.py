@@ -17,7 +17,8 @@ BOOK = CaseBook("java-tools", needs="Java")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _java() -> Iterator[None]:
+def java_vm() -> Iterator[None]:
+    """The module's JVM, for as long as it runs; other modules that run these cases take the fixture, too."""
     if is_missing("Java"):
         yield
         return
@@ -52,8 +53,12 @@ def committed(side: Side, group: str, topic: str) -> int | None:
 
 def epoch_of(side: Side, transactional_id: str) -> int:
     request = DescribeTransactionsRequest(transactional_ids=(transactional_id,))
-    with Wire(side.bootstrap) as wire:
-        return wire.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, request).transaction_states[0].producer_epoch
+    for broker in side.bootstrap.split(","):
+        with Wire(broker) as wire:
+            [state] = wire.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, request).transaction_states
+            if not state.error_code:
+                return state.producer_epoch
+    raise AssertionError(f"no broker coordinates {transactional_id}")
 
 
 @BOOK.case("transactions")
@@ -86,6 +91,8 @@ def consume_transform_produce(side: Side) -> Any:
     assert epoch >= 7, "the client does not follow transaction.version 2"
     for each in (producer, successor):
         each.close()
+    while not any(value == "e" for _, value in read(side, out)):  # the marker comes after the answer to EndTxn
+        pass
     levels = {level: read(side, out, level=level) for level in ("read_committed", "read_uncommitted")}
     told = {"epoch": epoch, "fenced": fenced, "ended": ended}
     return {**told, "offsets": offsets, "other partition": read(side, out, 1), **levels}

@@ -95,6 +95,7 @@ class _FakeBroker:
 
     def __init__(self, name: str, answer: Any) -> None:
         self.name, self.provider, self.bootstrap, self.answer = name, name, "127.0.0.1:1", answer
+        self.replicas = 1
 
     def crash(self) -> None: ...
 

@@ -1,0 +1,71 @@
+"""The clients' cases over three nodes: a few of each client, all of them with ODRADEK_CLUSTER_CLIENTS=all.
+
+What is told of the crash of a broker that is alone makes no sense here; `test_history.py` and `tests/cluster` kill
+nodes of a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from compat_tests import (
+    test_aiokafka,
+    test_java_client,
+    test_java_tools,
+    test_kafka_python,
+    test_kcat,
+    test_librdkafka,
+    test_spark,
+)
+from compat_tests.comparison import LIMIT_S, Case, Comparison
+from compat_tests.test_java_client import java_vm  # noqa: F401 - a fixture
+
+FEW = {
+    "librdkafka/key-hashing",
+    "librdkafka/two-groups",
+    "librdkafka/transactions",
+    "librdkafka/consumer-protocol",
+    "kafka-python/many-partitions",
+    "kafka-python/two-groups",
+    "aiokafka/seek-and-replay",
+    "java-tools/transactions",
+}
+"""What needs several brokers most: partitions of many leaders, groups of both protocols, transactions."""
+OF_ONE_BROKER = {
+    "crash-resume",
+    "idempotent-retry",
+    "tools",
+    "administration",
+    "configs",
+}
+"""Rows that crash the broker, or look at what a single one is told of itself."""
+BOOKS = (
+    test_kafka_python.BOOK,
+    test_librdkafka.BOOK,
+    test_aiokafka.BOOK,
+    test_kcat.BOOK,
+    test_java_client.BOOK,
+    test_java_tools.BOOK,
+    test_spark.BOOK,
+)
+
+
+def chosen() -> list[Any]:
+    """The cases that run, each under its client and name."""
+    everything = os.environ.get("ODRADEK_CLUSTER_CLIENTS") == "all"
+    cases = [
+        case for book in BOOKS for case in book.cases if case.row not in OF_ONE_BROKER and "crash" not in case.name
+    ]
+    return [
+        pytest.param(case, id=f"{case.client}-{case.name}", marks=pytest.mark.timeout(LIMIT_S))
+        for case in cases
+        if everything or f"{case.client}/{case.name}" in FEW
+    ]
+
+
+@pytest.mark.parametrize("case", chosen())
+def test_case(case: Case, three_nodes: Comparison) -> None:
+    three_nodes.check(case)
