@@ -10,14 +10,17 @@ from compat_tests.java_clients import JavaConsumer, JavaError, JavaProducer, Jav
 PASSING = frozenset({"CommitFailedException", "RebalanceInProgressException", "TimeoutException"})
 """A commit that ended so is none; what it would have committed comes again with the next assignment."""
 
+SOON = {"request_timeout_ms": "5000", "delivery_timeout_ms": "20000", "reconnect_backoff_max_ms": "200"}
+"""A producer turns to another broker sooner than by default (30 s) when one does not answer."""
+
 
 class Transactional:
     """A producer with a transactional id; making one fences its predecessor. Raises ClientError."""
 
     def __init__(self, java: JavaVm, target: Target, transactional_id: str) -> None:
         self._topic = target.topic
-        settings = {"transaction_timeout_ms": "8000", "reconnect_backoff_max_ms": "200", "max_block_ms": "30000"}
-        self._producer = JavaProducer(java, target.bootstrap, transactional_id, **settings)
+        settings = {"transaction_timeout_ms": "8000", "max_block_ms": "30000"}
+        self._producer = JavaProducer(java, target.bootstrap, transactional_id, **SOON, **settings)
         self._sent: list[Any] = []
         try:
             self._once(self._producer.init)
@@ -57,7 +60,7 @@ class Plain:
 
     def __init__(self, java: JavaVm, target: Target) -> None:
         self._topic = target.topic
-        self._producer = JavaProducer(java, target.bootstrap, None, reconnect_backoff_max_ms="200")
+        self._producer = JavaProducer(java, target.bootstrap, None, **SOON)
 
     def send(self, partition: int, value: str) -> int:
         try:
