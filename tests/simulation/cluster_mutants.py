@@ -1,0 +1,95 @@
+"""Bugs to plant in whole nodes of a cluster: each takes one safety step away, and breaks one invariant."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from odradek.gateway.env.completion import DONE
+from odradek.gateway.quorum.metadata_log import QuorumLeader
+from odradek.gateway.replication.following import FollowingLog
+from odradek.gateway.replication.replica import Replica
+from odradek.gateway.testing.simulation.loads.oracle import Invariant
+from odradek.partitions.follower import Follower
+from odradek.partitions.in_sync import InSyncReplicas
+from odradek.partitions.reads import Reads
+from odradek.partitions.remote import RemoteReplica
+from odradek.partitions.results import Rejected
+from odradek.storage_backends.memory.medium import MediumLog
+
+
+class Mutant(NamedTuple):
+    """A bug, the invariant that it breaks, and the kinds of faults under which that shows."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    broken: Invariant
+    faults: tuple[str, ...]
+
+
+def fetched_on_before_durable(patch: pytest.MonkeyPatch) -> None:
+    """A follower fetches on while what it has fetched is on its way to the disk."""
+    take = FollowingLog.take_fetched
+
+    def careless(self: Any, *rest: Any) -> Any:
+        taken = take(self, *rest)
+        return taken if taken is None or isinstance(taken, Rejected) else DONE
+
+    patch.setattr(FollowingLog, "take_fetched", careless)
+
+
+def committed_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark goes by the leader's log, whoever is in sync."""
+    patch.setattr(InSyncReplicas, "committed_end", lambda _self, own_end, _config: own_end)
+
+
+def unfetched_counts_as_caught_up(patch: pytest.MonkeyPatch) -> None:
+    """What a follower had in an earlier epoch counts in the next one."""
+    init = RemoteReplica.__init__
+
+    def remembered(self: RemoteReplica, *rest: Any, **more: Any) -> None:
+        init(self, *rest, **more)
+        self.log_end_offset = 2**62
+
+    patch.setattr(RemoteReplica, "__init__", remembered)
+
+
+def no_truncation(patch: pytest.MonkeyPatch) -> None:
+    """Epochs are not compared: a follower appends behind what its leader never had."""
+    patch.setattr(Reads, "_divergence", lambda *_: None)
+
+
+def answered_when_durable(patch: pytest.MonkeyPatch) -> None:
+    """Produce with acks=all is answered when the leader's disk has the batch."""
+    patch.setattr(Replica, "committed", Replica.durable)
+
+
+def disk_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """The disk is told to sync, and does not."""
+    apply = MediumLog.apply
+    patch.setattr(MediumLog, "apply", lambda self, runs, *, sync: apply(self, runs, sync=sync and False))
+
+
+def followers_commit_what_they_have(patch: pytest.MonkeyPatch) -> None:
+    """A follower's high watermark is its log end, whatever its leader reports."""
+    commits = Follower.leader_commits
+    patch.setattr(Follower, "leader_commits", lambda self, _offset: commits(self, self.state.log_end_offset))
+
+
+def metadata_committed_by_one(patch: pytest.MonkeyPatch) -> None:
+    """What the active controller has on its own disk counts as committed."""
+    patch.setattr(QuorumLeader, "_advance", lambda self: self.state.raise_high_watermark(self.state.durable_end_offset))
+
+
+MUTANTS = {
+    mutant.__name__: Mutant(mutant, broken, faults)
+    for mutant, broken, faults in (
+        (fetched_on_before_durable, Invariant.IN_SYNC_HOLDS, ("slow-disk",)),
+        (committed_by_the_leader_alone, Invariant.IN_SYNC_HOLDS, ("delay",)),
+        (unfetched_counts_as_caught_up, Invariant.IN_SYNC_HOLDS, ("kill",)),
+        (no_truncation, Invariant.COMMITTED_SAME, ("kill", "partition")),
+        (answered_when_durable, Invariant.ACKNOWLEDGED_ONCE, ("power", "partition")),
+        (disk_not_synced, Invariant.IN_SYNC_HOLDS, ("power",)),
+        (followers_commit_what_they_have, Invariant.IN_SYNC_HOLDS, ("delay",)),
+        (metadata_committed_by_one, Invariant.METADATA_PREFIX, ("partition",)),
+    )
+}

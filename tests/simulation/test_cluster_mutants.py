@@ -1,0 +1,18 @@
+"""Every planted bug of `cluster_mutants.py` is found by the invariant that it breaks, within the seeds stated here."""
+
+import pytest
+from cluster_mutants import MUTANTS
+
+from odradek.gateway.testing.simulation.cluster.run import Plan, simulate
+
+MUTANT_SEEDS = 4
+SECONDS = 10.0
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, broken, faults = MUTANTS[name]
+    plant(monkeypatch)
+    found = (simulate(Plan(seed, SECONDS, faults=faults)).invariant for seed in range(MUTANT_SEEDS))
+    assert any(each is broken for each in found), plant.__doc__
