@@ -23,15 +23,25 @@ RESTART_S: Final = 0.5
 class BrokerHost:
     """The machine `host`; its clients connect to `(host, port)`.
 
-    `settings` are the broker's, under Kafka's names.
+    `settings` are the broker's, under Kafka's names. One that is `supervised` is also started again when it ends
+    because its disk fails, as a broker of a cluster does.
     """
 
-    def __init__(self, world: World, host: str, port: int = 9092, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        host: str,
+        port: int = 9092,
+        settings: Mapping[str, str] | None = None,
+        *,
+        supervised: bool = False,
+    ) -> None:
         self.host = host
         self.port = port
         self.broker: Broker | None = None
         self._skew_ms = 0
         self._world = world
+        self._supervised = supervised
         self._settings = {"listeners": f"PLAINTEXT://{host}:{port}", **(settings or {})}
         self._env: SimEnvironment | None = None
         self._process: trio.CancelScope | None = None
@@ -99,6 +109,9 @@ class BrokerHost:
             if env.dead:
                 self._world.record(self.host, f"crashed process ended with {type(cause).__name__}")
                 return False
+            if self._supervised and isinstance(cause, StoreError):
+                self._world.record(self.host, f"ended: {type(cause).__name__}")
+                return True
             bad = self._world.disk(self.host).is_bad
             if self._ready.is_set() or not bad or not isinstance(cause, START_ERRORS):
                 raise

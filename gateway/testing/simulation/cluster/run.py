@@ -158,7 +158,7 @@ class Simulation:
         roles = {node: "broker" if apart or node not in voters else "broker,controller" for node in brokers}
         roles |= dict.fromkeys(voters if apart else (), "controller")
         self._hosts = {
-            node: BrokerHost(world, f"node-{node}", settings=settings_of(node, role, voters, quick))
+            node: BrokerHost(world, f"node-{node}", settings=settings_of(node, role, voters, quick), supervised=True)
             for node, role in roles.items()
         }
         self._brokers = brokers
