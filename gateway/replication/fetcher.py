@@ -170,7 +170,7 @@ class ReplicaFetcher:
         return [replica for place, replica in self.partitions.items() if place not in paused]
 
     async def _open_some(self, closed: list[Replica]) -> None:
-        """Open the first of these logs, some beside each other: the others' turn comes when those have fetched."""
+        """Open the first of these logs, some concurrently; the others are opened when those have fetched."""
         self._opens_more = len(closed) > OPENED_A_ROUND
         left = iter(closed[:OPENED_A_ROUND])
         if len(closed) < OPENED_AT_ONCE:
