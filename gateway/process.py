@@ -46,9 +46,11 @@ from odradek.gateway.metadata.channels import Channels
 from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.forwarding import Forwarder, not_enveloped
-from odradek.gateway.metadata.metadata_log import METADATA_KEY, metadata_log_config, quorum_settings
+from odradek.gateway.metadata.metadata_log import metadata_log_config, quorum_settings
 from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.metadata.settings import LiveSettings
+from odradek.gateway.metadata.snapshotting import Snapshotter
 from odradek.gateway.metadata.starting import start_metadata
 from odradek.gateway.net.descriptors import shortcomings
 from odradek.gateway.net.transport import Listener
@@ -63,6 +65,7 @@ from odradek.gateway.replication.replicas import Replicas
 from odradek.gateway.replication.throttles import Throttles
 from odradek.gateway.server.server import Server
 from odradek.partitions.fetching.selection import RACK_AWARE
+from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.storage_backends.interface import Store, StoreError
 from odradek.storage_backends.options import StoreOptions
 from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -125,6 +128,8 @@ class Broker:
             nursery.start_soon(self.services.transactions.run, self._server.catch_up)
             if self.services.outbox is not None:
                 nursery.start_soon(self.services.outbox.run)
+            metadata_log, metadata = self.services.quorum.replica, self.services.metadata
+            nursery.start_soon(Snapshotter(metadata_log, metadata, self.services.env, self.config).run)
             nursery.start_soon(self._expire_producers_forever)
             nursery.start_soon(self._close_idle_logs_forever)
             nursery.start_soon(self._tell_repeats_forever)
@@ -273,11 +278,13 @@ async def _join(
     replication = ReplicationManager(env, nursery, lambda: settings.config, lambda: metadata.image)
     replicas = _replicas(config, env, store, nursery, settings, replication)
     metadata_log = MetadataReplica(METADATA_KEY, metadata_log_config(config), config.node_id, replicas.resources)
-    told = quorum_settings(config)
-    quorum = QuorumDriver(told, store, env, metadata_log, nursery, lambda: metadata.logged.cluster_id)
+    quorum = QuorumDriver(
+        quorum_settings(config), store, env, metadata_log, nursery, lambda: metadata.logged.cluster_id
+    )
     leadership = QuorumLeadership(quorum)
     static = MetadataConfig(config.node_id, config.layers.static)
     controller = Controller(quorum, env, static, metadata, leadership)
+    reader = MetadataReader(quorum, metadata, static)
     context = partial(_decision_context, metadata, settings)
     channels = Channels(env, nursery, leadership, config)
     controllers = ControllerClient(controller, leadership, channels.deciding("requests", controller), metadata, context)
@@ -291,20 +298,19 @@ async def _join(
     transactions = TransactionCoordinator(
         metadata, controllers, replicas, env, config.transaction, groups, ids, brokers, nursery
     )
-
     janitor = RetentionJanitor(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
     life = NodeLife(config, env, store, channels, controller, metadata, advertised, replicas.lost_for)
     outbox = _outbox(store, env, replicas, metadata, settings, controller)
     _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner, outbox)
     if config.node.is_alone:
-        cluster_id = await start_metadata(metadata, controller, store, env, advertised, config)
+        cluster_id = await start_metadata(metadata, reader, controller, store, env, advertised, config)
         replicas.image_is_current()
         nursery.start_soon(quorum.run)
     else:
         from odradek.gateway.metadata.joining import join_cluster
 
-        cluster_id = await join_cluster(config, store, env, quorum, controller, metadata, replicas, nursery)
+        cluster_id = await join_cluster(config, store, env, quorum, controller, metadata, reader, replicas, nursery)
     return Services(
         env,
         cluster_id,

@@ -379,6 +379,7 @@ CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.VOTE: (0, 2),
     ApiKey.BEGIN_QUORUM_EPOCH: (0, 1),
     ApiKey.END_QUORUM_EPOCH: (0, 1),
+    ApiKey.FETCH_SNAPSHOT: (0, 1),
 }
 """As `ADVERTISED`, but on controller listeners. An API joins it with its handler and the test that drives it."""
 

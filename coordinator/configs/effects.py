@@ -43,7 +43,6 @@ WITHOUT_EFFECT: Final = (
             "controller.quorum.append.linger.ms",
             "controller.quorum.auto.join.enable",
             "controller.quorum.election.backoff.max.ms",
-            "controller.quorum.fetch.snapshot.max.bytes",
             "controller.socket.timeout.ms",
             "num.replica.alter.*",
             "socket.connection.setup.timeout.max.ms",
@@ -130,12 +129,11 @@ WITHOUT_EFFECT: Final = (
     ),
     WithoutEffect(
         "broker",
-        "The metadata log stands with the other logs and is kept whole, without snapshots.",
+        "The metadata log stands with the other logs, and nothing is written to it while nothing changes.",
         (
             "internal.metadata.*",
             "metadata.log.dir",
-            "metadata.log.max.*",
-            "metadata.max.*",
+            "metadata.max.idle.interval.ms",
         ),
     ),
     WithoutEffect(

@@ -25,5 +25,6 @@ What holds a quorum together, and where it is decided:
 A quorum of one is the same machine. Its only voter needs no durable vote, for there is no other to be told of it: what
 it writes says which epoch it was in.
 
-There are no snapshots: the metadata log is never trimmed, so that every follower finds its place in it.
+The log may be trimmed behind a snapshot. A follower that does not find its place in what is left fetches the snapshot
+and begins anew behind it (`snapshots.py`, KIP-630).
 """

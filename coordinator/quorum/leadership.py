@@ -53,7 +53,7 @@ class Leadership:
         if progress is None:
             progress = self._observer(replica.id, now_ms)
         else:
-            self._hear(replica.id, now_ms)
+            self.hear(replica.id, now_ms)
         progress.directory_id = replica.directory_id
         progress.fetched(offset, leader_end_offset, now_ms)
 
@@ -66,7 +66,10 @@ class Leadership:
                 return ReplicaProgress()
         return self.observers.setdefault(node, ReplicaProgress())
 
-    def _hear(self, voter: int, now_ms: int) -> None:
+    def hear(self, voter: int, now_ms: int) -> None:
+        """A replica has shown that it follows; observers count for nothing."""
+        if voter not in self.voters:
+            return
         self._heard.add(voter)
         self._begun_ms[voter] = now_ms + self._timing.fetch_ms // 2
         if len(self._heard) + 1 >= self._majority:

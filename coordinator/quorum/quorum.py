@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from odradek.coordinator.quorum.ballot import Ballot, grants
 from odradek.coordinator.quorum.exchanges import Exchanges
 from odradek.coordinator.quorum.leadership import Leadership
+from odradek.coordinator.quorum.snapshots import Download, place_of
 from odradek.coordinator.quorum.values import (
     NO_NODE,
     Answer,
@@ -32,12 +33,15 @@ from odradek.coordinator.quorum.values import (
     EpochEnd,
     Fetch,
     FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
     QuorumLog,
     Ready,
     ReplicaKey,
     Request,
     Role,
     Send,
+    SnapshotId,
     State,
     Timing,
     Vote,
@@ -82,12 +86,16 @@ class Quorum:
         self._stopping = False
         self._unsaved = False
         self._cut_at: int | None = None
+        self._restart_at: SnapshotId | None = None
+        self._download: Download | None = None
         self._role: Role | None = None
         self._sends: list[Send] = []
         self._successors: list[ReplicaKey] = []
         self._start(now_ms)
 
     def _start(self, now_ms: int) -> None:
+        snapshot = self._log.newest_snapshot
+        self.high_watermark = 0 if snapshot is None else snapshot.end_offset
         if self._log.last_epoch > self.epoch:
             self._remember(ElectionState(self._log.last_epoch))
         if self.is_sole_voter:
@@ -137,8 +145,8 @@ class Quorum:
     def ready(self) -> Ready:
         """What is to be done since the last call."""
         election = self.election if self._unsaved else None
-        ready = Ready(election, self._cut_at, self._role, self._sends)
-        self._unsaved, self._cut_at, self._role, self._sends = False, None, None, []
+        ready = Ready(election, self._cut_at, self._role, self._sends, self._restart_at)
+        self._unsaved, self._cut_at, self._role, self._sends, self._restart_at = False, None, None, [], None
         return ready
 
     def deadline_ms(self, now_ms: int) -> int | None:
@@ -162,7 +170,7 @@ class Quorum:
         self._send(now_ms)
 
     def durable(self, now_ms: int) -> None:
-        """More of the log is durable than before, or it was cut."""
+        """More of the log is durable than before, or it was cut or begun anew."""
         self._commit()
         self._send(now_ms)
 
@@ -238,17 +246,22 @@ class Quorum:
         error = self.check_fetch(request.epoch)
         if error or self.leadership is None:
             return FetchAnswer(error, self.epoch, self.leader_id)
-        diverging = self._divergence(request)
-        if diverging is None:
+        place = self._place(request)
+        if place is None:
             self.leadership.fetched(request.replica, request.offset, self._log.end_offset, now_ms)
             self._commit()
-        return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, self.high_watermark, diverging)
+        snapshot, diverging = (place, None) if isinstance(place, SnapshotId) else (None, place)
+        return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, self.high_watermark, diverging, snapshot)
 
-    def _divergence(self, request: Fetch) -> EpochEnd | None:
-        if request.offset == 0 and request.last_epoch <= 0:
-            return None  # an empty log is part of any other
-        end = self._log.epoch_end(request.last_epoch)
-        return end if end.epoch != request.last_epoch or end.offset < request.offset else None
+    def _place(self, request: Fetch) -> EpochEnd | SnapshotId | None:
+        return place_of(self._log, request.offset, request.last_epoch)
+
+    def fetch_snapshot(self, request: FetchSnapshot, now_ms: int) -> ErrorCode:
+        """Take note that a replica downloads a snapshot: NONE, or the error that it is answered."""
+        error = self.check_fetch(request.epoch)
+        if not error and self.leadership is not None:
+            self.leadership.hear(request.replica.id, now_ms)
+        return error
 
     # Answers of other nodes
 
@@ -280,6 +293,8 @@ class Quorum:
             self._count(node, request, answer, now_ms)
         elif isinstance(answer, FetchAnswer) and isinstance(request, Fetch):
             return self._fetched(node, answer, now_ms)
+        elif isinstance(answer, FetchSnapshotAnswer) and isinstance(request, FetchSnapshot):
+            return self._downloaded(node, answer, now_ms)
         elif self.leadership is not None:
             self.leadership.has_begun(node, now_ms)
         elif self.state is State.RESIGNED and isinstance(request, EndEpoch) and self._ballot is not None:
@@ -313,8 +328,49 @@ class Quorum:
         if answer.diverging is not None:
             self._cut(answer.diverging)
             return False
+        if answer.snapshot is not None:
+            self._begin_download(node, answer.snapshot, now_ms)
+            return False
         self._leader_high_watermark = answer.high_watermark
         return True
+
+    def _begin_download(self, node: int, snapshot: SnapshotId, now_ms: int) -> None:
+        if snapshot == self._log.newest_snapshot:
+            self._restart_at = snapshot
+        elif snapshot.end_offset > self.high_watermark:
+            self._download = Download(snapshot)
+        else:  # a leader that keeps to the rules has none for a log that goes further
+            self._exchanges.pause(node, now_ms)
+
+    def _downloaded(self, node: int, answer: FetchSnapshotAnswer, now_ms: int) -> bool:
+        download = self._download
+        if download is None:
+            return False
+        if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._enter(State.UNATTACHED, self._election_deadline(now_ms) - self._timing.election_ms)
+        elif answer.error or not download.takes(answer):  # a Fetch says what is to be fetched now
+            self._download = None
+            self._exchanges.pause(node, now_ms)
+        else:
+            self._deadline_ms, self._has_fetched = now_ms + self._timing.fetch_ms, True
+            download.is_storing = True
+        return download.is_storing
+
+    def stored(self, snapshot: SnapshotId, position: int, now_ms: int, *, is_whole: bool) -> None:
+        """The caller has stored the bytes of a snapshot up to `position`. With the last of them the log begins anew."""
+        download = self._download
+        if download is not None and download.is_storing and download.snapshot == snapshot:
+            download.position, download.is_storing = position, False
+            if is_whole:
+                self._download, self._restart_at = None, snapshot
+        self._send(now_ms)
+
+    def not_stored(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """The caller cannot store a snapshot, or what came of it is none: it is asked for again, after a pause."""
+        if self._download is not None and self._download.snapshot == snapshot:
+            self._download = None
+            self._exchanges.pause(self.election.leader_id, now_ms)
+        self._send(now_ms)
 
     def _cut(self, diverging: EpochEnd) -> None:
         own = self._log.epoch_end(diverging.epoch)
@@ -392,7 +448,7 @@ class Quorum:
 
     def _enter(self, state: State, deadline_ms: int | None, granting: Iterable[int] = ()) -> None:
         self.state, self._deadline_ms = state, deadline_ms
-        self._ballot = self.leadership = None
+        self._ballot = self.leadership = self._download = None
         self._has_fetched = False
         self._exchanges.forget()
         self._sends = []
@@ -407,6 +463,9 @@ class Quorum:
         return now_ms + int(self._timing.election_ms * (1 + next(self._chance)))
 
     def _commit(self) -> None:
+        base = self._log.base
+        if base is not None and base.end_offset > self.high_watermark:
+            self.high_watermark = base.end_offset
         durable = self._log.durable_end_offset
         if self.leadership is not None:
             committed = self.leadership.committed(durable)
@@ -441,8 +500,11 @@ class Quorum:
 
     def _fetches(self) -> Iterable[tuple[int, Request]]:
         """The next Fetch: of the leader, or of any voter, which names the leader."""
-        log = self._log
-        if log.durable_end_offset < log.end_offset or self._cut_at is not None:
+        log, download = self._log, self._download
+        if download is not None:
+            part = FetchSnapshot(self.epoch, self.me, download.snapshot, download.position)
+            return [] if download.is_storing else [(self.election.leader_id, part)]
+        if log.durable_end_offset < log.end_offset or self._cut_at is not None or self._restart_at is not None:
             return []  # it would acknowledge what a crash could take back
         if self.state is State.FOLLOWER:
             node = self.election.leader_id

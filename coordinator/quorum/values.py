@@ -28,8 +28,25 @@ class EpochEnd(NamedTuple):
     offset: int
 
 
+class SnapshotId(NamedTuple):
+    """A snapshot of all committed records below `end_offset`; `epoch` is that of the last of them (KIP-630)."""
+
+    end_offset: int
+    epoch: int
+
+
 class QuorumLog(Protocol):
     """What the machine sees of the metadata log. Offsets that are not durable yet count in `end_offset` alone."""
+
+    @property
+    def base(self) -> SnapshotId | None:
+        """The snapshot that the log begins behind; None for a log that begins at 0."""
+        ...
+
+    @property
+    def newest_snapshot(self) -> SnapshotId | None:
+        """The newest snapshot that is durable and whole."""
+        ...
 
     @property
     def end_offset(self) -> int:
@@ -43,7 +60,7 @@ class QuorumLog(Protocol):
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record; 0 or less in an empty log."""
+        """The epoch of the last record, of an empty log that of its base; 0 or less where there is neither."""
         ...
 
     def epoch_end(self, epoch: int) -> EpochEnd:
@@ -125,7 +142,17 @@ class Fetch:
     high_watermark: int
 
 
-Request = Vote | BeginEpoch | EndEpoch | Fetch
+@immutable
+class FetchSnapshot:
+    """A follower's request for the bytes of a snapshot from `position` on (KIP-630)."""
+
+    epoch: int
+    replica: ReplicaKey
+    snapshot: SnapshotId
+    position: int
+
+
+Request = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
 
 
 @immutable
@@ -149,16 +176,33 @@ class VoteAnswer:
 
 @immutable
 class FetchAnswer:
-    """The answer to Fetch, without the records. With `diverging` there are none: the replica has to cut its log."""
+    """The answer to Fetch, without the records. With `diverging` there are none: the replica has to cut its log.
+
+    Nor are there any with `snapshot`: what the replica lacks is in the log no more, and it has to fetch that first.
+    """
 
     error: ErrorCode
     epoch: int
     leader_id: int
     high_watermark: int = -1
     diverging: EpochEnd | None = None
+    snapshot: SnapshotId | None = None
 
 
-Answer = EpochAnswer | VoteAnswer | FetchAnswer
+@immutable
+class FetchSnapshotAnswer:
+    """The answer to FetchSnapshot: `length` bytes of the `size` that the snapshot has, from `position` on."""
+
+    error: ErrorCode
+    epoch: int
+    leader_id: int
+    snapshot: SnapshotId = SnapshotId(-1, -1)
+    size: int = 0
+    position: int = 0
+    length: int = 0
+
+
+Answer = EpochAnswer | VoteAnswer | FetchAnswer | FetchSnapshotAnswer
 
 
 @immutable
@@ -194,10 +238,12 @@ class Ready:
     """What is to be done now, in this order; nothing of a later `Ready` before.
 
     `election` is made durable before anything else happens, a reply to what has led to it included. The log is cut at
-    `cut_at`, durably. Then the `role` is taken; one that leads first appends the LeaderChange record. Then `sends`.
+    `cut_at`, durably, or begun anew behind the snapshot `restart_at`, which was stored as a whole and is made durable
+    first. Then the `role` is taken; one that leads first appends the LeaderChange record. Then `sends`.
     """
 
     election: ElectionState | None = None
     cut_at: int | None = None
     role: Role | None = None
     sends: Sequence[Send] = field(default_factory=list[Send])
+    restart_at: SnapshotId | None = None

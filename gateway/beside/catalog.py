@@ -9,16 +9,16 @@ from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.configs.definition import ResourceType
+from odradek.partitions.metadata_log import METADATA_KEY, METADATA_TOPIC, snapshot_of
 from odradek.partitions.model import PartitionKey
-from odradek.storage_backends.beside import LogsBeside, SegmentGoneError
+from odradek.storage_backends.beside import LogGoneError, LogsBeside, SegmentGoneError
 from odradek.storage_backends.interface import StoreCorruptError, StoreError
 from odradek.wire.records.batch import check_crc, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch
-from odradek.wire.records.reader import read_records
+from odradek.wire.records.reader import ControlType, read_control_marker, read_records
 from odradek.wire.stored.framing import decode_metadata_record
 from odradek.wire.stored.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, "__consumer_offsets", "__transaction_state"})
 """Topics that a pattern never means, as with Kafka's clients."""
 
@@ -39,10 +39,9 @@ class Catalog:
     def topics(self) -> dict[str, Topic]:
         """Return the topics by name. Raises StoreError."""
         keys = self._logs.keys()
-        metadata_log = next((key for key in keys if key.topic == METADATA_TOPIC), None)
-        if metadata_log is None:
-            return _by_logs(keys)
-        self._read_on(metadata_log)
+        if METADATA_KEY not in keys:
+            return _by_logs([key for key in keys if snapshot_of(key) is None])
+        self._read_on()
         return {name: self._topic(topic_id, name) for topic_id, name in self._names.items()}
 
     def settings(self, topic: str) -> Mapping[str, str]:
@@ -52,14 +51,47 @@ class Catalog:
     def _topic(self, topic_id: UUID, name: str) -> Topic:
         return {index: PartitionKey(name, topic_id, index) for index in sorted(self._partitions[topic_id])}
 
-    def _read_on(self, metadata_log: PartitionKey) -> None:
+    def _read_on(self) -> None:
         try:
-            for record in self._records(metadata_log):
+            with self._logs.look(METADATA_KEY) as view:
+                start = view.log_start_offset
+            if start > self._position:
+                self._load_snapshot(start)
+            for record in self._records(METADATA_KEY):
                 self._apply(record)
-        except SegmentGoneError:
-            self._read_on(metadata_log)
+        except (SegmentGoneError, LogGoneError):
+            self._read_on()
         except (InvalidRecordBatch, ValueError) as error:
             raise StoreCorruptError(f"the metadata log cannot be read: {error}") from error
+
+    def _load_snapshot(self, start: int) -> None:
+        """Begin anew with the newest snapshot that is whole: the log begins at `start`, further than what was read."""
+        keys = {found: key for key in self._logs.keys() if (found := snapshot_of(key)) is not None}  # noqa: SIM118
+        for (end_offset, _), key in sorted(keys.items(), reverse=True):
+            records = self._snapshot(key) if end_offset >= start else None
+            if records is not None:
+                self._names.clear()
+                self._partitions.clear()
+                self._settings.clear()
+                for record in records:
+                    self._apply(record)
+                self._position = end_offset
+                return
+        raise StoreCorruptError(f"the metadata log begins at {start}, and no snapshot has what was before")
+
+    def _snapshot(self, key: PartitionKey) -> list[bytes] | None:
+        """The records of a snapshot, None of one that is not whole."""
+        records: list[bytes] = []
+        is_whole = False
+        with self._logs.look(key) as view:
+            for _, value in view.values(view.log_start_offset, view.log_end_offset):
+                for header in iter_headers(value):
+                    check_crc(value, header)
+                    if header.is_control:
+                        is_whole = read_control_marker(value, header).type is ControlType.SNAPSHOT_FOOTER
+                    else:
+                        records += [each.value for each in read_records(value, header) if each.value is not None]
+        return records if is_whole else None
 
     def _records(self, metadata_log: PartitionKey) -> Iterator[bytes]:
         with self._logs.look(metadata_log) as view:

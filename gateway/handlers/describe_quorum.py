@@ -8,8 +8,8 @@ from typing import Final
 
 from odradek.coordinator.quorum.leadership import ReplicaProgress
 from odradek.gateway.handling.partitions import answer_of_partition
-from odradek.gateway.metadata.metadata_log import METADATA_KEY
 from odradek.gateway.server.context import RequestContext
+from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_quorum import (
     DescribeQuorumRequest,

@@ -31,7 +31,8 @@ async def fetch_metadata_log(ctx: RequestContext, request: FetchRequest) -> Fetc
     if lease is not None:
         ctx.on_sent.append(partial(quorum.replica.give_back, lease))
     leader = quorum.endpoint_of(answer.leader_id) if ctx.api_version >= ENDPOINTS_SINCE else None
-    return quorum.messages.fetch_response(answer, () if lease is None else lease.chunks, leader)
+    records = () if lease is None else lease.chunks
+    return quorum.messages.fetch_response(answer, records, leader, quorum.replica.state_or_last.log_start_offset)
 
 
 def _unknown(request: FetchRequest) -> FetchResponse:

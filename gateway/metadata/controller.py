@@ -16,11 +16,10 @@ from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, 
 from odradek.coordinator.metadata.controller.shard import MetadataShard, Operation
 from odradek.coordinator.metadata.image.image import ListenerImage
 from odradek.coordinator.metadata.settings import MetadataConfig
-from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.runtime import ShardRuntime, SteadyClock
 from odradek.gateway.env.durations import RecentTimes
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError
+from odradek.gateway.errors import CoordinatorUnavailable, StartError
 from odradek.gateway.metadata.active import QuorumLeadership
 from odradek.gateway.metadata.ids import random_ids
 from odradek.gateway.metadata.parts import in_parts
@@ -91,11 +90,7 @@ class Controller:
         return self._leadership.epoch
 
     async def load(self) -> None:
-        """Open the quorum, of which this node is the only voter, and replay the metadata log. Raises StartError."""
-        try:
-            await self._quorum.open()
-        except PartitionUnavailable as error:
-            raise unavailable(error) from error
+        """Replay the metadata log of an open quorum of which this node is the only voter."""
         await self.activate(self._quorum.core.epoch)
 
     async def activate(self, epoch: int) -> None:

@@ -10,14 +10,13 @@ from collections.abc import Callable
 
 import trio
 
-from odradek.coordinator.metadata.controller.shard import MetadataShard
-from odradek.coordinator.metadata.settings import MetadataConfig
-from odradek.gateway.coordinators.runtime import LOAD_CHUNK_BYTES, replayed
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.quorum import QuorumDriver
+from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ProtocolError
 from odradek.wire.records.errors import InvalidRecordBatch
 
@@ -38,16 +37,15 @@ class MetadataFeed:
         quorum: QuorumDriver,
         controller: Controller,
         publisher: MetadataPublisher,
-        config: MetadataConfig,
+        reader: MetadataReader,
         new_cluster_id: Callable[[], str],
     ) -> None:
         self.caught_up = trio.Event()
         self._quorum = quorum
         self._controller = controller
         self._publisher = publisher
-        self._config = config
+        self._reader = reader
         self._new_cluster_id = new_cluster_id
-        self._next_offset = 0
 
     async def run(self) -> None:
         """Feed until cancelled."""
@@ -57,7 +55,7 @@ class MetadataFeed:
             while True:
                 try:
                     await self._step()
-                except (PartitionUnavailable, CoordinatorUnavailable) as error:
+                except (PartitionUnavailable, CoordinatorUnavailable, StoreError) as error:
                     log.debug("the metadata log does not serve cause=%s", error)
                     await trio.sleep(RETRY_S)
                 except (ProtocolError, InvalidRecordBatch) as error:
@@ -75,7 +73,7 @@ class MetadataFeed:
             self._controller.deactivate()
             self._quorum.news.notify()
         if self._controller.epoch is None:
-            await self._read()
+            await self._reader.read()
             epoch = self._quorum.active_epoch
             if epoch is not None:
                 await self._controller.activate(epoch)
@@ -85,26 +83,3 @@ class MetadataFeed:
         is_current = self._controller.epoch is not None or self._quorum.core.is_caught_up
         if is_current and not self.caught_up.is_set() and self._publisher.logged.cluster_id:
             self.caught_up.set()
-
-    async def _read(self) -> None:
-        """Publish what is committed and not published, in one delta."""
-        replica, publisher = self._quorum.replica, self._publisher
-        await replica.ensure_open()
-        offset = max(self._next_offset, publisher.logged.offset + 1)
-        end = replica.log.high_watermark
-        if offset >= end:
-            return
-        shard = MetadataShard(self._config, iter(()), publisher.logged)
-        while offset < end:
-            lease = await replica.read(offset, end, LOAD_CHUNK_BYTES)
-            try:
-                if not lease.chunks:
-                    break
-                for chunk in lease.chunks:
-                    for offset in replayed(shard, chunk, 0):  # noqa: B007 - the last one counts
-                        await trio.lowlevel.checkpoint()
-            finally:
-                replica.give_back(lease)
-        self._next_offset = offset
-        if shard.image.offset > publisher.logged.offset:
-            publisher.publish(shard.take_delta())

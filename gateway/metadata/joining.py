@@ -10,20 +10,20 @@ from functools import partial
 
 import trio
 
-from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError
 from odradek.gateway.metadata.cluster_id import CLUSTER_ID, ClusterId
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.feed import MetadataFeed
-from odradek.gateway.metadata.metadata_log import METADATA_KEY
 from odradek.gateway.metadata.node_id import NodeId
 from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.metadata.starting import refuse_unless_alone
 from odradek.gateway.quorum import QuorumDriver
 from odradek.gateway.replication.replicas import Replicas
 from odradek.gateway.replication.strays import take_back
+from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.storage_backends.interface import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ async def join_cluster(
     quorum: QuorumDriver,
     controller: Controller,
     publisher: MetadataPublisher,
+    reader: MetadataReader,
     replicas: Replicas,
     nursery: trio.Nursery,
 ) -> str:
@@ -44,8 +45,7 @@ async def join_cluster(
     Raises StartError when the store is another node's or another cluster's, or its log cannot be read.
     """
     cluster_id = ClusterId(store, env, config.layers.static.get(CLUSTER_ID, ""))
-    metadata_config = MetadataConfig(config.node_id, config.layers.static)
-    feed = MetadataFeed(quorum, controller, publisher, metadata_config, cluster_id.new)
+    feed = MetadataFeed(quorum, controller, publisher, reader, cluster_id.new)
     await Membership(config, store, env, quorum, publisher, replicas, feed, cluster_id).start(nursery)
     return cluster_id.text
 

@@ -1,16 +1,12 @@
 """The metadata log: its name, its leader's epoch and its settings."""
 
 from typing import Final
-from uuid import UUID
 
 from odradek.coordinator.quorum.values import Timing
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.quorum import QuorumSettings
 from odradek.partitions.config import LogConfig
-from odradek.partitions.model import PartitionKey
 
-METADATA_KEY: Final = PartitionKey("__cluster_metadata", UUID(int=1), 0)
-"""Kafka's name and id of the metadata log."""
 METADATA_LEADER_EPOCH: Final = 1
 """The epoch of a log that is made without a quorum, by `odradek recover`."""
 FIRST_SERVER: Final = 2
@@ -19,7 +15,7 @@ METADATA_MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
 
 
 def metadata_log_config(config: BrokerConfig) -> LogConfig:
-    """What the metadata log acts on: it is kept for ever, and rolls as `metadata.log.segment.…` says."""
+    """What the metadata log acts on: it rolls as `metadata.log.segment.…` says, and is trimmed behind snapshots."""
     return LogConfig(
         max_message_bytes=METADATA_MAX_BATCH_BYTES,
         segment_bytes=config.metadata_log_segment_bytes,
@@ -39,7 +35,13 @@ def quorum_settings(config: BrokerConfig) -> QuorumSettings:
     voters = {voter.node_id: (voter.host, voter.port) for voter in config.node.voters} or {
         -number: server for number, server in servers
     }
-    return QuorumSettings(config.node_id, voters, timing, _number(config, "controller.quorum.fetch.max.bytes"))
+    return QuorumSettings(
+        config.node_id,
+        voters,
+        timing,
+        _number(config, "controller.quorum.fetch.max.bytes"),
+        _number(config, "controller.quorum.fetch.snapshot.max.bytes"),
+    )
 
 
 def _number(config: BrokerConfig, name: str) -> int:

@@ -28,10 +28,13 @@ from odradek.coordinator.metadata.image.records import from_shard_record, to_sha
 from odradek.coordinator.metadata.image.replay import replay
 from odradek.coordinator.metadata.image.snapshot import snapshot_records
 from odradek.coordinator.metadata.settings import CurrentLayers, DecisionContext, MetadataConfig
-from odradek.gateway.metadata.metadata_log import METADATA_KEY, METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
+from odradek.gateway.metadata.metadata_log import METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
+from odradek.gateway.quorum.snapshots import PROPERTY as SNAPSHOTS
+from odradek.gateway.quorum.snapshots import find_snapshots, read_snapshot
 from odradek.gateway.replication.policy import policy_of
 from odradek.partitions.config import LogConfig
 from odradek.partitions.leader import lead
+from odradek.partitions.metadata_log import METADATA_KEY, snapshot_of
 from odradek.partitions.model import LogSnapshot, PartitionKey
 from odradek.partitions.results import Appended, AppendOrigin
 from odradek.partitions.state import PartitionState
@@ -104,14 +107,27 @@ class Plan:
 
 def look(store: Store) -> Found:
     """Look at the logs of a store. Raises StoreError, and RecoveryError for a log that a newer version wrote."""
-    delta = MetadataDelta()
-    logs = [key for key in store.partitions() if key != METADATA_KEY]
+    delta = _newest_snapshot(store)
+    logs = [key for key in store.partitions() if key.topic != METADATA_KEY.topic]
     strays = store.strays()
-    missing = "there is none" if logs or strays else ""
+    missing = "there is none" if logs or strays or delta.offset >= 0 else ""
     damage = _read_metadata(store, delta) if store.holds(METADATA_KEY) else missing
     if not damage and not delta.apply().cluster_id and logs:
         damage = "it is empty"
     return Found(delta, damage, logs, strays)
+
+
+def _newest_snapshot(store: Store) -> MetadataDelta:
+    """What the newest snapshot says that can be read; nothing where there is none."""
+    try:
+        newest = max(find_snapshots(store), default=None)
+        if newest is None:
+            return MetadataDelta()
+        reader = read_snapshot(store, newest)
+        reader.image(*newest)
+    except ProtocolError as error:
+        raise RecoveryError(f"a newer version wrote a snapshot of the metadata ({error}): use that version") from error
+    return reader.delta
 
 
 def _read_metadata(store: Store, delta: MetadataDelta) -> str:
@@ -119,8 +135,13 @@ def _read_metadata(store: Store, delta: MetadataDelta) -> str:
     part: PartitionStore | None = None
     try:
         part = store.open(METADATA_KEY, policy_of(_LOG_CONFIG))
+        next_offset = delta.offset + 1
+        start = part.load().log_start_offset
+        if start > next_offset:
+            return f"it begins at {start}, and the snapshot of what was before is missing"
         for message, offset, epoch in _messages(part):
-            replay(delta, message, offset, epoch)
+            if offset >= next_offset:
+                replay(delta, message, offset, epoch)
     except (StoreError, InvalidRecordBatch, LookupError) as error:
         return str(error)
     except ProtocolError as error:
@@ -197,7 +218,7 @@ def adoption_of(found: Found, name: str, config: MetadataConfig, counts: Mapping
     topics = {
         (stray.key.topic, stray.key.topic_id)
         for stray in found.strays
-        if name in (stray.name, stray.key.topic) and stray.key != METADATA_KEY
+        if name in (stray.name, stray.key.topic) and stray.key.topic != METADATA_KEY.topic
     }
     if len(topics) != 1:
         names = ", ".join(stray.name for stray in found.strays) or "none"
@@ -226,7 +247,10 @@ def rebuild(store: Store, found: Found, planned: Plan, config: MetadataConfig, c
     recovered.add(
         ProducerIdsRecord(broker_id=config.node_id, broker_epoch=-1, next_producer_id=highest + PRODUCER_ID_LEAP)
     )
+    store.set_properties({SNAPSHOTS: "[]"})
     aside = store.set_aside(METADATA_KEY) if store.holds(METADATA_KEY) else ""
+    for key in [each for each in store.partitions() if snapshot_of(each) is not None]:
+        store.set_aside(key)
     _append(store, list(snapshot_records(recovered.image)), now_ms)
     return aside
 

@@ -12,10 +12,11 @@ from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, StartError
 from odradek.gateway.metadata.cluster_id import CLUSTER_ID, ClusterId
 from odradek.gateway.metadata.controller import Controller
-from odradek.gateway.metadata.metadata_log import METADATA_KEY
 from odradek.gateway.metadata.node_id import NodeId
 from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.replication.strays import take_back
+from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.storage_backends.interface import Store, StoreError
 from odradek.wire.records.errors import InvalidRecordBatch
 
@@ -24,6 +25,7 @@ Listeners = Mapping[str, tuple[str, int]]
 
 async def start_metadata(
     metadata: MetadataPublisher,
+    reader: MetadataReader,
     controller: Controller,
     store: Store,
     env: Environment,
@@ -43,6 +45,7 @@ async def start_metadata(
         await cluster_id.format()
     doing = "read"
     try:
+        await reader.open()
         await controller.load()
         if metadata.image.cluster_id:
             await cluster_id.take_logged(metadata.image.cluster_id)

@@ -15,6 +15,8 @@
   an ISR (`QuorumLeader`).
 - The LeaderChange record is the first of an epoch. A leader of several voters appends it at once; the sole voter with
   its first record, since starting must need no write.
+- Every node keeps snapshots of what is committed (`snapshots.py`), behind which the log is trimmed. A follower without
+  what was trimmed downloads one (`staging.py`), and begins its log anew behind it once that is durable.
 - A leader whose log fails resigns, unless it is the sole voter. A follower opens its log again and goes on.
 - *Active* is a leader whose LeaderChange record is committed: all before it is committed, too, and it may decide.
 """

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -11,14 +11,18 @@ import trio
 
 from odradek.coordinator.quorum.election_state import from_text, to_text
 from odradek.coordinator.quorum.quorum import Quorum
+from odradek.coordinator.quorum.snapshots import is_behind, place_of
 from odradek.coordinator.quorum.values import (
     NO_NODE,
     ElectionState,
     Fetch,
     FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
     ReplicaKey,
     Role,
     Send,
+    SnapshotId,
     State,
     Timing,
 )
@@ -29,7 +33,8 @@ from odradek.gateway.errors import PartitionUnavailable, StartError
 from odradek.gateway.peers import PeerCallError, PeerLimits, Peers
 from odradek.gateway.quorum.metadata_log import MetadataReplica
 from odradek.storage_backends.interface import ReadLease, Store, StoreError
-from odradek.wire.errors import ErrorCode
+from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.values import immutable
 
 if TYPE_CHECKING:
@@ -63,6 +68,7 @@ class QuorumSettings:
     voters: Mapping[int, tuple[str, int]]
     timing: Timing
     fetch_max_bytes: int = 1024 * 1024
+    fetch_snapshot_max_bytes: int = 1024 * 1024
 
     @property
     def is_alone(self) -> bool:
@@ -119,7 +125,10 @@ class QuorumDriver:
         """The messages of this quorum, imported with the first: a broker that is alone starts faster."""
         from odradek.gateway.quorum.messages import QuorumMessages
 
-        return QuorumMessages(self.replica.key, self.settings.fetch_max_bytes, FETCH_WAIT_MS)
+        settings = self.settings
+        return QuorumMessages(
+            self.replica.key, settings.fetch_max_bytes, settings.fetch_snapshot_max_bytes, FETCH_WAIT_MS
+        )
 
     @property
     def core(self) -> Quorum:
@@ -168,11 +177,26 @@ class QuorumDriver:
             raise StartError(f"the store's property {ELECTION_STATE} is damaged: {error}") from error
         directory_id = self._env.uuid()
         self._directory_id = properties.get(DIRECTORY_ID, str(directory_id))
-        await self.replica.ensure_open()
+        await self._open_log(properties)
         self._core = self._machine(election)
         self.replica.on_durable, self.replica.on_failed = self._on_durable, self._on_failed
         if self.settings.is_alone:
             await self._carry_out()
+
+    async def _open_log(self, properties: Mapping[str, str]) -> None:
+        replica = self.replica
+        replica.snapshots.open(properties)
+        await replica.ensure_open()
+        newest = replica.newest_snapshot
+        if newest is not None and is_behind(replica, newest):
+            await replica.begin_anew_behind(newest)
+        if not await replica.find_base():
+            raise StartError(
+                f"the metadata log begins at {replica.log.log_start_offset}, and the snapshot of what was before is "
+                f"missing in the store (directories {replica.key}.…): restore it from a backup, or run `odradek "
+                "recover`, which makes the log again from the partitions' directories"
+            )
+        await replica.estimate()
 
     def _machine(self, election: ElectionState) -> Quorum:
         me = ReplicaKey(self.settings.node_id, UUID(self._directory_id))
@@ -267,6 +291,8 @@ class QuorumDriver:
             await self._save(ready.election)
         if ready.cut_at is not None:
             await self._cut(ready.cut_at)
+        if ready.restart_at is not None:
+            await self._begin_anew(ready.restart_at)
         if ready.role is not None:
             self._take_role(ready.role)
         for send in ready.sends:
@@ -289,9 +315,25 @@ class QuorumDriver:
                 return
 
     async def _cut(self, offset: int) -> None:
+        await self._rewritten(partial(self.replica.cut, offset))
+
+    async def _begin_anew(self, snapshot: SnapshotId) -> None:
+        """First the snapshot is durable and named; then the log begins anew behind it."""
         while True:
             try:
-                await self.replica.cut(offset)
+                await self.replica.snapshots.keep_staged(snapshot)
+            except StoreError as error:
+                message = "cannot keep a snapshot of the metadata log cause=%s"
+                self.replica.repeats.note(message, log, logging.ERROR, message, error)
+                await trio.sleep(RETRY_S)
+            else:
+                break
+        await self._rewritten(partial(self.replica.begin_anew_behind, snapshot))
+
+    async def _rewritten(self, rewrite: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await rewrite()
             except PartitionUnavailable as error:
                 if not error.is_offline:
                     return  # the node stops
@@ -322,7 +364,7 @@ class QuorumDriver:
     # Other nodes
 
     async def _exchange(self, send: Send) -> None:
-        is_fetch = isinstance(send.request, Fetch)
+        is_fetch = isinstance(send.request, Fetch | FetchSnapshot)
         peers = self._fetches if is_fetch else self._elections
         to = ReplicaKey(send.to)
         message, version = self.messages.request(send.request, to, self.cluster_id())
@@ -347,7 +389,12 @@ class QuorumDriver:
             self.core.failed(send.to, send.number, now_ms)
             return
         self._endpoints.update(taken.endpoints)
-        if self.core.answered(send.to, send.number, taken.answer, now_ms):
+        if not self.core.answered(send.to, send.number, taken.answer, now_ms):
+            return
+        if isinstance(taken.answer, FetchSnapshotAnswer):
+            assert taken.records is not None
+            self._nursery.start_soon(self._store_part, taken.answer, bytes(taken.records))
+        else:
             try:
                 if taken.records is not None and len(taken.records):
                     self.replica.take(taken.records)
@@ -355,16 +402,49 @@ class QuorumDriver:
                 log.debug("the metadata log takes no records cause=%s", error)
             self.core.durable(now_ms)
 
+    async def _store_part(self, answer: FetchSnapshotAnswer, data: bytes) -> None:
+        snapshot, position = answer.snapshot, answer.position
+        try:
+            is_whole = await self.replica.snapshots.stage(snapshot, position, data, answer.size)
+        except (StoreError, InvalidRecordBatch, ProtocolError) as error:
+            message = "cannot store a snapshot of the metadata log cause=%s"
+            self.replica.repeats.note(message, log, logging.WARNING, message, error)
+            self._post(partial(self.core.not_stored, snapshot))
+        else:
+            self._post(partial(self.core.stored, snapshot, position + len(data), is_whole=is_whole))
+
+    async def fetch_snapshot(self, request: FetchSnapshot, max_bytes: int) -> tuple[FetchSnapshotAnswer, bytes]:
+        """Answer a replica that downloads a snapshot."""
+        error = await self.ask(partial(self.core.fetch_snapshot, request))
+        snapshots, snapshot, position = self.replica.snapshots, request.snapshot, request.position
+        kept, data = snapshots.known.get(snapshot), b""
+        if not error and kept is None:
+            error = ErrorCode.SNAPSHOT_NOT_FOUND
+        elif not error and kept is not None and not 0 <= position < kept.size_bytes:
+            error = ErrorCode.POSITION_OUT_OF_RANGE
+        if error or kept is None:
+            return FetchSnapshotAnswer(error, self.core.epoch, self.core.leader_id, snapshot), data
+        try:
+            limit = max(min(max_bytes, self.settings.fetch_snapshot_max_bytes), 0)
+            data = await snapshots.part(snapshot, position, limit)
+        except StoreError as failure:
+            error = ErrorCode.SNAPSHOT_NOT_FOUND if snapshot not in snapshots.known else ErrorCode.KAFKA_STORAGE_ERROR
+            log.warning("cannot read a snapshot of the metadata log cause=%s", failure)
+        core, size_bytes = self.core, kept.size_bytes
+        return FetchSnapshotAnswer(error, core.epoch, core.leader_id, snapshot, size_bytes, position, len(data)), data
+
     async def fetch(self, request: Fetch, max_wait_ms: int, max_bytes: int) -> Fetched:
         """Answer a replica's Fetch: at once when there is news for it, otherwise when there is, or the time is over."""
         answer = await self.ask(lambda now_ms: self.core.fetch(request, now_ms))
-        if answer.error or answer.diverging is not None:
+        if answer.error or answer.diverging is not None or answer.snapshot is not None:
             return Fetched(answer)
         await self._news_for(request, min(max_wait_ms, FETCH_WAIT_MS))
         core, replica = self.core, self.replica
         lease: ReadLease | None = None
         try:
             end_offset = replica.log.durable_end_offset
+            if place_of(replica, request.offset, request.last_epoch) is not None:
+                return Fetched(answer)  # trimmed or cut meanwhile: the next Fetch is told
             if not core.check_fetch(request.epoch) and end_offset > request.offset:
                 lease = await replica.read(request.offset, end_offset, min(max_bytes, self.settings.fetch_max_bytes))
         except PartitionUnavailable:
@@ -391,6 +471,7 @@ class QuorumDriver:
             core.check_fetch(request.epoch)
             or replica.durable_end_offset > request.offset
             or core.high_watermark > request.high_watermark
+            or (replica.base is not None and replica.base.end_offset > request.offset)
         )
 
 

@@ -13,8 +13,11 @@ from odradek.coordinator.quorum.values import (
     EpochEnd,
     Fetch,
     FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
     ReplicaKey,
     Request,
+    SnapshotId,
     Vote,
     VoteAnswer,
 )
@@ -23,6 +26,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import begin_quorum_epoch as begin
 from odradek.wire.messages import end_quorum_epoch as end
 from odradek.wire.messages import fetch as fetching
+from odradek.wire.messages import fetch_snapshot as snapshots
 from odradek.wire.messages import vote as voting
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.wire.messages.vote import VoteRequest, VoteResponse
@@ -33,6 +37,7 @@ VOTE_VERSION: Final = 2
 BEGIN_VERSION: Final = 1
 END_VERSION: Final = 1
 FETCH_VERSION: Final = 18
+FETCH_SNAPSHOT_VERSION: Final = 1
 NO_PARTITION: Final = -1
 
 
@@ -54,7 +59,8 @@ class Taken(NamedTuple):
 class QuorumMessages:
     """The messages about one log, the metadata's: a cluster's id is empty while none is known."""
 
-    def __init__(self, key: PartitionKey, max_bytes: int, max_wait_ms: int) -> None:
+    def __init__(self, key: PartitionKey, max_bytes: int, max_snapshot_bytes: int, max_wait_ms: int) -> None:
+        self._max_snapshot_bytes = max_snapshot_bytes
         self._max_wait_ms = max_wait_ms
         self._key = key
         self._max_bytes = max_bytes
@@ -65,6 +71,8 @@ class QuorumMessages:
             return Sent(self._vote(request, to, cluster_id), VOTE_VERSION)
         if isinstance(request, Fetch):
             return Sent(self._fetch(request, cluster_id), FETCH_VERSION)
+        if isinstance(request, FetchSnapshot):
+            return Sent(self._fetch_snapshot(request, cluster_id), FETCH_SNAPSHOT_VERSION)
         topic = self._key.topic
         if isinstance(request, BeginEpoch):
             begun = begin.BeginQuorumEpochRequestPartitionData(
@@ -116,12 +124,30 @@ class QuorumMessages:
             topics=(FetchTopic(topic_id=self._key.topic_id, partitions=(part,)),),
         )
 
+    def _fetch_snapshot(self, request: FetchSnapshot, cluster_id: str) -> snapshots.FetchSnapshotRequest:
+        part = snapshots.FetchSnapshotRequestPartitionSnapshot(
+            partition=self._key.index,
+            current_leader_epoch=request.epoch,
+            snapshot_id=_snapshot_id(request.snapshot),
+            position=request.position,
+            replica_directory_id=request.replica.directory_id,
+        )
+        topic = snapshots.FetchSnapshotRequestTopicSnapshot(name=self._key.topic, partitions=(part,))
+        return snapshots.FetchSnapshotRequest(
+            cluster_id=cluster_id or None,
+            replica_id=request.replica.id,
+            max_bytes=self._max_snapshot_bytes,
+            topics=(topic,),
+        )
+
     def taken(self, response: Message) -> Taken | None:
         """The answer in a response; None where it has none, but an error for the whole request."""
         if isinstance(response, VoteResponse):
             return _of_vote(response)
         if isinstance(response, FetchResponse):
             return _of_fetch(response)
+        if isinstance(response, snapshots.FetchSnapshotResponse):
+            return _of_fetch_snapshot(response)
         assert isinstance(response, begin.BeginQuorumEpochResponse | end.EndQuorumEpochResponse)
         for topic in response.topics:
             for part in topic.partitions:
@@ -210,6 +236,34 @@ class QuorumMessages:
             part.current_leader_epoch, replica, part.fetch_offset, part.last_fetched_epoch, part.high_watermark
         )
 
+    def asked_fetch_snapshot(self, request: snapshots.FetchSnapshotRequest) -> FetchSnapshot | None:
+        """A replica's request for a part of a snapshot; None when it is about another log."""
+        if not self.is_about([(topic.name, [each.partition for each in topic.partitions]) for topic in request.topics]):
+            return None
+        part = request.topics[0].partitions[0]
+        replica = ReplicaKey(request.replica_id, part.replica_directory_id)
+        snapshot = SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch)
+        return FetchSnapshot(part.current_leader_epoch, replica, snapshot, part.position)
+
+    def fetch_snapshot_response(
+        self, answer: FetchSnapshotAnswer, records: Records, leader: tuple[str, int] | None = None
+    ) -> snapshots.FetchSnapshotResponse:
+        """The response to a replica that downloads a snapshot; `leader` as in `fetch_response`, from version 1 on."""
+        part = snapshots.FetchSnapshotResponsePartitionSnapshot(
+            index=self._key.index,
+            error_code=answer.error,
+            snapshot_id=_snapshot_id(answer.snapshot),
+            current_leader=snapshots.LeaderIdAndEpoch(leader_id=answer.leader_id, leader_epoch=answer.epoch),
+            size=answer.size,
+            position=answer.position,
+            unaligned_records=records,
+        )
+        topic = snapshots.FetchSnapshotResponseTopicSnapshot(name=self._key.topic, partitions=(part,))
+        endpoints: tuple[snapshots.NodeEndpoint, ...] = ()
+        if leader is not None:
+            endpoints = (snapshots.NodeEndpoint(node_id=answer.leader_id, host=leader[0], port=leader[1]),)
+        return snapshots.FetchSnapshotResponse(topics=(topic,), node_endpoints=endpoints)
+
     def is_about_id(self, request: FetchRequest) -> bool:
         """The same of a Fetch, which names the topic by its id, or in old versions by its name."""
         names = [
@@ -218,7 +272,7 @@ class QuorumMessages:
         return self.is_about(names) and request.topics[0].topic_id in (ZERO_UUID, self._key.topic_id)
 
     def fetch_response(
-        self, answer: FetchAnswer, records: Records, leader: tuple[str, int] | None = None
+        self, answer: FetchAnswer, records: Records, leader: tuple[str, int] | None = None, log_start_offset: int = 0
     ) -> FetchResponse:
         """The response to a replica; `leader` is where the leader listens, for versions that say it (16 and later)."""
         diverging = answer.diverging
@@ -227,7 +281,10 @@ class QuorumMessages:
             error_code=answer.error,
             high_watermark=answer.high_watermark,
             last_stable_offset=answer.high_watermark,
-            log_start_offset=0,
+            log_start_offset=log_start_offset,
+            snapshot_id=fetching.SnapshotId()
+            if answer.snapshot is None
+            else fetching.SnapshotId(end_offset=answer.snapshot.end_offset, epoch=answer.snapshot.epoch),
             diverging_epoch=fetching.EpochEndOffset()
             if diverging is None
             else fetching.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset),
@@ -256,10 +313,40 @@ def _of_fetch(response: FetchResponse) -> Taken | None:
             leader, end = part.current_leader, part.diverging_epoch
             diverging = None if end.epoch < 0 else EpochEnd(end.epoch, end.end_offset)
             error = ErrorCode(part.error_code)
-            answer = FetchAnswer(error, leader.leader_epoch, leader.leader_id, part.high_watermark, diverging)
+            snapshot = SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch)
+            answer = FetchAnswer(
+                error,
+                leader.leader_epoch,
+                leader.leader_id,
+                part.high_watermark,
+                diverging,
+                None if min(snapshot) < 0 else snapshot,
+            )
             endpoints = {each.node_id: (each.host, each.port) for each in response.node_endpoints}
             return Taken(answer, _view(part.records), endpoints)
     return None
+
+
+def _of_fetch_snapshot(response: snapshots.FetchSnapshotResponse) -> Taken | None:
+    for topic in response.topics:
+        for part in topic.partitions:
+            leader, records = part.current_leader, _view(part.unaligned_records)
+            answer = FetchSnapshotAnswer(
+                ErrorCode(part.error_code),
+                leader.leader_epoch,
+                leader.leader_id,
+                SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch),
+                part.size,
+                part.position,
+                0 if records is None else len(records),
+            )
+            endpoints = {each.node_id: (each.host, each.port) for each in response.node_endpoints}
+            return Taken(answer, records, endpoints)
+    return None
+
+
+def _snapshot_id(snapshot: SnapshotId) -> snapshots.SnapshotId:
+    return snapshots.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch)
 
 
 def _view(records: Records) -> memoryview | None:

@@ -4,7 +4,9 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from odradek.coordinator.quorum.values import NO_NODE, EpochEnd
+from odradek.coordinator.quorum.values import NO_NODE, EpochEnd, SnapshotId
+from odradek.gateway.env.completion import Completion
+from odradek.gateway.quorum.snapshots import Snapshots
 from odradek.gateway.replication.assignment import Assignment, no_broker
 from odradek.gateway.replication.following import cut
 from odradek.gateway.replication.replica import LogResources, Replica, ReplicaState
@@ -12,10 +14,10 @@ from odradek.partitions.config import LogConfig
 from odradek.partitions.follower import Follower, follow
 from odradek.partitions.in_sync import ALONE, InSyncReplicas
 from odradek.partitions.leader import Leader
-from odradek.partitions.model import LogWrite, PartitionKey
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.partitions.state import PartitionState
-from odradek.storage_backends.interface import StoreError
+from odradek.storage_backends.interface import PartitionStore, StoreError
 from odradek.wire.records.builder import leader_change_marker
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ class QuorumLeader(Leader):
 
 class MetadataReplica(Replica):
     """The log of the quorum. `on_durable` is called when more is durable or the log was opened; `on_failed` when a
-    write has failed.
+    write has failed. `unsnapshotted_bytes` is about how much the log has got since the newest snapshot.
     """
 
     def __init__(self, key: PartitionKey, config: LogConfig, node_id: int, resources: LogResources) -> None:
@@ -48,6 +50,8 @@ class MetadataReplica(Replica):
         self._voters: Sequence[int] = (node_id,)
         self._granting: Sequence[int] = ()
         self._is_announced = True
+        self.snapshots = Snapshots(resources.store, resources.env)
+        self.unsnapshotted_bytes = 0
 
     # What the machine sees (`coordinator.quorum.values.QuorumLog`)
 
@@ -70,12 +74,26 @@ class MetadataReplica(Replica):
     @property
     def last_epoch(self) -> int:
         """See `QuorumLog`."""
-        return self.state_or_last.epochs.latest
+        latest, base = self.state_or_last.epochs.latest, self.base
+        return latest if base is None else max(latest, base.epoch)
 
     def epoch_end(self, epoch: int) -> EpochEnd:
         """See `QuorumLog`."""
-        state = self.state_or_last
+        state, base = self.state_or_last, self.base
+        if base is not None and state.epochs.latest < base.epoch <= epoch:
+            return EpochEnd(base.epoch, state.log_end_offset)  # nothing stands behind the base
         return EpochEnd(*state.epochs.end_of(epoch, state.log_end_offset))
+
+    @property
+    def base(self) -> SnapshotId | None:
+        """See `QuorumLog`."""
+        start_offset = self.state_or_last.log_start_offset
+        return self.snapshots.at(start_offset) if start_offset else None
+
+    @property
+    def newest_snapshot(self) -> SnapshotId | None:
+        """See `QuorumLog`."""
+        return self.snapshots.newest
 
     # Roles
 
@@ -149,7 +167,40 @@ class MetadataReplica(Replica):
             await self._rewrite(partial(cut, offset=offset))
         log.info("truncated partition=%s from=%d to=%d", self.key, before, offset)
 
+    async def begin_anew_behind(self, snapshot: SnapshotId) -> None:
+        """Drop everything, and go on behind a snapshot, which is durable. Raises PartitionUnavailable."""
+        await self.ensure_open()
+        async with self._opening:
+            before = self.log.log_end_offset
+            await self._rewrite(partial(_begin_anew, offset=snapshot.end_offset))
+        self.unsnapshotted_bytes = 0
+        log.info("begun anew partition=%s from=%d behind=%d-%d", self.key, before, *snapshot)
+
+    async def find_base(self) -> bool:
+        """Look for the snapshot that the log begins behind, if the store's properties do not name it.
+
+        False where there is none: what was trimmed is lost. Raises StoreError.
+        """
+        if not self.log.log_start_offset or self.base is not None:
+            return True
+        await self.snapshots.find()
+        return self.base is not None
+
+    async def estimate(self) -> None:
+        """See how much the log has got since the newest snapshot, after it was opened. Raises StoreError."""
+        newest = self.newest_snapshot
+        after = newest.end_offset if newest is not None else 0
+        for segment in await self.borrow(lambda part: part.segments()):
+            length = max(segment.end_offset - segment.base_offset, 1)
+            beyond = max(segment.end_offset - max(segment.base_offset, after), 0)
+            self.unsnapshotted_bytes += segment.size_bytes * beyond // length
+
     # What happens to the log
+
+    def _submit(self, write: LogWrite, end_offset: int) -> Completion[None]:
+        for batch in write.batches:
+            self.unsnapshotted_bytes += len(batch.data)
+        return super()._submit(write, end_offset)
 
     def _durable(self, end_offset: int) -> None:
         super()._durable(end_offset)
@@ -167,6 +218,14 @@ class MetadataReplica(Replica):
 def _follow_to(role: Leader | Follower, offset: int) -> bool:
     assert isinstance(role, Follower)
     return role.leader_commits(offset)
+
+
+def _begin_anew(part: PartitionStore, offset: int) -> LogSnapshot:
+    """A crash in between leaves an empty log; the next start begins it anew again."""
+    if part.load().log_end_offset >= offset:
+        part.truncate(0)
+    part.commit([LogWrite(log_start_offset=offset)], sync=True)
+    return part.load()
 
 
 def _nothing() -> None:

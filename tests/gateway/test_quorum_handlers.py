@@ -6,10 +6,13 @@ import pytest
 from gateway_brokers import ThreadBroker, free_port
 from gateway_client import RawClient
 
-from odradek.gateway.metadata.metadata_log import METADATA_KEY
+from odradek.coordinator.metadata.image.checkpoint import image_of
+from odradek.coordinator.quorum.values import SnapshotId
+from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import begin_quorum_epoch as begin
 from odradek.wire.messages import end_quorum_epoch as end
+from odradek.wire.messages import fetch_snapshot as snapshots
 from odradek.wire.messages import vote as voting
 from odradek.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -17,6 +20,7 @@ from odradek.wire.messages.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
+from odradek.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.reader import ControlType, read_control_marker
 
@@ -56,6 +60,115 @@ def fetch(
     topic = FetchTopic(topic=TOPIC, topic_id=topic_id, partitions=(part,))
     who = {"replica_state": ReplicaState(replica_id=OBSERVER)} if version >= 15 else {"replica_id": OBSERVER}
     return FetchRequest(**who, max_bytes=1_000_000, topics=(topic,))
+
+
+EPOCH_AGAIN = 2
+
+
+@pytest.fixture(scope="module")
+def trimmed(tmp_path_factory):
+    """A client of a node whose log was trimmed, the id of its snapshot, and the snapshot's length.
+
+    The node was started again since: it writes no more snapshots, and leads epoch 2.
+    """
+    controller_port, port = free_port(), free_port()
+    storage = f"lmdb://{tmp_path_factory.mktemp('trimmed')}/data"
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller_quorum_voters": f"1@127.0.0.1:{controller_port}",
+        "process_roles": "broker,controller",
+        "controller_quorum_fetch_snapshot_max_bytes": 1000,
+    }
+    often = {"metadata_log_max_record_bytes_between_snapshots": 300, "metadata_max_retention_bytes": 0}
+    with ThreadBroker(storage, **settings, **often), RawClient(("127.0.0.1", port)) as admin:
+        for number in range(20):
+            admin.create_topic(f"topic-{number}")
+    with ThreadBroker(storage, **settings) as broker, RawClient(("127.0.0.1", controller_port)) as client:
+        services = broker.broker.services
+        snapshot, kept = list(services.quorum.replica.snapshots.known.items())[-1]
+        yield client, snapshot, kept.size_bytes, services
+
+
+def download(
+    snapshot: SnapshotId,
+    position: int,
+    max_bytes: int = 2**31 - 1,
+    epoch: int = EPOCH_AGAIN,
+    topic: str = TOPIC,
+    **more: str,
+) -> FetchSnapshotRequest:
+    part = snapshots.FetchSnapshotRequestPartitionSnapshot(
+        partition=0,
+        current_leader_epoch=epoch,
+        snapshot_id=snapshots.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        position=position,
+    )
+    of_topic = snapshots.FetchSnapshotRequestTopicSnapshot(name=topic, partitions=(part,))
+    return FetchSnapshotRequest(replica_id=OBSERVER, max_bytes=max_bytes, topics=(of_topic,), **more)
+
+
+def downloaded(client: RawClient, request: FetchSnapshotRequest, version: int = 1):
+    return client.call(request, version).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_snapshot_comes_in_parts_of_any_length(trimmed, version):
+    client, snapshot, size_bytes, services = trimmed
+    read = b""
+    while len(read) < size_bytes:
+        part = downloaded(client, download(snapshot, len(read), max_bytes=333), version)
+        assert (part.error_code, part.size, part.position) == (ErrorCode.NONE, size_bytes, len(read))
+        assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (1, EPOCH_AGAIN)
+        assert 0 < len(part.unaligned_records) <= 333
+        read += bytes(part.unaligned_records)
+    assert image_of([read], *snapshot).cluster_id == services.cluster_id
+
+
+def test_a_part_is_never_longer_than_the_settings_allow(trimmed):
+    client, snapshot, _, _ = trimmed
+    assert len(downloaded(client, download(snapshot, 0)).unaligned_records) == 1000
+    assert len(downloaded(client, download(snapshot, 5, max_bytes=1)).unaligned_records) == 1
+    for max_bytes in (0, -1, -(2**31)):
+        assert not downloaded(client, download(snapshot, 0, max_bytes=max_bytes)).unaligned_records
+
+
+@pytest.mark.parametrize("position", [-1, -(2**63), "size", 2**63 - 1])
+def test_a_position_outside_the_snapshot_is_refused(trimmed, position):
+    client, snapshot, size_bytes, _ = trimmed
+    part = downloaded(client, download(snapshot, size_bytes if position == "size" else position))
+    assert part.error_code == ErrorCode.POSITION_OUT_OF_RANGE
+    assert not part.unaligned_records
+
+
+@pytest.mark.parametrize("end_offset", [-1, 0, 2**63 - 1])
+def test_an_unknown_snapshot_is_refused(trimmed, end_offset):
+    client, snapshot, _, _ = trimmed
+    assert downloaded(client, download(SnapshotId(end_offset, 1), 0)).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
+    other = SnapshotId(snapshot.end_offset, -5)
+    assert downloaded(client, download(other, 0)).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
+
+
+def test_a_download_is_held_to_the_epoch_the_log_and_the_cluster(trimmed):
+    client, snapshot, _, _ = trimmed
+    assert downloaded(client, download(snapshot, 0, epoch=0)).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert downloaded(client, download(snapshot, 0, epoch=9)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    other = downloaded(client, download(snapshot, 0, topic="other"))
+    assert other.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    refused = client.call(download(snapshot, 0, cluster_id="other"), 1)
+    assert refused.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert client.call(FetchSnapshotRequest(), 1).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_fetch_below_the_log_start_names_the_snapshot(trimmed):
+    client, snapshot, _, services = trimmed
+    log_start = services.quorum.replica.log.log_start_offset
+    for offset, last_epoch in ((0, 0), (log_start - 1, 1), (log_start, 0)):
+        part = fetched(client, fetch(offset, last_epoch, epoch=EPOCH_AGAIN))
+        assert (part.error_code, part.snapshot_id.end_offset, part.snapshot_id.epoch) == (ErrorCode.NONE, *snapshot)
+        assert part.log_start_offset == log_start
+        assert not part.records
+    part = fetched(client, fetch(log_start, 1, epoch=EPOCH_AGAIN))
+    assert (part.error_code, part.snapshot_id.end_offset) == (ErrorCode.NONE, -1)
 
 
 def fetched(client: RawClient, request: FetchRequest, version: int = 18) -> PartitionData:

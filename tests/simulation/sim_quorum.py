@@ -47,6 +47,13 @@ class Violation(Exception):  # noqa: N818 - of an invariant
         self.invariant = invariant
 
 
+SMALL: Final = {
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "metadata.max.retention.bytes": "1000",
+}
+"""With these the log is trimmed behind a snapshot every few seconds."""
+
+
 def settings_of(node: int) -> Mapping[str, str]:
     voters = ",".join(f"{each}@node-{each}:9093" for each in NODES)
     return {
@@ -86,10 +93,12 @@ class Seen:
 class Cluster:
     """The three machines, what breaks them, and who uses them."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, settings: Mapping[str, str] = SMALL) -> None:
         self.world = World(seed)
         self.chance: random.Random = self.world.chance("nemesis")
-        self.hosts = {each: BrokerHost(self.world, f"node-{each}", settings=settings_of(each)) for each in NODES}
+        self.hosts = {
+            each: BrokerHost(self.world, f"node-{each}", settings={**settings_of(each), **settings}) for each in NODES
+        }
         self.seen = Seen()
         self.breaking = True
         self.kinds = [each for each in FAULTS if self.chance.random() < 0.6] or ["kill"]
@@ -243,8 +252,8 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     return found
 
 
-def simulate(seed: int, seconds: float = 20) -> Result:
-    cluster = Cluster(seed)
+def simulate(seed: int, seconds: float = 20, settings: Mapping[str, str] = SMALL) -> Result:
+    cluster = Cluster(seed, settings)
     violation: Violation | None = None
     try:
         run_virtually(seed, lambda: cluster.run(seconds))

@@ -142,6 +142,14 @@ def leader_change_marker(
     )
 
 
+def control_batch(
+    records: Iterable[tuple[ControlType, bytes]], *, timestamp_ms: int, base_offset: int = 0, leader_epoch: int
+) -> bytes:
+    """Return a control batch of what a Raft log or a snapshot says about itself (KIP-630, KIP-853)."""
+    made = [_control_record(kind, value, timestamp_ms) for kind, value in records]
+    return build_batch(made, base_offset=base_offset, leader_epoch=leader_epoch, control=True)
+
+
 def _control_record(kind: ControlType, value: bytes, timestamp_ms: int) -> SimpleRecord:
     return SimpleRecord(_CONTROL_KEY.pack(0, kind), value, timestamp_ms)
 

@@ -14,6 +14,7 @@ from odradek.coordinator.quorum.values import (
     Fetch,
     FetchAnswer,
     ReplicaKey,
+    SnapshotId,
     State,
     Timing,
     Vote,
@@ -26,6 +27,9 @@ ME, OTHER, THIRD = (ReplicaKey(each, UUID(int=each)) for each in (1, 2, 3))
 
 class SomeLog:
     """A log of some epochs, all of it durable unless said otherwise."""
+
+    base: SnapshotId | None = None
+    newest_snapshot: SnapshotId | None = None
 
     def __init__(self, *epochs: int) -> None:
         self.epochs = list(epochs)

@@ -4,9 +4,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from quorum_world import Entry, Node
+    from quorum_disks import Entry
+    from quorum_world import Node
 
-from odradek.coordinator.quorum.values import NO_NODE, ReplicaKey, State
+from odradek.coordinator.quorum.values import NO_NODE, ReplicaKey, SnapshotId, State
 
 
 class Invariant(StrEnum):
@@ -21,6 +22,8 @@ class Invariant(StrEnum):
     SYNCED = "a fetch acknowledges only what is on the disk"
     KEPT = "what was acknowledged is there for ever"
     PROGRESS = "a healed quorum elects a leader and commits"
+    SNAPSHOT = "a snapshot is what was committed up to its end"
+    TRIMMED = "a log is trimmed only behind a durable snapshot"
     RESIGNS = "a leader that no majority hears from resigns"
 
 
@@ -93,6 +96,16 @@ class Oracle:
     def fetches(self, node: "Node", offset: int) -> None:
         if node.disk.records[:offset] != node.log.entries[:offset] or len(node.log.entries) < offset:
             raise Violation(Invariant.SYNCED, f"node {node.id} acknowledges {offset}, disk {len(node.disk.records)}")
+
+    def snapshot_taken(self, node: "Node", snapshot: SnapshotId) -> None:
+        content = node.disk.snapshots[snapshot]
+        is_it = list(content) == self.committed[: snapshot.end_offset] and len(content) == snapshot.end_offset
+        if not is_it or content[-1][0] != snapshot.epoch:
+            raise Violation(Invariant.SNAPSHOT, f"node {node.id}: {snapshot} has {content}")
+
+    def trimmed(self, node: "Node") -> None:
+        if node.disk.start and node.disk.base is None:
+            raise Violation(Invariant.TRIMMED, f"node {node.id} has trimmed below {node.disk.start}")
 
     def acknowledge(self, offset: int, entry: "Entry") -> None:
         self.acknowledged[offset] = entry

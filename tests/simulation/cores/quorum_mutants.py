@@ -5,14 +5,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+import quorum_world
+from quorum_disks import Log
+from quorum_faults import DOWNLOADING, VOTING, Faults
 from quorum_invariants import Invariant
-from quorum_world import VOTING, Faults, Log, Node
+from quorum_world import Node
 
 from odradek.coordinator.quorum import ballot, quorum
 from odradek.coordinator.quorum.exchanges import Exchanges
 from odradek.coordinator.quorum.leadership import Leadership
 from odradek.coordinator.quorum.quorum import Quorum
-from odradek.coordinator.quorum.values import ElectionState, EpochEnd, State
+from odradek.coordinator.quorum.snapshots import place_of
+from odradek.coordinator.quorum.values import ElectionState, EpochEnd, SnapshotId, State
 
 
 class Mutant(NamedTuple):
@@ -79,21 +83,21 @@ def mark_after_sync(patch: pytest.MonkeyPatch) -> None:
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
     """A follower whose log differs gets records instead of the place to cut."""
-    patch.setattr(Quorum, "_divergence", lambda _self, _request: None)
+    patch.setattr(Quorum, "_place", lambda _self, _request: None)
 
 
 def diverging_recorded(patch: pytest.MonkeyPatch) -> None:
     """A fetch counts as an acknowledgement although the log differs (KAFKA-13141)."""
-    divergence = Quorum._divergence
+    place = Quorum._place
 
-    def recording(self: Any, request: Any) -> EpochEnd | None:
-        found = divergence(self, request)
+    def recording(self: Any, request: Any) -> EpochEnd | SnapshotId | None:
+        found = place(self, request)
         if found is not None:
             self.leadership.fetched(request.replica, request.offset, self._log.end_offset, 0)
             self._commit()
         return found
 
-    patch.setattr(Quorum, "_divergence", recording)
+    patch.setattr(Quorum, "_place", recording)
 
 
 def no_log_check(patch: pytest.MonkeyPatch) -> None:
@@ -200,6 +204,56 @@ def never_resigns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leadership, "check_ms", None)
 
 
+def trimmed_before_the_snapshot_is_durable(patch: pytest.MonkeyPatch) -> None:
+    """The log begins behind a snapshot that is still on its way to the disk."""
+    write_snapshot = Node.write_snapshot
+
+    def eager(self: Node, snapshot: SnapshotId, content: Any) -> None:
+        self.disk.start = snapshot.end_offset
+        write_snapshot(self, snapshot, content)
+
+    patch.setattr(Node, "write_snapshot", eager)
+
+
+def snapshot_of_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot has all that is in the log."""
+    write_snapshot = Node.write_snapshot
+
+    def all_of_it(self: Node, _snapshot: SnapshotId, _content: Any) -> None:
+        entries = self.log.entries
+        write_snapshot(self, SnapshotId(len(entries), entries[-1][0]), tuple(entries))
+
+    patch.setattr(Node, "write_snapshot", all_of_it)
+
+
+def begun_anew_before_the_snapshot_is_durable(patch: pytest.MonkeyPatch) -> None:
+    """A follower empties its log, and makes what it has downloaded durable after that."""
+    begin_anew = Node._begin_anew
+
+    def eager(self: Any, ready: Any, snapshot: SnapshotId, reply: Any) -> None:
+        self.disk.start = snapshot.end_offset
+        begin_anew(self, ready, snapshot, reply)
+
+    patch.setattr(Node, "_begin_anew", eager)
+
+
+def base_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """Whose log ends where the leader's begins goes on there, whatever it has below."""
+
+    def by_offset(self: Any, request: Any) -> EpochEnd | SnapshotId | None:
+        base = self._log.base
+        if base is not None and request.offset >= base.end_offset and request.last_epoch <= base.epoch:
+            return None
+        return place_of(self._log, request.offset, request.last_epoch)
+
+    patch.setattr(Quorum, "_place", by_offset)
+
+
+def log_behind_its_snapshot(patch: pytest.MonkeyPatch) -> None:
+    """A node that ended before its log had begun anew goes on with the old one."""
+    patch.setattr(quorum_world, "is_behind", lambda _log, _snapshot: False)
+
+
 MUTANTS = {
     "vote_not_persisted": Mutant(vote_not_persisted, Invariant.VOTES_ONCE, faults=VOTING),
     "sent_before_persisted": Mutant(sent_before_persisted, Invariant.VOTES_ONCE, faults=VOTING),
@@ -218,4 +272,11 @@ MUTANTS = {
     "votes_for_all": Mutant(votes_for_all, Invariant.VOTES_ONCE),
     "observers_count": Mutant(observers_count, Invariant.MAJORITY),
     "never_resigns": Mutant(never_resigns, Invariant.RESIGNS),
+    "trimmed_before_the_snapshot_is_durable": Mutant(trimmed_before_the_snapshot_is_durable, Invariant.TRIMMED),
+    "snapshot_of_the_uncommitted": Mutant(snapshot_of_the_uncommitted, Invariant.SNAPSHOT),
+    "begun_anew_before_the_snapshot_is_durable": Mutant(
+        begun_anew_before_the_snapshot_is_durable, Invariant.TRIMMED, faults=DOWNLOADING
+    ),
+    "base_not_compared": Mutant(base_not_compared, Invariant.MATCHING),
+    "log_behind_its_snapshot": Mutant(log_behind_its_snapshot, Invariant.PREFIX, faults=DOWNLOADING),
 }

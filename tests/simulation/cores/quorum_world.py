@@ -1,7 +1,8 @@
 """A quorum in one process on a heap of events: the production machine, a network, disks and clocks that fail by seed.
 
 A node does what a `Ready` says in its order, and takes nothing else meanwhile. Everything takes time: messages, syncs
-of the log, writes of the election state. A crash loses what was not synced, or by chance a part of it.
+of the log, writes of the election state and of snapshots. A crash loses what was not synced, or by chance a part of it.
+Every node takes snapshots of what is committed, and trims its log; one that lacks what was trimmed downloads them.
 
     python tests/simulation/cores/quorum_world.py SEED [VOTERS]     # prints the digest, and the violation if any
 """
@@ -12,132 +13,41 @@ import random
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from quorum_disks import Disk, Entry, Log
+from quorum_faults import SECOND, VOTING, Faults
 from quorum_invariants import Invariant, Oracle, Violation
 
 from odradek.coordinator.quorum.quorum import Quorum
+from odradek.coordinator.quorum.snapshots import is_behind
 from odradek.coordinator.quorum.values import (
     Answer,
     BeginEpoch,
     ElectionState,
     EndEpoch,
-    EpochEnd,
     Fetch,
     FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
     Ready,
     ReplicaKey,
     Request,
     Send,
+    SnapshotId,
     State,
     Timing,
     Vote,
     VoteAnswer,
 )
+from odradek.wire.errors import ErrorCode
 
-Entry = tuple[int, int]
-"""The epoch of a record and its value; a leader's first record has the value 0."""
-
-SECOND: Final = 1_000_000
 LONG_POLL_US: Final = SECOND // 2
 FETCHED_AT_ONCE: Final = 5
-KINDS: Final = ("crash", "early_crash", "cut_off", "one_way", "split", "pause", "stop")
+DOWNLOADED_AT_ONCE: Final = 7
 QUICK: Final = Timing(election_ms=150, fetch_ms=300, request_ms=300)
-
-
-@dataclass
-class Disk:
-    """What survives a crash. `unsynced` follows `records`."""
-
-    election: ElectionState = field(default_factory=ElectionState)
-    records: list[Entry] = field(default_factory=list)
-
-
-class Log:
-    """A node's log in memory, and its way to the disk; the machine's `QuorumLog`."""
-
-    def __init__(self, disk: Disk) -> None:
-        self.disk = disk
-        self.entries = list(disk.records)
-        self.durable_end_offset = len(self.entries)
-        self.syncing = False
-        self.cuts = 0
-
-    @property
-    def end_offset(self) -> int:
-        return len(self.entries)
-
-    @property
-    def last_epoch(self) -> int:
-        return self.entries[-1][0] if self.entries else 0
-
-    def epoch_end(self, epoch: int) -> EpochEnd:
-        at = len(self.entries)
-        while at and self.entries[at - 1][0] > epoch:
-            at -= 1
-        return EpochEnd(self.entries[at - 1][0] if at else epoch, at)
-
-    @property
-    def readable_end_offset(self) -> int:
-        """What others may fetch."""
-        return self.durable_end_offset
-
-    def begin_sync(self) -> int:
-        """The mark: what is appended from now on is of the next sync."""
-        self.syncing = True
-        return len(self.entries)
-
-    def end_sync(self, mark: int) -> None:
-        self.syncing = False
-        self.disk.records = self.entries[:mark]
-        self.durable_end_offset = mark
-
-    def cut(self, offset: int) -> None:
-        self.cuts += 1
-        self.syncing = False
-        del self.entries[offset:]
-        self.disk.records = self.disk.records[:offset]
-        self.durable_end_offset = min(self.durable_end_offset, offset)
-
-
-@dataclass
-class Faults:
-    """The mix of one seed: probabilities, and times in microseconds."""
-
-    loss: float = 0.0
-    duplicates: float = 0.0
-    delay_us: tuple[int, int] = (100, 5_000)
-    spike: float = 0.0
-    sync_us: tuple[int, int] = (100, 5_000)
-    stall: float = 0.0
-    every_us: int = 2 * SECOND
-    kinds: tuple[str, ...] = ()
-    keeps_unsynced: float = 0.5
-
-    @classmethod
-    def drawn(cls, chance: random.Random) -> "Faults":
-        kinds = [
-            each
-            for each in ("crash", "early_crash", "cut_off", "one_way", "split", "pause", "stop")
-            if chance.random() < 0.6
-        ]
-        return cls(
-            loss=chance.choice((0.0, 0.0, 0.02, 0.2)),
-            duplicates=chance.choice((0.0, 0.05)),
-            delay_us=(100, chance.choice((1_000, 20_000, 300_000))),
-            spike=chance.choice((0.0, 0.05)),
-            sync_us=(100, chance.choice((1_000, 50_000, 500_000))),
-            stall=chance.choice((0.0, 0.05, 0.2)),
-            every_us=chance.choice((SECOND // 2, SECOND, 3 * SECOND)),
-            kinds=(*kinds, "crash") if kinds in ([], ["early_crash"]) else tuple(kinds),
-            keeps_unsynced=chance.choice((0.0, 0.5)),
-        )
-
-
-VOTING: Final = Faults(sync_us=(100, 400_000), kinds=("early_crash", "cut_off"), every_us=SECOND // 2)
-"""Slow writes of the election state, and crashes in the middle of them: where votes are at stake."""
 
 
 @dataclass
@@ -176,7 +86,13 @@ class Node:
         self.seen_high_watermark = 0
         self.leads_since_us = 0
         self.timer = 0
+        self.taking = False
+        self.staged: list[Entry] = []
+        self.staged_of: SnapshotId | None = None
+        self.disk.records = self.disk.recovered()
         self.log = Log(self.disk)
+        if self.log.newest_snapshot is not None and is_behind(self.log, self.log.newest_snapshot):
+            self.log.restart(self.log.newest_snapshot)
         key = ReplicaKey(self.id, UUID(int=self.id))
         self.core = Quorum(
             key, self.world.voters, self.log, self.world.timing, self._chances(), self.disk.election, self.now_ms
@@ -215,12 +131,15 @@ class Node:
         else:
             self._cut(ready, reply)
 
-    def _crash_early(self) -> None:
-        """By chance the process dies around the moment at which it makes its vote durable."""
+    def _crash_early(self, probability: float = 0.2) -> None:
+        """By chance the process dies around the moment at which it makes its vote, or a snapshot, durable."""
         world = self.world
-        if world.breaking and "early_crash" in world.faults.kinds and world.chance.random() < 0.2:
+        if world.breaking and "early_crash" in world.faults.kinds and world.chance.random() < probability:
             world.tally["early_crash"] += 1
-            self.after(self.sync_us() * 2, lambda: world.end(self, world.chance.randint(1_000, SECOND)))
+            self.after(
+                world.chance.randint(0, self.sync_us() * 2),
+                lambda: world.end(self, world.chance.randint(1_000, SECOND)),
+            )
 
     def sync_us(self) -> int:
         return self.world.sync_us() + self.slow_us
@@ -233,6 +152,9 @@ class Node:
         self.after(self.sync_us(), done)
 
     def _cut(self, ready: Ready, reply: Callable[[], None] | None) -> None:
+        if ready.restart_at is not None:
+            self._begin_anew(ready, ready.restart_at, reply)
+            return
         if ready.cut_at is None:
             self._finish(ready, reply)
             return
@@ -245,6 +167,25 @@ class Node:
             self._sync()
 
         self.after(self.sync_us(), done)
+
+    def _begin_anew(self, ready: Ready, snapshot: SnapshotId, reply: Callable[[], None] | None) -> None:
+        """First the snapshot is made durable, then the log begins anew."""
+
+        def kept() -> None:
+            if snapshot not in self.disk.snapshots:
+                self.disk.snapshots[snapshot] = tuple(self.staged)
+                self.world.tally["downloaded"] += 1
+            self.world.oracle.snapshot_taken(self, snapshot)
+            self._crash_early()
+            self.after(self.sync_us(), restarted)
+
+        def restarted() -> None:
+            self.log.restart(snapshot)
+            self._finish(ready, reply)
+            self.run(lambda: self.core.durable(self.now_ms))
+
+        self._crash_early()
+        self.after(self.sync_us(), kept)
 
     def _finish(self, ready: Ready, reply: Callable[[], None] | None) -> None:
         self.busy = False
@@ -260,6 +201,7 @@ class Node:
             reply()
         self._serve_parked()
         self._acknowledge()
+        self._take_snapshot()
         self._set_timer()
         self._next()
 
@@ -297,6 +239,9 @@ class Node:
         def event() -> Callable[[], None] | None:
             if isinstance(request, Fetch):
                 return self._fetch(Parked(source, number, incarnation, request, self.world.now_us + LONG_POLL_US))
+            if isinstance(request, FetchSnapshot):
+                part, records = self._part_of_snapshot(request)
+                return lambda: self._reply(source, number, incarnation, request, part, records)
             answer = self._answer(request)
             return lambda: self._reply(source, number, incarnation, request, answer, [])
 
@@ -322,14 +267,42 @@ class Node:
 
         self.world.deliver(self, target, arrive)
 
+    def _part_of_snapshot(self, request: FetchSnapshot) -> tuple[FetchSnapshotAnswer, list[Entry]]:
+        error = self.core.fetch_snapshot(request, self.now_ms)
+        content = self.disk.snapshots.get(request.snapshot)
+        if not error and content is None:
+            error = ErrorCode.SNAPSHOT_NOT_FOUND
+        if error or content is None:
+            return FetchSnapshotAnswer(error, self.core.epoch, self.core.leader_id), []
+        part = list(content[request.position :][:DOWNLOADED_AT_ONCE])
+        core, at, size = self.core, request.position, len(content)
+        return FetchSnapshotAnswer(error, core.epoch, core.leader_id, request.snapshot, size, at, len(part)), part
+
     def take(self, source: int, number: int, answer: Answer, records: list[Entry]) -> None:
-        if self.core.answered(source, number, answer, self.now_ms):
+        if isinstance(answer, FetchSnapshotAnswer):
+            if self.core.answered(source, number, answer, self.now_ms):
+                self._store(answer, records)
+        elif self.core.answered(source, number, answer, self.now_ms):
             self.append(records)
             self.core.durable(self.now_ms)
 
+    def _store(self, answer: FetchSnapshotAnswer, records: list[Entry]) -> None:
+        snapshot, end = answer.snapshot, answer.position + len(records)
+
+        def done() -> None:
+            if answer.position == 0:
+                self.staged_of, self.staged = snapshot, []
+            if (self.staged_of, len(self.staged)) != (snapshot, answer.position):  # of a download that was given up
+                self.run(lambda: self.core.not_stored(snapshot, self.now_ms))
+                return
+            self.staged += records
+            self.run(lambda: self.core.stored(snapshot, end, self.now_ms, is_whole=end == answer.size))
+
+        self.after(self.sync_us(), done)
+
     def _fetch(self, parked: Parked) -> Callable[[], None] | None:
         answer = self.core.fetch(parked.request, self.now_ms)
-        if answer.error or answer.diverging is not None:
+        if answer.error or answer.diverging is not None or answer.snapshot is not None:
             request = parked.request
             return lambda: self._reply(parked.source, parked.number, parked.incarnation, request, answer, [])
         self.parked.append(parked)
@@ -342,13 +315,14 @@ class Node:
             request = parked.request
             records = self.log.entries[request.offset : self.log.readable_end_offset][:FETCHED_AT_ONCE]
             error = self.core.check_fetch(request.epoch)
-            is_news = records or error or self.core.high_watermark > request.high_watermark
+            is_trimmed = request.offset < self.disk.start
+            is_news = is_trimmed or records or error or self.core.high_watermark > request.high_watermark
             if not is_news and self.world.now_us < parked.until_us:
                 self.parked.append(parked)
                 continue
             core = self.core
             answer = FetchAnswer(error, core.epoch, core.leader_id, core.high_watermark)
-            records = [] if error else records
+            records = [] if error or is_trimmed else records
             self._reply(parked.source, parked.number, parked.incarnation, request, answer, records)
 
     # The log
@@ -369,6 +343,42 @@ class Node:
         self.log.end_sync(mark)
         self.run(lambda: self.core.durable(self.now_ms))
         self._sync()
+
+    # Snapshots
+
+    def _take_snapshot(self) -> None:
+        """Write a snapshot when enough is committed since the last one; then trim the log."""
+        every, newest = self.world.faults.snapshot_every, self.disk.newest_snapshot
+        end_offset = self.core.high_watermark
+        if self.taking or not every or end_offset - (newest.end_offset if newest else 0) < every:
+            return
+        self.taking = True
+        snapshot = SnapshotId(end_offset, self.log.entries[end_offset - 1][0])
+        content = tuple(self.log.entries[:end_offset])
+        self.write_snapshot(snapshot, content)
+
+    def write_snapshot(self, snapshot: SnapshotId, content: tuple[Entry, ...]) -> None:
+        def written() -> None:
+            self.disk.snapshots[snapshot] = content
+            self.world.tally["snapshots"] += 1
+            self.world.oracle.snapshot_taken(self, snapshot)
+            self.trim()
+
+        self._crash_early(0.03)
+        self.after(self.sync_us(), written)
+
+    def trim(self) -> None:
+        """Let the log begin behind the oldest of the snapshots that are kept, and drop those before."""
+
+        def trimmed() -> None:
+            self.disk.start = max(self.disk.start, oldest.end_offset)
+            for each in [each for each in self.disk.snapshots if each.end_offset < self.disk.start]:
+                del self.disk.snapshots[each]
+            self.world.oracle.trimmed(self)
+            self.taking = False
+
+        oldest = sorted(self.disk.snapshots)[-self.world.faults.snapshots_kept :][0]
+        self.after(self.sync_us(), trimmed)
 
     def propose(self, value: int) -> bool:
         if not self.alive or self.busy or self.core.state is not State.LEADER:
@@ -469,6 +479,8 @@ class World:
             node.paused_until_us = self.now_us + lasts_us
         elif kind == "crash":
             self.end(node, lasts_us)
+        elif kind == "wipe":
+            self._wipe(self.nodes[-1], lasts_us)
         elif kind == "stop":
             node.run(lambda: node.core.stop(node.now_ms))
             self.after(SECOND // 2, lambda: self.end(node, lasts_us))
@@ -476,6 +488,13 @@ class World:
             self._part(self._links(kind, node), lasts_us)
         if self.breaking:
             self.after(self.chance.randint(0, 2 * self.faults.every_us), self.break_something)
+
+    def _wipe(self, node: Node, lasts_us: int) -> None:
+        """Give an observer an empty disk; a voter is not to come back without what it has told."""
+        if node.alive and not node.is_voter:
+            node.crash()
+            node.disk = Disk()
+            self.after(lasts_us, node.start)
 
     def end(self, node: Node, lasts_us: int) -> None:
         """Crash a process, and start another one later."""

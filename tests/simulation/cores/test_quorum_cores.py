@@ -8,9 +8,11 @@ from collections import Counter
 from functools import cache
 
 import pytest
+from quorum_disks import Disk, Entry
+from quorum_faults import DOWNLOADING, KINDS, SECOND, Faults
 from quorum_invariants import Invariant, Violation
 from quorum_mutants import MUTANTS, old_epoch_committed
-from quorum_world import KINDS, SECOND, Disk, Entry, Faults, Result, World, simulate
+from quorum_world import Result, World, simulate
 
 from odradek.coordinator.quorum.values import ElectionState, State
 from tests.long_form import rounds
@@ -38,6 +40,15 @@ def test_every_invariant_holds(voters: int) -> None:
         result: Result = simulated(seed, voters)
         assert result.violation is None, result.explain()
         assert result.tally["acknowledged"] > 20, result.explain()
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("voters", [3, 5])
+def test_every_invariant_holds_where_nodes_fall_far_behind(voters: int) -> None:
+    results = [simulate(seed, voters, DOWNLOADING) for seed in range(rounds(4, 500))]
+    for result in results:
+        assert result.violation is None, result.explain()
+    assert sum(result.tally["downloaded"] for result in results) > len(results)
 
 
 def test_the_short_list_meets_every_kind_of_fault() -> None:

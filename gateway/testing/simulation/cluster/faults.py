@@ -12,10 +12,10 @@ from typing import Final
 import trio
 
 from odradek.gateway.lifecycle.clean_end import PROPERTY as CLEAN_END
-from odradek.gateway.metadata.metadata_log import METADATA_KEY
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.disk import DiskPace
 from odradek.gateway.testing.simulation.environment import World
+from odradek.partitions.metadata_log import METADATA_KEY
 
 FAULTS: Final[Mapping[str, str]] = {
     "kill": "a process dies and is started again",

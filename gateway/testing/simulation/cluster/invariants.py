@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
-from odradek.gateway.metadata.metadata_log import METADATA_KEY
 from odradek.gateway.process import Broker
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
@@ -18,6 +17,7 @@ from odradek.gateway.testing.simulation.disk import DiskLog
 from odradek.gateway.testing.simulation.environment import World
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation
 from odradek.partitions.leader import Leader
+from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.partitions.model import PartitionKey, StoredBatch
 from odradek.partitions.state import PartitionState
 

@@ -1,0 +1,192 @@
+"""Snapshots on a broker that is alone: written, loaded by the next start, and what crashes and losses leave of them."""
+
+import json
+import logging
+
+import pytest
+from click.testing import CliRunner
+from gateway_brokers import FaultyEnvironment, ThreadBroker, logged
+from gateway_client import RawClient
+
+from odradek.coordinator.metadata.image.checkpoint import snapshot_batches
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.quorum.values import SnapshotId
+from odradek.gateway.cli.main import cli
+from odradek.gateway.errors import StartError, first_error
+from odradek.gateway.quorum.snapshots import PROPERTY, Snapshots, find_snapshots
+from odradek.partitions.metadata_log import METADATA_KEY, snapshot_key, snapshot_of
+from odradek.partitions.model import LogWrite, StoredBatch
+from odradek.storage_backends.interface import LogPolicy, StoreFullError
+from odradek.storage_backends.opener import open_store
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+OFTEN = {"metadata_log_max_record_bytes_between_snapshots": 300, "metadata_max_retention_bytes": 0}
+TOPICS = [f"topic-{number}" for number in range(12)]
+
+
+@pytest.fixture(params=["lmdb", "sqlite"])
+def storage(request, tmp_path):
+    return f"lmdb://{tmp_path}/data" if request.param == "lmdb" else f"sqlite:///{tmp_path}/data.db"
+
+
+def fill(storage, **config):
+    """Create topics one after the other, and delete the first; returns where the log begins and the newest snapshot."""
+    with ThreadBroker(storage, **(OFTEN | config)) as broker, RawClient(broker.address) as client:
+        for name in TOPICS:
+            client.create_topic(name)
+        client.call(DeleteTopicsRequest(topics=(DeleteTopicState(name=TOPICS[0]),), timeout_ms=60_000), 6)
+        image = extent(broker)[2]
+        if storage == "memory://":
+            return extent(broker)
+    store = open_store(storage)
+    try:
+        part = store.open(METADATA_KEY, LogPolicy())
+        text = store.properties().get(PROPERTY, "[]")
+        named = [SnapshotId(each["endOffset"], each["epoch"]) for each in json.loads(text)]
+        return part.load().log_start_offset, max(named, default=None), image
+    finally:
+        store.close()
+
+
+def extent(broker):
+    replica = broker.broker.services.quorum.replica
+    wanted = broker.broker.services.metadata
+    return broker.in_trio(lambda: (replica.log.log_start_offset, replica.newest_snapshot, wanted.image))
+
+
+def started(storage, **config):
+    with ThreadBroker(storage, **config) as broker:
+        return extent(broker)
+
+
+def test_the_log_is_trimmed_behind_a_snapshot_from_which_the_next_start_goes_on(storage):
+    start, newest, image = fill(storage)
+    assert 0 < start <= newest.end_offset <= image.offset + 1
+    again, _, loaded = started(storage)
+    assert again >= start
+    assert sorted(loaded.topics_by_name) == sorted(TOPICS[1:])
+    assert loaded.cluster_id == image.cluster_id
+    assert loaded.topics_by_id == image.topics_by_id
+    assert loaded.offset >= image.offset
+
+
+def test_settings_that_are_large_keep_the_log_whole(storage):
+    start, newest, _ = fill(storage, metadata_log_max_record_bytes_between_snapshots=1_000_000)
+    assert (start, newest) == (0, None)
+
+
+def test_the_log_stays_until_snapshots_and_log_are_too_large(storage):
+    start, newest, _ = fill(storage, metadata_max_retention_bytes=10_000_000)
+    assert start == 0
+    assert newest is not None
+
+
+def whole_and_all(storage):
+    store = open_store(storage)
+    try:
+        return list(find_snapshots(store)), [key for key in store.partitions() if snapshot_of(key) is not None]
+    finally:
+        store.close()
+
+
+def change(storage, act):
+    store = open_store(storage)
+    try:
+        return act(store)
+    finally:
+        store.close()
+
+
+def test_what_a_crash_leaves_of_a_snapshot_is_dropped_with_the_next(storage):
+    fill(storage)
+    half = snapshot_key(10_000, 9)
+
+    def begin(store):
+        part = store.open(half, LogPolicy())
+        part.commit([LogWrite((StoredBatch(0, 0, 1, header),))], sync=True)
+        part.close()
+
+    header = next(snapshot_batches(MetadataImage(), 1))
+    change(storage, begin)
+    assert half in whole_and_all(storage)[1]
+    with ThreadBroker(storage, **OFTEN) as broker, RawClient(broker.address) as client:
+        for number in range(6):
+            client.create_topic(f"more-{number}")
+    whole, every = whole_and_all(storage)
+    assert [snapshot_key(*each) for each in whole] == every
+    assert half not in every
+
+
+def test_a_snapshot_that_the_properties_do_not_name_is_found(storage):
+    _, newest, image = fill(storage)
+    change(storage, lambda store: store.set_properties({PROPERTY: "[]"}))
+    _, found, loaded = started(storage)
+    assert found == newest
+    assert loaded.topics_by_id == image.topics_by_id
+
+
+def refusal(storage):
+    with pytest.raises(BaseExceptionGroup) as failed:
+        ThreadBroker(storage, FaultyEnvironment).start()
+    error = first_error(failed.value)
+    assert isinstance(error, StartError)
+    return str(error)
+
+
+def test_a_start_is_refused_when_the_snapshot_of_what_was_trimmed_is_lost(storage):
+    start, _, _ = fill(storage)
+
+    def lose(store):
+        for key in store.partitions():
+            if snapshot_of(key) is not None:
+                store.delete(key)
+        store.set_properties({PROPERTY: "[]"})
+
+    change(storage, lose)
+    message = refusal(storage)
+    assert f"begins at {start}" in message
+    assert "odradek recover" in message
+
+
+def test_a_damaged_property_is_named(storage):
+    fill(storage)
+    change(storage, lambda store: store.set_properties({PROPERTY: "nonsense"}))
+    assert PROPERTY in refusal(storage)
+
+
+def test_a_log_that_ended_before_it_had_begun_anew_does_so_with_the_next_start(storage):
+    """What a crash leaves between a snapshot that was downloaded and the log that was to begin behind it."""
+    _, newest, image = fill(storage)
+
+    def lose(store):
+        part = store.open(METADATA_KEY, LogPolicy())
+        part.truncate(0)
+        part.close()
+
+    change(storage, lose)
+    start, again, loaded = started(storage)
+    assert (start, again) == (newest.end_offset, newest)
+    assert 0 < len(loaded.topics_by_id) <= len(image.topics_by_id) + 1
+
+
+def test_a_lost_log_is_recovered_with_what_its_snapshot_says(tmp_path):
+    storage = f"lmdb://{tmp_path}/data"
+    _, _, image = fill(storage)
+    change(storage, lambda store: store.delete(METADATA_KEY))
+    result = CliRunner().invoke(cli, ["recover", "--data", f"{tmp_path}/data", "--yes"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(change(storage, lambda store: store.properties())[PROPERTY]) == []
+    _, _, loaded = started(storage)
+    assert loaded.cluster_id == image.cluster_id
+    assert set(loaded.topics_by_name) >= set(TOPICS[1:4])
+
+
+def test_a_snapshot_that_cannot_be_written_is_told_of_and_the_broker_serves(caplog, monkeypatch):
+    async def fails(*_):
+        raise StoreFullError("no space is left")
+
+    monkeypatch.setattr(Snapshots, "write", fails)
+    start, newest, image = fill("memory://")
+    assert (start, newest) == (0, None)
+    assert set(TOPICS[1:]) == set(image.topics_by_name)
+    assert logged(caplog, logging.WARNING, "cannot write a snapshot of the metadata", "no space is left")

@@ -1,0 +1,199 @@
+"""Snapshots on whole nodes: who is far behind, or has lost its disk, gets one; crashes in the middle of each step."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from sim_quorum import NODES, Cluster
+
+from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.quorum.metadata_log import MetadataReplica
+from odradek.gateway.quorum.snapshots import Snapshots
+from odradek.gateway.testing.simulation import run_virtually
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.disk import Disk
+
+OBSERVER = 4
+SMALL = {
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "metadata.max.retention.bytes": "1000",
+    "controller.quorum.fetch.snapshot.max.bytes": "4000",
+}
+SETTINGS = {
+    "node.id": str(OBSERVER),
+    "process.roles": "broker",
+    "listeners": f"PLAINTEXT://node-{OBSERVER}:9092",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": ",".join(f"{each}@node-{each}:9093" for each in NODES),
+    **SMALL,
+}
+
+
+class Scene:
+    """Three voters under a steady load of new topics, and an observer that may be away."""
+
+    def __init__(self, seed: int) -> None:
+        self.cluster = Cluster(seed)
+        self.observer = BrokerHost(self.cluster.world, f"node-{OBSERVER}", settings=SETTINGS)
+        self.nursery: trio.Nursery
+
+    def play(self, acts: Callable[[], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with trio.open_nursery() as self.nursery:
+                for host in self.cluster.hosts.values():
+                    host.start(self.nursery)
+                self.nursery.start_soon(self.cluster._create_forever)  # noqa: SLF001
+                self.nursery.start_soon(self.cluster._check_forever)  # noqa: SLF001
+                await acts()
+                for host in (*self.cluster.hosts.values(), self.observer):
+                    await host.crash(power_cut=False)
+                self.nursery.cancel_scope.cancel()
+
+        run_virtually(self.cluster.world.seed, main)
+        self.cluster.world.close()
+
+    def log_of(self, host: BrokerHost) -> MetadataReplica:
+        assert host.broker is not None
+        return host.broker.services.quorum.replica
+
+    def image_of(self, host: BrokerHost) -> MetadataImage | None:
+        return None if host.broker is None else host.broker.services.metadata.image
+
+    async def trimmed(self, offset: int) -> None:
+        """Wait until no voter has what is below `offset`, and all have decided more since."""
+        await self.until(
+            lambda: all(
+                host.broker is not None and self.log_of(host).state_or_last.log_start_offset > offset
+                for host in self.cluster.hosts.values()
+            )
+        )
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        with trio.fail_after(60):
+            while not holds():  # noqa: ASYNC110 - of virtual time
+                await trio.sleep(0.05)
+
+    async def observer_has_all(self) -> None:
+        def has() -> bool:
+            image = self.image_of(self.observer)
+            return image is not None and not self.cluster.seen.lacks(image)
+
+        await self.until(has)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("wiped", [False, True])
+def test_a_node_that_is_far_behind_goes_on_behind_a_snapshot(seed: int, wiped: bool, monkeypatch: pytest.MonkeyPatch):
+    scene = Scene(seed)
+    kept: list[object] = []
+    keep_staged = Snapshots.keep_staged
+
+    async def keep(self: Snapshots, snapshot: object) -> None:
+        kept.append(snapshot)
+        await keep_staged(self, snapshot)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(Snapshots, "keep_staged", keep)
+
+    async def acts() -> None:
+        scene.observer.start(scene.nursery)
+        await scene.until(lambda: scene.cluster.seen.tally["answered"] > 5)
+        await scene.observer_has_all()
+        image = scene.image_of(scene.observer)
+        assert image is not None
+        await scene.observer.crash(power_cut=True)
+        if wiped:
+            scene.cluster.world._disks[scene.observer.host] = Disk(scene.cluster.world.chance("a new disk"))  # noqa: SLF001
+        await scene.trimmed(image.offset + 20)
+        scene.observer.start(scene.nursery)
+        await scene.observer_has_all()
+
+    scene.play(acts)
+    assert len(kept) == 1
+
+
+def test_a_running_node_that_was_cut_off_publishes_what_differs(monkeypatch: pytest.MonkeyPatch):
+    """Its image goes on from the one before; nothing is published twice, and nothing is left out."""
+    scene = Scene(5)
+    deltas: list[tuple[int, int]] = []
+    publish = MetadataPublisher.publish
+
+    def note(self: MetadataPublisher, delta: object) -> None:
+        before = self.logged
+        publish(self, delta)  # pyright: ignore[reportArgumentType]
+        if scene.observer.broker is not None and self is scene.observer.broker.services.metadata:
+            deltas.append((before.offset, self.logged.offset))
+
+    monkeypatch.setattr(MetadataPublisher, "publish", note)
+    cut = 0
+
+    async def acts() -> None:
+        nonlocal cut
+        scene.observer.start(scene.nursery)
+        await scene.until(lambda: scene.cluster.seen.tally["answered"] > 5)
+        await scene.observer_has_all()
+        network = scene.cluster.world.network
+        for host in scene.cluster.hosts.values():
+            network.partition(host.host, scene.observer.host, both_ways=True)
+        image = scene.image_of(scene.observer)
+        assert image is not None
+        cut = image.offset
+        await scene.trimmed(cut + 30)
+        network.heal()
+        await scene.observer_has_all()
+        assert scene.log_of(scene.observer).log.log_start_offset > cut
+
+    scene.play(acts)
+    assert [after for _, after in deltas[:-1]] == [before for before, _ in deltas[1:]]
+    assert max(after - before for before, after in deltas if before >= cut) > 30
+
+
+STEPS = {
+    "written": (Snapshots, "write"),
+    "named": (Snapshots, "_name_them"),
+    "trimmed": (MetadataReplica, "move_log_start"),
+    "downloaded": (Snapshots, "stage"),
+    "kept": (Snapshots, "keep_staged"),
+    "begun anew": (MetadataReplica, "begin_anew_behind"),
+}
+
+
+@pytest.mark.parametrize("power_cut", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_in_the_middle_of_any_step_loses_nothing(
+    step: str, power_cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The observer crashes a moment after it has begun with the step, three times in different moments of it."""
+    scene = Scene(7)
+    kind, name = STEPS[step]
+    original = getattr(kind, name)
+    begun: list[trio.Event] = []
+
+    async def begins(self: object, *given: object) -> object:
+        snapshots = self.snapshots if isinstance(self, MetadataReplica) else self
+        if begun and snapshots._env.host_name() == scene.observer.host:  # type: ignore[attr-defined]  # noqa: SLF001
+            begun[0].set()
+        return await original(self, *given)
+
+    monkeypatch.setattr(kind, name, begins)
+
+    async def acts() -> None:
+        scene.observer.start(scene.nursery)
+        await scene.until(lambda: scene.cluster.seen.tally["answered"] > 5)
+        await scene.observer_has_all()
+        for after_s in (0.0, 0.0006, 0.002):
+            image = scene.image_of(scene.observer)
+            assert image is not None
+            await scene.observer.crash(power_cut=power_cut)
+            await scene.trimmed(image.offset + 20)
+            begun[:] = [trio.Event()]
+            scene.observer.start(scene.nursery)
+            with trio.fail_after(60):
+                await begun[0].wait()
+            await trio.sleep(after_s)
+            await scene.observer.crash(power_cut=power_cut)
+            begun.clear()
+            scene.observer.start(scene.nursery)
+            await scene.observer_has_all()
+
+    scene.play(acts)
