@@ -167,5 +167,5 @@ class _TracebackHandler(logging.Handler):
         self._host = host
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and self._host.alive:
+        if record.exc_info and self._host.alive and self._host.pause.is_current:
             self.found.append(logging.Formatter().format(record))

@@ -60,6 +60,11 @@ class Pause:
         """Make the current task, and all that it starts from now on, tasks of the process."""
         _PROCESS.set(self)
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the current task is one of the process."""
+        return _PROCESS.get() is self
+
     def begin(self) -> None:
         """Stand still from now on; what is due in this very moment still happens."""
         self.is_paused = True
