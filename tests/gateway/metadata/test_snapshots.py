@@ -11,13 +11,14 @@ from gateway_client import RawClient
 from odradek.coordinator.metadata.image.checkpoint import snapshot_batches
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.quorum.values import SnapshotId
+from odradek.gateway.beside.catalog import Catalog
 from odradek.gateway.cli.main import cli
 from odradek.gateway.errors import StartError, first_error
 from odradek.gateway.quorum.snapshots import PROPERTY, Snapshots, find_snapshots
 from odradek.partitions.metadata_log import METADATA_KEY, snapshot_key, snapshot_of
 from odradek.partitions.model import LogWrite, StoredBatch
 from odradek.storage_backends.interface import LogPolicy, StoreFullError
-from odradek.storage_backends.opener import open_store
+from odradek.storage_backends.opener import open_beside, open_store
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 OFTEN = {"metadata_log_max_record_bytes_between_snapshots": 300, "metadata_max_retention_bytes": 0}
@@ -68,6 +69,26 @@ def test_the_log_is_trimmed_behind_a_snapshot_from_which_the_next_start_goes_on(
     assert loaded.cluster_id == image.cluster_id
     assert loaded.topics_by_id == image.topics_by_id
     assert loaded.offset >= image.offset
+
+
+def test_readers_beside_the_broker_know_the_topics_of_a_trimmed_log(storage):
+    """`odradek sql` and Spark's `format("odradek")` begin with the snapshot, too; so do those that read on."""
+    with ThreadBroker(storage, **OFTEN) as broker, RawClient(broker.address) as client:
+        client.create_topic(TOPICS[0], retention_ms="7")
+        logs = open_beside(storage)
+        reader = Catalog(logs)
+        assert list(reader.topics()) == [TOPICS[0]]
+        for name in TOPICS[1:]:
+            client.create_topic(name)
+        client.call(DeleteTopicsRequest(topics=(DeleteTopicState(name=TOPICS[1]),), timeout_ms=60_000), 6)
+        start, _, image = extent(broker)
+        assert start > 0
+        for catalog in (reader, Catalog(logs)):
+            topics = catalog.topics()
+            assert sorted(topics) == sorted(set(TOPICS) - {TOPICS[1]})
+            assert {key.topic_id for topic in topics.values() for key in topic.values()} == set(image.topics_by_id)
+            assert catalog.settings(TOPICS[0]) == {"retention.ms": "7"}
+        logs.close()
 
 
 def test_settings_that_are_large_keep_the_log_whole(storage):
