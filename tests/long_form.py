@@ -4,6 +4,7 @@ A test that has both is marked `torture` and takes its number of rounds from her
 """
 
 import os
+from collections.abc import Sequence
 
 LONG = os.environ.get("ODRADEK_LONG_TESTS") == "1"
 """Whether this run is of the long forms."""
@@ -12,3 +13,15 @@ LONG = os.environ.get("ODRADEK_LONG_TESTS") == "1"
 def rounds(short: int, long: int) -> int:
     """Return how many rounds a test runs in the form that was asked for."""
     return long if LONG else short
+
+
+def seeds(short: Sequence[int], many: int) -> Sequence[int]:
+    """Return the seeds of a simulation: `short`, in the long form 0 to `many`, or those of the variable ODRADEK_SEEDS.
+
+    `ODRADEK_SEEDS=1000` are the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000` those from 5000 to 5999.
+    """
+    wanted = os.environ.get("ODRADEK_SEEDS")
+    if not wanted:
+        return [*short, *range(len(short), rounds(len(short), many))]
+    first, dash, end = wanted.rpartition("-")
+    return range(int(first) if dash else 0, int(end))

@@ -18,7 +18,7 @@ from sim_one_broker import ALL, Result, simulate
 
 from odradek.gateway.testing.simulation.loads.oracle import Invariant
 from odradek.partitions.state import PartitionState
-from tests.long_form import LONG, rounds
+from tests.long_form import LONG, seeds
 
 SHORT = tuple(range(12))
 MANY = 500
@@ -55,14 +55,6 @@ def simulated(seed: int) -> Result:
 with_all_loads = cache(simulate)
 
 
-def seeds() -> tuple[int, ...]:
-    wanted = os.environ.get("ODRADEK_SEEDS")
-    if not wanted:
-        return SHORT + tuple(range(len(SHORT), rounds(len(SHORT), MANY)))
-    first, dash, end = wanted.rpartition("-")
-    return tuple(range(int(first) if dash else 0, int(end)))
-
-
 def in_another_process(seed: int, hash_seed: str) -> str:
     """The digest that the command line prints."""
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
@@ -72,7 +64,7 @@ def in_another_process(seed: int, hash_seed: str) -> str:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", seeds(SHORT, MANY))
 def test_every_promise_holds(seed):
     result: Result = simulated(seed)
     assert not result.failure, result.explain()

@@ -1,9 +1,7 @@
 """No live member is ever given up: not in concurrent rebalances, and not by a broker that stood still itself.
 
-`ODRADEK_SEEDS=1000` runs the seeds 0 to 999 instead of the short list.
+`make torture` runs more seeds than the short list; `ODRADEK_SEEDS=1000` the seeds 0 to 999.
 """
-
-import os
 
 import pytest
 import trio
@@ -21,13 +19,15 @@ from sim_rebalances import (
 
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from tests.long_form import seeds
 
-SEEDS = range(int(os.environ.get("ODRADEK_SEEDS", "15")))
+SHORT, MANY = 15, 500
 STALLS = range(6)
 MEMBERS = 5
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", seeds(range(SHORT), MANY))
 def test_no_live_member_is_forgotten_while_others_come_and_go(seed):
     book, _ = simulate(seed)
     assert book.generations > 5

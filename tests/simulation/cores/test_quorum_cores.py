@@ -3,7 +3,6 @@
 `make torture` runs more seeds; `ODRADEK_SEEDS=1000` the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000` others.
 """
 
-import os
 from collections import Counter
 from functools import cache
 
@@ -15,7 +14,7 @@ from quorum_mutants import MUTANTS, old_epoch_committed
 from quorum_world import Result, World, simulate
 
 from odradek.coordinator.quorum.values import ElectionState, State
-from tests.long_form import rounds
+from tests.long_form import rounds, seeds
 
 SHORT = 8
 MANY = 2000
@@ -25,18 +24,10 @@ MUTANT_SEEDS = 40
 simulated = cache(simulate)
 
 
-def seeds() -> range:
-    wanted = os.environ.get("ODRADEK_SEEDS")
-    if not wanted:
-        return range(rounds(SHORT, MANY))
-    first, dash, end = wanted.rpartition("-")
-    return range(int(first) if dash else 0, int(end))
-
-
 @pytest.mark.torture
 @pytest.mark.parametrize("voters", [3, 5])
 def test_every_invariant_holds(voters: int) -> None:
-    for seed in seeds():
+    for seed in seeds(range(SHORT), MANY):
         result: Result = simulated(seed, voters)
         assert result.violation is None, result.explain()
         assert result.tally["acknowledged"] > 20, result.explain()

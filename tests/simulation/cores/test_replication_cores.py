@@ -3,7 +3,6 @@
 `make torture` runs more seeds; `ODRADEK_SEEDS=1000` the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000` others.
 """
 
-import os
 from collections import Counter
 from functools import cache
 
@@ -14,7 +13,7 @@ from replication_world import KINDS, Result, World, simulate
 
 from odradek.partitions.follower import Follower
 from odradek.partitions.leader import FollowerFetch, Leader
-from tests.long_form import rounds
+from tests.long_form import seeds
 
 SHORT = 8
 MANY = 1000
@@ -24,17 +23,9 @@ MUTANT_SEEDS = 60
 simulated = cache(simulate)
 
 
-def seeds() -> range:
-    wanted = os.environ.get("ODRADEK_SEEDS")
-    if not wanted:
-        return range(rounds(SHORT, MANY))
-    first, dash, end = wanted.rpartition("-")
-    return range(int(first) if dash else 0, int(end))
-
-
 @pytest.mark.torture
 def test_every_invariant_holds() -> None:
-    for seed in seeds():
+    for seed in seeds(range(SHORT), MANY):
         result: Result = simulated(seed)
         assert result.violation is None, result.explain()
         assert result.tally["acknowledged"] > 20, result.explain()
