@@ -10,7 +10,7 @@ from odradek.gateway.cli.client import Admin, Target, TopicPartition, open_admin
 from odradek.gateway.cli.errors import CliError, broker_error_text
 from odradek.gateway.cli.options import INT32_MAX, INT64_MAX, TopicName, connection_options, json_option
 from odradek.gateway.cli.output import counted, emit_json, meter, note, table
-from odradek.gateway.cli.replica_plan import Place, Replicas, TooFewBrokersError, over, without
+from odradek.gateway.cli.replica_plan import Place, Replicas, TooFewBrokersError, onto, over, without
 from odradek.gateway.cli.throttle import brokers_of, remove_throttle, set_throttle
 
 PREFERRED, UNCLEAN = 0, 1
@@ -155,6 +155,20 @@ def reassign(
         _check_known(brokers, known)
         held = _held(admin, target, topics)
         _move(admin, target, held, _planned(lambda: over(held, brokers)), throttle, wait=not no_wait)
+
+
+@cluster.command("add", epilog="\b\nExample:\n  odradek cluster add 1")
+@click.argument("brokers", metavar="ID...", type=click.IntRange(0, INT32_MAX), nargs=-1, required=True)
+@_throttle
+@_no_wait
+@connection_options
+def add(target: Target, *, brokers: Sequence[int], throttle: int | None, no_wait: bool) -> None:
+    """Give brokers that have joined their share of replicas and leaders."""
+    with open_admin(target) as admin:
+        known = _brokers(admin, target)
+        _check_known(brokers, known)
+        held = _held(admin, target, ())
+        _move(admin, target, held, onto(held, brokers, known), throttle, wait=not no_wait)
 
 
 @cluster.command("drain", epilog="\b\nExample:\n  odradek cluster drain 3")

@@ -1,4 +1,4 @@
-"""Which brokers shall hold which partitions: plans for `odradek cluster drain` and `reassign`, as pure functions."""
+"""Which brokers are to hold which partitions: plans of `odradek cluster` for `add`, `drain` and `reassign`, pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,3 +63,55 @@ def over(held: Replicas, brokers: Sequence[int]) -> dict[Place, list[int]]:
         if after != list(held[place]):
             plan[place] = after
     return plan
+
+
+def onto(held: Replicas, joining: Iterable[int], brokers: Mapping[int, str | None]) -> dict[Place, list[int]]:
+    """The new replicas of partitions of which brokers in `joining` take one; `brokers` are all that serve, with racks.
+
+    Each gets an even share of the replicas, and of the places of preferred leaders, from brokers that have more than
+    that, as far as no partition then has two replicas in one rack that had none. No other replica moves.
+    """
+    load = Counter(chain.from_iterable(held.values()))
+    leads = Counter(replicas[0] for replicas in held.values() if replicas)
+    share, leading_share = sum(load.values()) // len(brokers), len(held) // len(brokers)
+    plan: dict[Place, list[int]] = {}
+    for newcomer in joining:
+        for place in sorted(held, key=lambda each: (each[1], each[0])):  # by partition: a few of each topic
+            if load[newcomer] >= share:
+                break
+            after = list(plan.get(place, held[place]))
+            position = _given_up(after, newcomer, brokers, load, share, leads, leading_share)
+            if position is None:
+                continue
+            load[after[position]] -= 1
+            if position == 0:
+                leads[after[0]] -= 1
+                leads[newcomer] += 1
+            after[position] = newcomer
+            load[newcomer] += 1
+            plan[place] = after
+    return plan
+
+
+def _given_up(
+    held: Sequence[int],
+    newcomer: int,
+    brokers: Mapping[int, str | None],
+    load: Mapping[int, int],
+    share: int,
+    leads: Mapping[int, int],
+    leading_share: int,
+) -> int | None:
+    """The position in `held` that a newcomer takes; None where it takes none."""
+    if newcomer in held:
+        return None
+    rack = brokers.get(newcomer)
+    fitting = [
+        position
+        for position, broker in enumerate(held)
+        if load[broker] > share
+        and (position > 0 or (leads[newcomer] < leading_share < leads[broker]))
+        and (rack is None or rack not in {brokers.get(other) for other in held if other != broker})
+    ]
+    # A leader's place first, where one is due; then that of the broker that has most.
+    return min(fitting, key=lambda position: (position > 0, -load[held[position]]), default=None)

@@ -4,13 +4,14 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 import pytest
 from click.testing import CliRunner
 
 import odradek
 from odradek.gateway.cli.main import cli
-from odradek.gateway.cli.replica_plan import TooFewBrokersError, over, without
+from odradek.gateway.cli.replica_plan import TooFewBrokersError, onto, over, without
 from odradek.gateway.cli.throttle import FOLLOWERS, LEADERS, RATES, brokers_of, throttled_replicas
 from odradek.gateway.testing.cluster import TestCluster
 
@@ -52,6 +53,19 @@ def test_partitions_move_and_leaders_are_elected(nodes: TestCluster):
     leads = {broker["broker"]: broker["leads"] for broker in described(nodes)["brokers"]}
     assert leads == {1: 0, 2: 2, 3: 2}
     assert "0 reassignments cancelled" in run(nodes, "cluster", "reassign", "moved", "--cancel")
+
+
+@pytest.mark.timeout(180)
+def test_a_broker_that_holds_nothing_is_given_its_share(nodes: TestCluster):
+    run(nodes, "topics", "create", "grown", "-p", "6", "-r", "1")
+    run(nodes, "cluster", "drain", "2")
+    before = {broker["broker"]: broker["replicas"] for broker in described(nodes)["brokers"]}
+    assert before[2] == 0
+    assert "moved" in run(nodes, "cluster", "add", "2")
+    after = {broker["broker"]: broker["replicas"] for broker in described(nodes)["brokers"]}
+    assert after[2] == sum(before.values()) // 3
+    assert "nothing has to move" in run(nodes, "cluster", "add", "2")
+    run(nodes, "topics", "delete", "grown", "--yes")
 
 
 @pytest.mark.timeout(180)
@@ -131,6 +145,35 @@ def test_replicas_are_spread_evenly(seed: int):
     counts = [leads[broker] for broker in brokers]
     assert max(counts) - min(counts) <= 1
     assert over(after, sorted(brokers)) == {}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_broker_that_joins_takes_its_share_and_the_rest_stays(seed: int):
+    chance = random.Random(seed)
+    brokers: dict[int, str | None] = dict.fromkeys(range(1, chance.randrange(4, 9)))
+    places = [("t", index) for index in range(chance.randrange(1, 40))]
+    factor = chance.randrange(1, len(brokers) - 1)
+    held = over(dict.fromkeys(places, [0] * factor), sorted(brokers)[:-1])
+    newcomer = max(brokers)
+    after = {**held, **onto(held, [newcomer], brokers)}
+    load = Counter(broker for each in after.values() for broker in each)
+    leads = Counter(each[0] for each in after.values())
+    share = sum(load.values()) // len(brokers)
+    assert load[newcomer] == share
+    assert min(load[broker] for broker in brokers) >= min(share, *Counter(chain.from_iterable(held.values())).values())
+    assert leads[newcomer] <= len(held) // len(brokers)
+    for place, replicas in after.items():
+        assert len(set(replicas)) == factor
+        assert all(new in (old, newcomer) for new, old in zip(replicas, held[place], strict=True))
+    assert onto(after, [newcomer], brokers) == {}
+
+
+def test_a_broker_that_joins_shares_no_rack_of_a_partition():
+    held = {("t", 0): [1, 2], ("t", 1): [2, 1], ("t", 2): [1, 2]}
+    racks: dict[int, str | None] = {1: "a", 2: "b", 3: "a"}
+    after = {**held, **onto(held, [3], racks)}
+    assert sum(3 in each for each in after.values()) == 1  # more would be of broker 1, which has its share then
+    assert all({racks[broker] for broker in each} == {"a", "b"} for each in after.values())
 
 
 def test_more_replicas_than_brokers_are_refused():

@@ -258,6 +258,8 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("cluster reassign TOPIC --brokers 77", "cluster reassign --brokers", 1, "there is no broker 77"),
     ("cluster reassign TOPIC --brokers 1 --throttle 0", "cluster reassign --throttle", 2, "the range 1<=x"),
     ("cluster reassign TOPIC --cancel --throttle 5", "cluster reassign --throttle", 2, "not for what is cancelled"),
+    ("cluster add 77", "cluster add brokers", 1, "there is no broker 77"),
+    ("cluster add 1 --throttle 0", "cluster add --throttle", 2, "the range 1<=x"),
     ("cluster drain 1 --throttle fast", "cluster drain --throttle", 2, "not a valid integer"),
     ("cluster drain -- -1", "cluster drain brokers", 2, "the range 0<=x"),
     ("cluster drain 77", "cluster drain brokers", 1, "there is no broker 77"),
