@@ -2,6 +2,7 @@
 
 import ast
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +72,12 @@ def test_every_advertised_api_has_a_handler() -> None:
 
     handlers = {path.stem for path in tracked("gateway/handlers")}
     assert {key.name.lower() for key in ADVERTISED} <= handlers
+
+
+def test_no_two_modules_of_tests_have_one_name() -> None:
+    """They are imported by their bare names: in one process the second would be taken for the first."""
+    names = Counter(path.name for path in tracked("tests") if path.name not in {"__init__.py", "conftest.py"})
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_path_of_a_machine_is_named() -> None:

@@ -28,6 +28,7 @@ READ_BY_COMMANDS: Final = frozenset(
 DEVELOPMENT: Final = frozenset(
     (
         "ODRADEK_CLIENT_TESTS",
+        "ODRADEK_CLUSTER_CLIENTS",
         "ODRADEK_COMPAT_STORAGE",
         "ODRADEK_COMPAT_SUBJECT",
         "ODRADEK_FUZZ_SEED",
@@ -41,7 +42,9 @@ DEVELOPMENT: Final = frozenset(
         "ODRADEK_NO_JAVA",
         "ODRADEK_NO_KCAT",
         "ODRADEK_NO_POSTGRES",
-        "ODRADEK_PORT",
+        "ODRADEK_PORT_1",
+        "ODRADEK_PORT_2",
+        "ODRADEK_PORT_3",
         "ODRADEK_SEED",
         "ODRADEK_SEEDS",
     )

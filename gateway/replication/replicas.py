@@ -211,8 +211,8 @@ class Replicas:
                 await self._delete_moved(next(iter(self._moved)))
             try:
                 keys = await self._resources.env.run_blocking(self._resources.store.partitions)
-            except StoreError:
-                log.exception("cannot look for the logs of deleted topics, tried again at the next start")
+            except StoreError as error:
+                log.warning("cannot look for the logs of deleted topics, tried again at the next start cause=%s", error)
                 return
             # A retired log may be missing there, for it is only now being opened.
             unknown = [key for key in dict.fromkeys((*keys, *self._retired)) if self._is_unknown(key)]

@@ -1,7 +1,7 @@
-"""Every planted bug of `cluster_mutants.py` is found by the invariant that it breaks, within the seeds stated here."""
+"""Each planted bug of `sim_cluster_mutants.py` is found by the invariant that it breaks, within the seeds stated here."""
 
 import pytest
-from cluster_mutants import MUTANTS
+from sim_cluster_mutants import MUTANTS
 
 from odradek.gateway.testing.simulation.cluster.run import Plan, simulate
 
