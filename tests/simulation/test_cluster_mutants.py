@@ -5,7 +5,7 @@ from sim_cluster_mutants import MUTANTS
 
 from odradek.gateway.testing.simulation.cluster.run import Plan, simulate
 
-MUTANT_SEEDS = 4
+MUTANT_SEEDS = 10
 SECONDS = 10.0
 
 
