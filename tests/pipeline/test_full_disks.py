@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from odradek.pipeline.mirroring import job as mirroring
 from odradek.pipeline.restoring.job import restore
 from odradek.testing import TestBroker
 from tests.pipeline.restore.restore_tables import Archived, records_of, write_table
+from tests.pipeline.small_disk import small_file_system
 
 ROWS = [Archived(0, offset, b"%06d" % offset * 200) for offset in range(6_000)]
 """More than the disk has room for while the ballast is there."""
@@ -28,17 +28,8 @@ KEPT = {"retention.ms": "-1"}
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 24 MB of which 18 MB are taken by a file `ballast`."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"LOUD: no small file system can be mounted here: {done.stderr.strip()}")
-    (folder / "ballast").write_bytes(bytes(18 * 1024 * 1024))
-    try:
+    with small_file_system(tmp_path / "disk", 24, 18) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def fetched_on_before_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def committed_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark goes by the leader's log, whoever is in sync."""
+    """The high watermark follows the leader's log alone, and not the in-sync replicas."""
     patch.setattr(InSyncReplicas, "committed_end", lambda _self, own_end, _config: own_end)
 
 
