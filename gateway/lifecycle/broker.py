@@ -52,7 +52,7 @@ class BrokerLifecycle:
     `lost_for(time_ms)` are the partitions that it leads and has not been able to write for so long. With any, it has
     itself fenced, so that others lead them, and ends.
 
-    `unfenced` is set when clients may be served for the first time, `released` when the broker may stop.
+    `unfenced` is set when the controller says so for the first time, `released` when the broker may stop.
     """
 
     def __init__(
@@ -102,6 +102,17 @@ class BrokerLifecycle:
                 await self._pause()
         finally:
             self._metadata.news.unwatch(self._news)
+
+    async def await_listed(self) -> None:
+        """Return when it is unfenced and its own image says so, as clients first ask who serves. `run` has to run."""
+        await self.unfenced.wait()
+        news = Signal()
+        self._metadata.news.watch(news)
+        try:
+            while self._is_fenced_in_image():
+                await news.wait()
+        finally:
+            self._metadata.news.unwatch(news)
 
     async def shut_down(self, timeout_ms: int) -> None:
         """Let others lead what this broker leads, and return when they do, or the time is over. `run` has to run."""
@@ -205,6 +216,10 @@ class BrokerLifecycle:
         self._is_fenced = fenced
         if not fenced:
             self.unfenced.set()
+
+    def _is_fenced_in_image(self) -> bool:
+        known = self._metadata.image.brokers.get(self._config.node_id)
+        return known is None or known.fenced
 
     async def _pause(self) -> None:
         """Wait until the next heartbeat is due; while an answer is wanted soon, news of the metadata end the pause."""

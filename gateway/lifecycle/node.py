@@ -64,7 +64,7 @@ class NodeLife:
                 nursery.start_soon(self._keep_house)
             if self._broker is not None:
                 nursery.start_soon(self._broker.run)
-                await self._broker.unfenced.wait()
+                await self._broker.await_listed()
                 self.ready.set()
 
     async def _keep_house(self) -> None:

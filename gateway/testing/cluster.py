@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from odradek.gateway.supervision.layout import NodePlan, node_environment, plan, voters_of
 from odradek.gateway.supervision.supervisor import node_command
+from odradek.gateway.testing.ports import free_ports
 
 if TYPE_CHECKING:
     from odradek.gateway.config import SettingValue
@@ -427,13 +428,3 @@ def _linked(nodes: list[NodePlan], links: Links, host: str) -> list[NodePlan]:
         }
         linked.append(dataclasses.replace(node, settings={**node.settings, **settings}))
     return linked
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now."""
-    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in opened]
-    finally:
-        for each in opened:
-            each.close()

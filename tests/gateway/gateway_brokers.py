@@ -4,9 +4,7 @@ import logging
 import os
 import re
 import resource
-import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +19,7 @@ from off_the_loop import OffTheLoopStore
 from odradek.gateway.config import load_config
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.process import Broker, open_broker
+from odradek.gateway.testing.ports import free_ports
 from odradek.storage_backends.faulty import FaultMix, FaultPlan, FaultyStore
 from odradek.storage_backends.interface import Store, StoreError
 from odradek.storage_backends.opener import open_store
@@ -250,14 +249,7 @@ class ProcessBroker:
 
 
 def free_port() -> int:
-    while True:
-        port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+    return free_ports(1)[0]
 
 
 def environment() -> Mapping[str, str]:

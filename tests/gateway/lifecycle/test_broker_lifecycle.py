@@ -1,6 +1,7 @@
 """A broker registers with the active controller, is unfenced, and leaves: against the production controller."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import pytest
 import trio
@@ -54,6 +55,12 @@ class Image:
         if self.follows and self._host.broker is not None:
             self._last = self._host.broker.services.metadata.image
         return self._last
+
+    def stay_fenced(self, number: int) -> None:
+        """Follow no longer: the image as it was when a broker was registered, and not unfenced yet."""
+        now = self.image
+        self.follows = False
+        self._last = replace(now, brokers={**now.brokers, number: replace(now.brokers[number], fenced=True)})
 
 
 class Stage:
@@ -145,6 +152,22 @@ def test_a_broker_registers_and_is_unfenced_when_its_image_has_the_registration(
         with trio.fail_after(0.2):
             await broker.unfenced.wait()
         assert not stage.known().fenced
+
+    on_stage(play)
+
+
+def test_it_serves_once_its_own_image_lists_it():
+    async def play(stage: Stage) -> None:
+        broker = stage.broker()
+        stage.nursery.start_soon(broker.run)
+        await broker.unfenced.wait()
+        stage.image.stay_fenced(2)
+        with trio.move_on_after(10) as waited:
+            await broker.await_listed()
+        assert waited.cancelled_caught
+        stage.image.follows = True
+        stage.image.news.notify()
+        await broker.await_listed()
 
     on_stage(play)
 
