@@ -43,13 +43,13 @@ from odradek.storage_backends.lmdb_segments.layout import (
     segment_name,
     unsynced_name,
 )
-from odradek.storage_backends.lmdb_segments.malloc import keep_environments_small
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles, allowed_files
 from odradek.storage_backends.lmdb_segments.partition import LmdbPartition
 from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, make_durable, open_log
 from odradek.storage_backends.lmdb_segments.segment import Segment, close_env, env_settings, growing
 from odradek.storage_backends.lmdb_segments.segment_log import make_segment
 from odradek.storage_backends.lmdb_segments.tables import LogRows
+from odradek.storage_backends.malloc import keep_buffers
 from odradek.storage_backends.options import StoreOptions
 
 _logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class LmdbStore:
 
     def __init__(self, root: Path, options: StoreOptions) -> None:
         self._root = root
-        keep_environments_small()
+        keep_buffers()
         with mapping_errors(root, "opening"):
             if root.is_dir():
                 _check_format(root)  # before the lock is made: a directory that is refused stays as it was

@@ -3,11 +3,13 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.pool import QueuePool
 
+from odradek.storage_backends.sql.driver import Statement, run
 from odradek.storage_backends.sql.errors import ForeignError, mapped
 
 READERS: Final = 8
@@ -15,7 +17,7 @@ READERS: Final = 8
 PAGE_BYTES: Final = 16_384
 BUSY_MS: Final = 30_000
 """How long SQLite waits for a lock of another process, such as that of a backup."""
-
+_BEGIN: Final = Statement("BEGIN IMMEDIATE")
 
 _PIN: Final = (
     "SELECT set_config('search_path', quote_ident(name), false) FROM (SELECT coalesce((SELECT nspname FROM pg_class "
@@ -37,6 +39,8 @@ class Database:
         self.location = self.url.render_as_string(hide_password=True)
         self._writer = self._engine(pool_size=1, max_overflow=0)
         self._readers = self._engine(pool_size=READERS, max_overflow=-1, isolation_level="AUTOCOMMIT")
+        self._lock = Lock()  # around the connection that writes to SQLite
+        self._kept: Connection | None = None
         if self.is_sqlite:
             event.listen(self._writer, "begin", _begin_immediate)
 
@@ -74,10 +78,28 @@ class Database:
     def writing(self, doing: str) -> Generator[Connection]:
         """A connection in a transaction, which is committed at the block's end. One at a time."""
         try:
-            with self._writer.begin() as connection:
+            with self._writing() as connection:
                 yield connection
         except ForeignError as error:
             raise mapped(error, self.location, doing) from error
+
+    @contextmanager
+    def _writing(self) -> Generator[Connection]:
+        """Over SQLite the connection is kept until a transaction fails: to take it from a pool costs half of one."""
+        if not self.is_sqlite:
+            with self._writer.begin() as connection:
+                yield connection
+            return
+        with self._lock:
+            connection = self._kept or self._writer.connect()
+            self._kept = None
+            try:
+                with connection.begin():
+                    yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._kept = connection
 
     def dedicated(self) -> Connection:
         """A connection of its own that stays open, for an advisory lock. Raises what SQLAlchemy raises."""
@@ -85,6 +107,9 @@ class Database:
 
     def close(self) -> None:
         """Close all connections."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
         self._writer.dispose()
         self._readers.dispose()
 
@@ -109,6 +134,8 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - 
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
+    # Debian's library writes zeros over everything that is deleted; of batches that would be as much as was stored.
+    cursor.execute("PRAGMA secure_delete = OFF")
     cursor.close()
 
 
@@ -128,4 +155,4 @@ def _stay_in_schema(connection: Any, _record: object) -> None:  # noqa: ANN401 -
 
 
 def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    run(connection, _BEGIN, [{}])

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from odradek.storage_backends.interface import StoreLockedError
 from odradek.storage_backends.sql.database import Database
+from odradek.storage_backends.sql.driver import Statement, first
 from odradek.storage_backends.sql.errors import mapped
 
 _LOCK_ID: Final = 0x0D4ADE4B
@@ -27,7 +28,8 @@ _INSERT: Final = text(
     "INSERT INTO odradek_owner (id, epoch) SELECT 1, 0 WHERE NOT EXISTS (SELECT 1 FROM odradek_owner)"
 )
 _EPOCH: Final = text("SELECT epoch FROM odradek_owner WHERE id = 1")
-_EPOCH_SHARED: Final = text("SELECT epoch FROM odradek_owner WHERE id = 1 FOR SHARE")
+_CHECK: Final = Statement("SELECT epoch FROM odradek_owner WHERE id = 1")
+_CHECK_SHARED: Final = Statement("SELECT epoch FROM odradek_owner WHERE id = 1 FOR SHARE")
 
 
 class Owner:
@@ -35,7 +37,7 @@ class Owner:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._check = _EPOCH if database.is_sqlite else _EPOCH_SHARED
+        self._check = _CHECK if database.is_sqlite else _CHECK_SHARED
         self._fd = -1
         self._session: Connection | None = None
         self.epoch = -1
@@ -53,7 +55,7 @@ class Owner:
 
     def check(self, connection: Connection) -> None:
         """To be called in every transaction that writes. Raises StoreLockedError where another broker took over."""
-        if connection.execute(self._check).scalar_one_or_none() != self.epoch:
+        if first(connection, self._check, {}) != self.epoch:
             raise StoreLockedError(f"another broker has taken over {self._database.location}: this one writes no more")
 
     def release(self) -> None:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, text
 
 from odradek.partitions.model import AbortedTransaction, StoredBatch
 from odradek.storage_backends.sql.columns import statements as columns
+from odradek.storage_backends.sql.driver import Statement, run
 from odradek.storage_backends.sql.outbox import queries as outbox
 from odradek.storage_backends.sql.state import Change, LogState, SegmentState
 
@@ -15,32 +16,32 @@ LIVE, STRAY, DRAFT, DEAD = range(4)
 _OF_STATE: Final = ("odradek_segments", "odradek_epochs", "odradek_producers", "odradek_aborted")
 _DELETE_STATE: Final = tuple(text(f"DELETE FROM {table} WHERE log_id = :log") for table in _OF_STATE)  # noqa: S608
 _DELETE_BATCHES: Final = text("DELETE FROM odradek_batches WHERE log_id = :log")
-_INSERT_BATCH: Final = text(
+_INSERT_BATCH: Final = Statement(
     "INSERT INTO odradek_batches (log_id, last_offset, base_offset, max_timestamp_ms, size_bytes, records) "
     "VALUES (:log, :last, :base, :time, :size, :records)"
 )
-_UPSERT_SEGMENT: Final = text(
+_UPSERT_SEGMENT: Final = Statement(
     "INSERT INTO odradek_segments (log_id, base_offset, size_bytes, first_timestamp_ms, max_timestamp_ms) "
     "VALUES (:log, :base, :size, :first, :max) ON CONFLICT (log_id, base_offset) DO UPDATE SET "
     "size_bytes = excluded.size_bytes, first_timestamp_ms = excluded.first_timestamp_ms, "
     "max_timestamp_ms = excluded.max_timestamp_ms"
 )
-_UPSERT_EPOCH: Final = text(
+_UPSERT_EPOCH: Final = Statement(
     "INSERT INTO odradek_epochs (log_id, leader_epoch, start_offset) VALUES (:log, :epoch, :start) "
     "ON CONFLICT (log_id, leader_epoch) DO UPDATE SET start_offset = excluded.start_offset"
 )
-_UPSERT_PRODUCER: Final = text(
+_UPSERT_PRODUCER: Final = Statement(
     "INSERT INTO odradek_producers (log_id, producer_id, end_offset, state) VALUES (:log, :id, :end, :state) "
     "ON CONFLICT (log_id, producer_id) DO UPDATE SET end_offset = excluded.end_offset, state = excluded.state"
 )
-_DELETE_PRODUCER: Final = text("DELETE FROM odradek_producers WHERE log_id = :log AND producer_id = :id")
-_INSERT_ABORTED: Final = text(
+_DELETE_PRODUCER: Final = Statement("DELETE FROM odradek_producers WHERE log_id = :log AND producer_id = :id")
+_INSERT_ABORTED: Final = Statement(
     "INSERT INTO odradek_aborted (log_id, producer_id, first_offset, last_offset, last_stable_offset) "
     "VALUES (:log, :id, :first, :last, :stable)"
 )
 _DELETE_DEAD_SEGMENTS: Final = text("DELETE FROM odradek_segments WHERE log_id = :log AND base_offset < :first")
 _DELETE_DEAD_ABORTED: Final = text("DELETE FROM odradek_aborted WHERE log_id = :log AND last_offset < :first")
-_UPDATE_LOG: Final = text(
+_UPDATE_LOG: Final = Statement(
     "UPDATE odradek_logs SET log_start_offset = :start, log_end_offset = :end, clean_offset = :clean WHERE id = :log"
 )
 _CUT_BATCHES: Final = text("DELETE FROM odradek_batches WHERE log_id = :log AND last_offset >= :end")
@@ -114,7 +115,8 @@ def write_replacement(
 def insert_batches(connection: Connection, log: int, batches: list[StoredBatch]) -> None:
     """Add batches."""
     if batches:
-        connection.execute(
+        run(
+            connection,
             _INSERT_BATCH,
             [
                 {
@@ -158,21 +160,21 @@ def _upsert_segments(connection: Connection, log: int, segments: list[SegmentSta
             }
             for each in segments
         ]
-        connection.execute(_UPSERT_SEGMENT, rows)
+        run(connection, _UPSERT_SEGMENT, rows)
 
 
 def _upsert_epochs(connection: Connection, log: int, epochs: dict[int, int]) -> None:
     if epochs:
-        connection.execute(_UPSERT_EPOCH, [{"log": log, "epoch": epoch, "start": at} for epoch, at in epochs.items()])
+        run(connection, _UPSERT_EPOCH, [{"log": log, "epoch": epoch, "start": at} for epoch, at in epochs.items()])
 
 
 def _write_producers(connection: Connection, log: int, rows: dict[int, tuple[int, bytes] | None]) -> None:
     kept = [{"log": log, "id": each, "end": row[0], "state": row[1]} for each, row in rows.items() if row is not None]
     gone = [{"log": log, "id": each} for each, row in rows.items() if row is None]
     if kept:
-        connection.execute(_UPSERT_PRODUCER, kept)
+        run(connection, _UPSERT_PRODUCER, kept)
     if gone:
-        connection.execute(_DELETE_PRODUCER, gone)
+        run(connection, _DELETE_PRODUCER, gone)
 
 
 def _insert_aborted(connection: Connection, log: int, aborted: list[AbortedTransaction]) -> None:
@@ -187,8 +189,8 @@ def _insert_aborted(connection: Connection, log: int, aborted: list[AbortedTrans
             }
             for each in aborted
         ]
-        connection.execute(_INSERT_ABORTED, rows)
+        run(connection, _INSERT_ABORTED, rows)
 
 
 def _update_log(connection: Connection, log: int, start: int, end: int, clean: int) -> None:
-    connection.execute(_UPDATE_LOG, {"log": log, "start": start, "end": end, "clean": clean})
+    run(connection, _UPDATE_LOG, [{"log": log, "start": start, "end": end, "clean": clean}])

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, TextClause, text
 
 from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import LogPolicy, StoreError, StoreSpace, StrayLog
+from odradek.storage_backends.malloc import keep_buffers
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.outbox import Outbox
 from odradek.storage_backends.sql import queries
@@ -59,6 +60,7 @@ class SqlStore:
     """A `Store`."""
 
     def __init__(self, url: str, options: StoreOptions | None = None) -> None:
+        keep_buffers()
         self.database = Database(url)
         try:
             if self.database.is_sqlite:

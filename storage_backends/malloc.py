@@ -1,4 +1,8 @@
-"""Keeping an open environment small: what LMDB allocates for each must not come out of recycled memory.
+"""How glibc keeps memory: buffers of a request come out of memory that was used before, an LMDB environment does not.
+
+A buffer of a megabyte that comes fresh from the operating system costs more than to fill it: a page fault for each
+4 KB. Over a database each such batch is copied by the broker, by the driver and by the database. So as much freed
+memory is kept as these buffers take.
 
 LMDB asks for a list of 1 MB and a zeroed one of 2 MB for each environment, and uses some bytes of them. Fresh from the
 operating system that costs nothing; but glibc, once blocks of that size have been freed, hands out used memory and
@@ -18,7 +22,7 @@ _KEPT_BYTES = 24 * 1024 * 1024
 _FROM_SYSTEM_BYTES = (2**17 + 1) * 8  # the smaller of LMDB's lists
 
 
-def keep_environments_small() -> bool:
+def keep_buffers() -> bool:
     """Set the limits for this process; False where the C library has no such settings (musl needs none)."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
