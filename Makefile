@@ -32,12 +32,12 @@ cluster-demo: setup-python ## three brokers under load, the leader killed and st
 
 test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
 	@status=0; \
-	  $(WITH_TOOLS) $(RUN) pytest tests -n 2 --dist loadfile || status=1; \
-	  $(WITH_TOOLS) $(RUN) pytest compat_tests || status=1; exit $$status
+	  $(WITH_TOOLS) $(RUN) pytest tests -n 2 --dist loadfile --durations 15 || status=1; \
+	  $(WITH_TOOLS) $(RUN) pytest compat_tests -n 2 --dist loadfile || status=1; exit $$status
 
 compat-sql: setup-python ## every client against a real Kafka and Odradek over SQLite, then over PostgreSQL
 	@status=0; for store in sqlite postgres; do \
-	  ODRADEK_COMPAT_STORAGE=$$store $(WITH_TOOLS) $(RUN) pytest compat_tests || status=1; done; exit $$status
+	  ODRADEK_COMPAT_STORAGE=$$store $(WITH_TOOLS) $(RUN) pytest compat_tests -n 2 --dist loadfile || status=1; done; exit $$status
 
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests

@@ -118,7 +118,7 @@ class CaseBook:
 
     def params(self) -> list[Any]:
         """For ``pytest.mark.parametrize("case", ...)``."""
-        return [pytest.param(c, id=c.name, marks=pytest.mark.timeout(LIMIT_S)) for c in self.cases]
+        return [pytest.param(c, id=c.name, marks=pytest.mark.timeout(LIMIT_S, func_only=True)) for c in self.cases]
 
 
 @dataclass

@@ -7,18 +7,21 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from compat_tests import api_table, matrix
+from compat_tests import api_table
 from compat_tests.brokers import Broker, Odradek
 from compat_tests.clusters import KafkaNodes, Nodes, OdradekNodes
 from compat_tests.comparison import Comparison, Resources, is_missing
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import JvmKafka, UnavailableError, start_real_kafka
+from compat_tests.session_result import SessionResult
 from compat_tests.spark_session import quick_to_start, start_spark
 
-_KEY = pytest.StashKey[Comparison]()
+_KEY = pytest.StashKey[SessionResult]()
+_RESULT = "odradek-compat"
 quick_to_start()
 
 
@@ -31,8 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What clients log while a broker is down would bury the failure that one looks for."""
+    config.stash[_KEY] = SessionResult()
     for library in ("kafka", "aiokafka"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
@@ -84,8 +88,8 @@ def comparison(request: pytest.FixtureRequest) -> Iterator[Comparison]:
             kafka.stop()
         raise
     both = Comparison(kafka, subject, Resources(start_spark))
-    request.config.stash[_KEY] = both
     yield both
+    request.config.stash[_KEY].take(both)
     both.resources.close()
     for broker in (subject, kafka):
         if broker is not None:
@@ -125,30 +129,32 @@ def three_nodes(kafka_nodes: Nodes, odradek_nodes: Nodes) -> Iterator[Comparison
     both.resources.close()
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that runs a part of the session gives its result to the one that reports."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_RESULT] = session.config.stash[_KEY].as_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the result of a process that ran a part of the session; one that died has none."""
+    text = getattr(node, "workeroutput", {}).get(_RESULT)
+    if text is not None:
+        node.config.stash[_KEY].take_text(text)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    both = config.stash.get(_KEY, None)
-    if both is None:
+    result = config.stash[_KEY]
+    if not result.served:
         return
-    served = both.kafka.provider if both.kafka else "none (ODRADEK_NO_JAVA=1)"
     terminalreporter.section("Kafka compatibility")
-    terminalreporter.write_line(f"real Kafka served by: {served}; compared with: {both.odradek.provider}")
-    for line in matrix.terminal_lines(both.outcomes):
+    for line in result.lines():
         terminalreporter.write_line(line)
-    for line in _slowest(both):
-        terminalreporter.write_line(line)
+    written: list[str] = []
     if config.getoption("--write-matrix"):
-        page = ROOT / "docs" / "compat_matrix.md"
-        page.write_text(matrix.markdown(both.outcomes, served, both.odradek.provider))
-        terminalreporter.write_line(f"wrote {page.relative_to(ROOT)}")
+        written.append(result.write_matrix())
     if config.getoption("--write-matrix") or config.getoption("--write-apis"):
-        api_table.write_driven(both.driven)
-        api_table.write_page()
-        terminalreporter.write_line(f"wrote {api_table.DRIVEN} and {api_table.PAGE}")
-
-
-def _slowest(both: Comparison) -> list[str]:
-    longest = sorted(both.outcomes, key=lambda o: -sum(o.seconds.values()))[:8]
-    return [
-        f"slow: {o.case.client}/{o.case.name}: " + ", ".join(f"{k} {v:.1f} s" for k, v in o.seconds.items())
-        for o in longest
-    ]
+        written += result.write_apis()
+    for page in written:
+        terminalreporter.write_line(f"wrote {page}")

@@ -60,7 +60,7 @@ def chosen() -> list[Any]:
         case for book in BOOKS for case in book.cases if case.row not in OF_ONE_BROKER and "crash" not in case.name
     ]
     return [
-        pytest.param(case, id=f"{case.client}-{case.name}", marks=pytest.mark.timeout(LIMIT_S))
+        pytest.param(case, id=f"{case.client}-{case.name}", marks=pytest.mark.timeout(LIMIT_S, func_only=True))
         for case in cases
         if everything or f"{case.client}/{case.name}" in FEW
     ]

@@ -267,7 +267,7 @@ def test_scripts_on_a_machine_with_nothing_say_so(tmp_path: Path) -> None:
     assert (kcat.returncode, kcat.stdout.strip(), "NO KCAT" in kcat.stderr) == (0, "no kcat", True)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(60, func_only=True)
 def test_the_leaders_of_a_created_topic_take_the_first_record(comparison: Comparison) -> None:
     """Else a client sends again what was refused, and the order of records depends on when Kafka was ready."""
     brokers = [broker for broker in (comparison.kafka, comparison.odradek) if broker is not None]
