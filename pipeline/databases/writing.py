@@ -11,6 +11,7 @@ from odradek.pipeline.databases.columns import POSTGRESQL, SQLITE
 from odradek.pipeline.databases.decode import binder
 from odradek.pipeline.databases.engine import database_errors, is_about_data, open_engine, text_of
 from odradek.pipeline.databases.rows import Change, Record, RecordMapping
+from odradek.pipeline.worker import spare_worker
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnClause, Connection, Engine
@@ -45,6 +46,7 @@ def write_batches(plan: WritePlan, batches: Iterable[RecordBatch]) -> Iterator[R
         for partition, records in groupby(records_of(batches), key=lambda record: record.partition):
             while chunk := list(islice(records, plan.batch_rows)):
                 writer.write(partition, chunk)
+    spare_worker()
     yield from ()
 
 

@@ -21,8 +21,8 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.schema.types import Buffer
 
 IMPORTED_BATCH_BYTES: Final = 256 * 1024
-IMPORT_BYTES: Final = 2 * 1024 * 1024
-"""Of all batches of one request, unless one is longer."""
+IMPORT_BYTES: Final = 4 * 1024 * 1024
+"""Of all batches of one request, unless one is longer: what a task waits for is one commit for so much."""
 
 
 class Batch(NamedTuple):

@@ -17,6 +17,7 @@ from odradek.pipeline.restoring.plan import Rows
 from odradek.pipeline.restoring.renumbered import Origin, renumber_rows
 from odradek.pipeline.restoring.writing import Written
 from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.worker import spare_worker
 from odradek.pipeline.writing.columns import Columns
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Task:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield self.done(self.work[number])
+        spare_worker()
 
     def done(self, work: Work) -> "pa.RecordBatch":
         """Write the rows of one partition, and say what came of it."""

@@ -13,7 +13,7 @@ from odradek.pipeline.segments.filters import Condition, Conditions, condition_o
 from odradek.pipeline.segments.offsets import Extent, Partition, Planner
 from odradek.pipeline.segments.options import Options
 from odradek.pipeline.segments.reading import Range, Reading, lose, read_range
-from odradek.pipeline.segments.worker import spare_worker
+from odradek.pipeline.worker import spare_worker
 
 Offsets: TypeAlias = dict[str, dict[str, int]]
 """A stream's position, as `format("kafka")` writes it: {"topic": {"0": next offset}}."""

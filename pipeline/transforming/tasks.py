@@ -13,6 +13,7 @@ from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.wire_client import WireClient
+from odradek.pipeline.worker import spare_worker
 from odradek.pipeline.writing.ahead import Ahead
 from odradek.pipeline.writing.encoding import Producer, Row, in_batches
 from odradek.pipeline.writing.producing import PartitionProducer
@@ -45,6 +46,7 @@ class Placing:
             targets = [self._target(key, one, turn) for key, one in zip(keys, own, strict=True)]
             columns = [pa.array(targets, pa.int32()), *map(batch.column, names)]
             yield pa.RecordBatch.from_arrays(columns, ["target", *names])
+        spare_worker()
 
     def _target(self, key: bytes | None, own: int | None, turn: "Iterator[int]") -> int:
         from aiokafka.partitioner import murmur2
@@ -84,6 +86,7 @@ class Task:
         count, error = self._write(partition, _rows(itertools.chain([first], rest)))
         arrays = [pa.array([partition], pa.int32()), pa.array([count], pa.int64()), pa.array([error], pa.string())]
         yield pa.RecordBatch.from_arrays(arrays, ["partition", "records", "error"])
+        spare_worker()
 
     def _write(self, partition: int, rows: Iterator[Row]) -> tuple[int, str | None]:
         written = 0

@@ -59,6 +59,21 @@ def test_files_are_in_order_and_in_directories(spark, connection, tmp_path):
         assert found == sorted(found)
 
 
+def test_the_target_size_is_that_of_files(spark, connection, tmp_path):
+    """Before the table tells what a record needs, it is taken for 1,000 bytes."""
+    create(connection, "t", 2)
+    for partition in range(2):
+        produce(connection, "t", [b"x"] * 150, partition)
+    for target_size_bytes, files in ((1_000_000, 1), (50_000, 6)):
+        path = tmp_path / str(target_size_bytes)
+        archive(spark, "t", str(path), connection=connection, target_size_bytes=target_size_bytes)
+        assert len(open_table(path).files) == files
+    largest = max(file.size_bytes for file in open_table(path).files.values())
+    assert compact(spark, path, target_size_bytes=3 * largest).details["files_after"] == 2
+    assert compact(spark, path).details["files_after"] == 1
+    assert len(places(read_table(spark, path))) == read_table(spark, path).count() == 300
+
+
 def test_it_begins_where_it_is_told(spark, connection, tmp_path):
     create(connection, "t", 2)
     produce(connection, "t", [b"x"] * 10, partition=0)

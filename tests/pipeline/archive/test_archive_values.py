@@ -72,6 +72,34 @@ def test_a_schema_of_the_user_s_and_no_raw_columns(spark, connection, tmp_path):
     assert rows(read_dead_letters(spark, tmp_path / "table"), "value")[0][3] == b'{"a":"x"}'
 
 
+def test_keys_are_parsed_beside_values(spark, connection, tmp_path):
+    """A record of which either is no JSON is a dead letter with the error of one; --drop-raw leaves out both."""
+    from confluent_kafka import Producer
+
+    create(connection, "t")
+    producer = Producer(connection.for_librdkafka())
+    records = [
+        (b'{"k":1}', b'{"a":1}'), (b"no", b'{"a":2}'), (b'{"k":3}', b"no"), (None, b'{"a":4}'), (b'{"k":5}', None),
+        (b"no", b"no"),
+    ]  # fmt: skip
+    for key, value in records:
+        producer.produce("t", value, key)
+    assert producer.flush(30) == 0
+    json_ = Parsing("json")
+    report = archive(spark, "t", str(tmp_path / "raw"), connection=connection, value=json_, key=json_)
+    assert (report.written, dict(report.skipped)) == (3, {"dead letter": 3})
+    expected = [("t", 0, 0, (1,), (1,)), ("t", 0, 3, None, (4,)), ("t", 0, 4, (5,), None)]
+    kept = read_table(spark, tmp_path / "raw")
+    assert rows(kept, "parsed_key", "parsed") == expected
+    assert [row[3:] for row in rows(kept, "key", "value")] == [records[offset] for offset in (0, 3, 4)]
+    told = [(row[2], row[3].partition(":")[0]) for row in rows(read_dead_letters(spark, tmp_path / "raw"), "error")]
+    assert told == [(1, "key"), (2, "value"), (5, "value")]
+    archive(spark, "t", str(tmp_path / "parsed"), connection=connection, value=json_, key=json_, drop_raw=True)
+    bare = read_table(spark, tmp_path / "parsed")
+    assert rows(bare, "parsed_key", "parsed") == expected
+    assert not {"key", "value"} & set(bare.columns)
+
+
 AVRO = {
     "type": "record", "name": "Flight", "fields": [
         {"name": "origin", "type": "string"},

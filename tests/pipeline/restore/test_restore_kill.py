@@ -25,6 +25,8 @@ ROWS = [Archived(0, offset, b"%06d" % offset * 100) for offset in range(8_000) i
 """With gaps, and without offset 0."""
 PRODUCED = [Archived(0, offset, b"%06d" % offset * 100) for offset in range(5, 4_000) if offset % 997]
 """With fewer gaps: each is a transaction."""
+DRIVER_RECORDS, DRIVER_KILLS = 100_000, 14
+"""180 MB, which are some ninety requests; a kill comes one or two of them late."""
 
 
 @pytest.fixture
@@ -41,8 +43,12 @@ def end_of(broker: TestBroker) -> Callable[[], int]:
     return lambda: end_offset(client, place)
 
 
-def kill_and_finish(command: list[str], chance: random.Random, end: Callable[[], int], last: int, kills: int) -> None:
-    """Run the command so often that it is killed `kills` times, each when the topic has grown to some random offset."""
+def kill_and_finish(command: list[str], chance: random.Random, end: Callable[[], int], last: int, kills: int) -> int:
+    """Start the command `kills` times and kill it when the topic has grown to some random offset; then let it end.
+
+    Returns how many were killed before they had ended.
+    """
+    killed = 0
     for number in range(kills):
         goal = end() + chance.randrange(max(1, (last - end()) // (kills - number)))
         process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -53,8 +59,11 @@ def kill_and_finish(command: list[str], chance: random.Random, end: Callable[[],
             os.killpg(process.pid, signal.SIGKILL)
         output = process.communicate()[0].decode()
         assert process.returncode in {-signal.SIGKILL, 0}, output
+        killed += process.returncode == -signal.SIGKILL
+    print(f"{killed} of {kills} were killed")
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return killed
 
 
 @pytest.mark.torture
@@ -86,13 +95,13 @@ def test_a_killed_writer_of_new_offsets_is_continued(broker, tmp_path: Path, cha
 @pytest.mark.skipif(not LONG, reason="make torture; the short form kills what a task runs, above")
 @pytest.mark.skipif(os.environ.get("ODRADEK_NO_JAVA") == "1", reason="no Java here (ODRADEK_NO_JAVA=1)")
 def test_a_killed_driver_is_continued(broker, tmp_path: Path, chance: random.Random):
-    rows = [Archived(0, offset, b"%06d" % offset * 300) for offset in range(20_000) if offset % 97]
+    rows = [Archived(0, offset, b"%06d" % offset * 300) for offset in range(DRIVER_RECORDS) if offset % 97]
     table = write_table(tmp_path / "table", rows)
     broker.create_topic("t", configs={"retention.ms": "-1"})
     options = ["--to-topic", "t", "-b", broker.bootstrap, "--master", "local[2]", "--conf", "spark.driver.memory=1g"]
     command = [sys.executable, "-m", "odradek", "pipeline", "restore", str(table), *options]
     last = rows[-1].offset
-    kill_and_finish(command, chance, end_of(broker), last, 10)
+    assert kill_and_finish(command, chance, end_of(broker), last, DRIVER_KILLS) >= 10
     assert records_of(broker.bootstrap, "t") == rows
 
 

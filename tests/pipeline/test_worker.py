@@ -10,7 +10,7 @@ from zipimport import zipimporter
 
 import pytest
 
-from odradek.pipeline.segments import worker
+from odradek.pipeline import worker
 
 
 @pytest.fixture

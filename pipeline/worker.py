@@ -2,8 +2,8 @@
 
 A worker serves many tasks. Before each, Spark invalidates the caches of Python's import system, and Python before 3.12
 then reads the directory of every zip file on its path anew: 60 ms for `pyspark.zip`, which does not change while Spark
-runs. After each it collects garbage, among all the objects of the modules that are loaded: 25 ms. Planning a query
-takes two such tasks, and reading it one for each range.
+runs. After each it collects garbage, among all the objects of the modules that are loaded: 25 ms. Planning a query of
+`format("odradek")` takes two such tasks, and reading it one for each range; a restore takes one for each partition.
 """
 
 import gc
