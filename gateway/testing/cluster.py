@@ -329,6 +329,20 @@ class TestCluster:
             time.sleep(ASK_EVERY_S)
         raise TimeoutError(f"there is no active controller within {timeout_s:.0f} s")
 
+    def coordinator(self, key: str, *, transactional: bool = False, timeout_s: float = 60.0) -> int:
+        """The broker that coordinates a group or, with `transactional`, a transactional id. Raises TimeoutError."""
+        from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+        request = FindCoordinatorRequest(key_type=int(transactional), coordinator_keys=(key,))
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            for broker_id in self._nodes:
+                response = self._ask(broker_id, request, 4)
+                if isinstance(response, FindCoordinatorResponse) and response.coordinators[0].error_code == 0:
+                    return response.coordinators[0].node_id
+            time.sleep(ASK_EVERY_S)
+        raise TimeoutError(f"{key!r} has no coordinator within {timeout_s:.0f} s")
+
     def _leader_at(self, broker_id: int, topic: str, partition: int) -> int | None:
         from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
