@@ -15,6 +15,7 @@ from odradek.storage_backends.sql.errors import ForeignError, mapped
 READERS: Final = 8
 """Connections that are kept for readers; more are opened while more read at once."""
 PAGE_BYTES: Final = 16_384
+CHECKPOINT_PAGES: Final = 4000
 BUSY_MS: Final = 30_000
 """How long SQLite waits for a lock of another process, such as that of a backup."""
 _BEGIN: Final = Statement("BEGIN IMMEDIATE")
@@ -133,6 +134,8 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - 
     cursor.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
+    # Should the copying beside the commits fall behind (`checkpoints`).
+    cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     cursor.execute("PRAGMA foreign_keys = ON")
     # Debian's library writes zeros over everything that is deleted; of batches that would be as much as was stored.
     cursor.execute("PRAGMA secure_delete = OFF")

@@ -11,6 +11,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from odradek.storage_backends.interface import StoreError
+from odradek.storage_backends.sql.checkpoints import Checkpoints
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.owner import Owner
 
@@ -33,8 +34,8 @@ class _Waiting:
 class CommitGroup:
     """Runs units in transactions, in the order of their coming. Any number of threads may wait in `run`."""
 
-    def __init__(self, database: Database, owner: Owner) -> None:
-        self._database, self._owner = database, owner
+    def __init__(self, database: Database, owner: Owner, checkpoints: Checkpoints | None = None) -> None:
+        self._database, self._owner, self._checkpoints = database, owner, checkpoints
         self._condition = Condition()
         self._waiting: list[_Waiting] = []
         self._is_committing = False
@@ -66,7 +67,10 @@ class CommitGroup:
         """Commit until `mine` is done; the others then have a thread of their own to go on with."""
         try:
             while not mine.done:
-                self._commit(self._take())
+                units = self._take()
+                self._commit(units)
+                if self._checkpoints is not None:
+                    self._checkpoints.committed(sum([each.size_bytes for each in units]))
         finally:
             with self._condition:
                 self._is_committing = False

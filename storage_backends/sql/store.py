@@ -16,6 +16,7 @@ from odradek.storage_backends.malloc import keep_buffers
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.outbox import Outbox
 from odradek.storage_backends.sql import queries
+from odradek.storage_backends.sql.checkpoints import Checkpoints
 from odradek.storage_backends.sql.columns.statements import has_columns, has_purgeable
 from odradek.storage_backends.sql.columns.views import make_view
 from odradek.storage_backends.sql.database import Database
@@ -69,7 +70,8 @@ class SqlStore:
         except BaseException:
             self.database.close()
             raise
-        self.group = CommitGroup(self.database, self._owner)
+        self._checkpoints = Checkpoints(self.database) if self.database.is_sqlite else None
+        self.group = CommitGroup(self.database, self._owner, self._checkpoints)
         self.tails = HotTails(HOT_TAILS * (options or StoreOptions()).hot_bytes)
         self._outbox = None if self.database.is_sqlite else SqlOutbox(self.database, self.group)
         self._open: dict[PartitionKey, SqlPartition] = {}
@@ -253,6 +255,8 @@ class SqlStore:
     def _release(self) -> None:
         if self._outbox is not None:
             self._outbox.stop()
+        if self._checkpoints is not None:
+            self._checkpoints.stop()
         self._owner.release()
         self.database.close()
 
