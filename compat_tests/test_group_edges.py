@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -346,44 +347,61 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _by_kafka_python(bootstrap: str, group: str, instance: str | None) -> None:
+Remove = Callable[[str, str | None], None]
+"""Removes the members of a group, or the one of an instance."""
+
+
+@contextmanager
+def _by_kafka_python(bootstrap: str) -> Generator[Remove]:
     from kafka.admin import KafkaAdminClient, MemberToRemove
 
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    try:
+
+    def remove(group: str, instance: str | None) -> None:
         whom = MemberToRemove(member_id="m") if instance is None else MemberToRemove(group_instance_id=instance)
         [result] = admin.remove_group_members(group, [whom]).values()
         assert result.errno == 0, result
+
+    try:
+        yield remove
     finally:
         admin.close()
 
 
-def _by_java(bootstrap: str, group: str, instance: str | None) -> None:
+@contextmanager
+def _by_java(bootstrap: str) -> Generator[Remove]:
     clients = "org.apache.kafka.clients.admin"
     java = JavaVm()
-    try:
-        admin = java.admin(bootstrap)
+
+    def remove(group: str, instance: str | None) -> None:
         options = java.new(f"{clients}.RemoveMembersFromConsumerGroupOptions")  # without members it removes all
         if instance is not None:
             member = java.new(f"{clients}.MemberToRemove", instance)
             options = java.new(f"{clients}.RemoveMembersFromConsumerGroupOptions", [member])
         admin.removeMembersFromConsumerGroup(group, options).all().get()
+
+    try:
+        admin = java.admin(bootstrap)
+        admin.listConsumerGroups().all().get()  # it is connected
+        yield remove
         admin.close()
     finally:
         java.close()
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
-@pytest.mark.parametrize("remove", [_by_java, _by_kafka_python])
+@pytest.mark.parametrize("client", [_by_java, _by_kafka_python])
 def test_clients_remove_members(
-    comparison: Comparison, remove: Callable[[str, str, str | None], None], instance: str | None
+    comparison: Comparison, client: Callable[[str], AbstractContextManager[Remove]], instance: str | None
 ) -> None:
     """An administrator evicts a member that is stuck, static or not."""
-    with Wire(comparison.odradek.bootstrap) as wire:
+    bootstrap = comparison.odradek.bootstrap
+    # A JVM may take longer to start than a session lasts.
+    with client(bootstrap) as remove, Wire(bootstrap) as wire:
         scene = Scene(wire, f"remove-{secrets.token_hex(3)}")
         group = scene.group("stuck")
         assert scene.enter(group, "m", instance)[0] == "NONE"
-        remove(comparison.odradek.bootstrap, group, instance)
+        remove(group, instance)
         assert scene.members(group) == []
 
 
