@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ class Node:
         }
 
 
-class Nodes:
+class Nodes(ABC):
     """A cluster of nodes 1, 2, … that all run once it is made; subclasses say which program a node is."""
 
     name: str
@@ -123,8 +124,9 @@ class Nodes:
     def _format(self) -> None:
         """Make the directories ready, where the program wants that."""
 
+    @abstractmethod
     def _command(self, node: Node) -> list[str]:
-        raise NotImplementedError
+        """What starts the node."""
 
     def __getitem__(self, number: int) -> Node:
         return self.nodes[number]
