@@ -121,8 +121,9 @@ class Nodes(ABC):
             self.stop()
             raise
 
+    @abstractmethod
     def _format(self) -> None:
-        """Make the directories ready, where the program wants that."""
+        """Make the directories ready."""
 
     @abstractmethod
     def _command(self, node: Node) -> list[str]:
@@ -210,6 +211,9 @@ class OdradekNodes(Nodes):
 
     name = "odradek"
     provider = "odradek serve, three nodes"
+
+    def _format(self) -> None:
+        """An empty directory is ready."""
 
     def _command(self, node: Node) -> list[str]:
         beside = Path(sys.executable).parent / "odradek"
