@@ -314,10 +314,10 @@ def _bind_failure(config: "BrokerConfig", error: OSError) -> str:
 
 def ready_line(config: "BrokerConfig", running: "Running") -> str:
     """What is printed when clients can connect: where, with what storage, and a command to try."""
-    from odradek.gateway.cli.main import version
+    from odradek.gateway.cli.main import VERSION
 
     age_ms, place = process_age_ms(), _place(config)
-    ready = f"odradek {version()} ready in {age_ms:.0f} ms at {running.bootstrap}, storing in {place}"
+    ready = f"odradek {VERSION} ready in {age_ms:.0f} ms at {running.bootstrap}, storing in {place}"
     if not config.node.is_broker:
         return f"{ready}; a controller, which serves no clients"
     return f"{ready}; try: echo hello | odradek produce greetings --bootstrap {running.bootstrap}"
@@ -325,11 +325,11 @@ def ready_line(config: "BrokerConfig", running: "Running") -> str:
 
 def _ready_document(config: "BrokerConfig", running: "Running") -> str:
     """The same as `ready_line` in JSON."""
-    from odradek.gateway.cli.main import version
+    from odradek.gateway.cli.main import VERSION
 
     return _json_line(
         message="ready",
-        version=version(),
+        version=VERSION,
         ready_ms=round(process_age_ms()),
         bootstrap=running.bootstrap,
         storage=_place(config),

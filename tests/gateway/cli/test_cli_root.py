@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +13,7 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient
 from gateway_groups import commit_error, find
 
-from odradek.gateway.cli.main import COMMANDS, cli, version
+from odradek.gateway.cli.main import COMMANDS, VERSION, cli
 
 HELP_CASES = [[], *[[name] for name in COMMANDS]]
 HELP_CASES += [["topics", name] for name in ("list", "create", "describe", "alter", "delete")]
@@ -34,7 +36,9 @@ def test_the_root_help_lists_commands_and_exit_codes():
 
 
 def test_version():
-    assert CliRunner().invoke(cli, ["--version"]).output == f"odradek {version()}\n"
+    assert CliRunner().invoke(cli, ["--version"]).output == f"odradek {VERSION}\n"
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
 
 
 def test_an_unknown_command_is_wrong_usage():
