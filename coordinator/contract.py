@@ -7,6 +7,7 @@ The contract (after Kafka's coordinator runtime, KIP-848 and the `coordinator-co
 - The runtime replays the outcome's records into the shard at once, so that the next operation sees them, appends all
   records decided meanwhile in one transaction, and releases the replies only when that transaction is durable. Replies
   of reads go the same way, for they may rest on records that are not durable yet.
+- A question that is asked often and writes nothing (Heartbeat) returns its answer itself, which waits likewise.
 - When an append fails, the shard is discarded, every waiting caller is answered with an error, and a new shard is built
   by replaying the log. So state equals replay, always.
 - Time enters as `now_ms`; `next_deadline_ms` says when `on_time` is due.

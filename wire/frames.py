@@ -39,7 +39,8 @@ class FrameReader:
     """Splits one connection's input.
 
     ``max_frame_bytes`` is the broker's ``socket.request.max.bytes``.  After an error nothing more can
-    be read: the stream has lost its frame boundaries.
+    be read: the stream has lost its frame boundaries.  ``large_buffer_bytes`` is the size of the unfinished
+    frame's own buffer, 0 when it has none; it grows in :meth:`get_buffer`.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class FrameReader:
         "_max_frame_bytes",
         "_start",
         "fault",
+        "large_buffer_bytes",
     )
 
     def __init__(self, max_frame_bytes: int) -> None:
@@ -64,6 +66,7 @@ class FrameReader:
         self._big_bytes = 0  # how long that frame will be
         self._big_end = 0  # how much of it is there
         self.fault: ProtocolError | None = None
+        self.large_buffer_bytes = 0
 
     @property
     def pending_bytes(self) -> int:
@@ -71,11 +74,6 @@ class FrameReader:
         if self._big is not None:
             return LENGTH_BYTES + self._big_end
         return self._end - self._start
-
-    @property
-    def large_buffer_bytes(self) -> int:
-        """The size of the unfinished frame's own buffer, 0 when it has none. It grows in :meth:`get_buffer`."""
-        return 0 if self._big is None else len(self._big)
 
     def get_buffer(self) -> memoryview:
         """Where to receive into; never empty.
@@ -87,6 +85,7 @@ class FrameReader:
         if self._big is not None:
             if self._big_end == len(self._big):
                 self._big = _grown(self._big, self._big_bytes)
+                self.large_buffer_bytes = len(self._big)
             return self._big[self._big_end :]
         # A frame whose length is known fits into the chunk, else it would have its own buffer.
         length_is_known = self._end - self._start >= LENGTH_BYTES
@@ -104,30 +103,29 @@ class FrameReader:
         if self._big is not None:
             self._big_end += size
             return self._finish_big(self._big)
-        self._adapt(size)
-        self._end += size
+        chunk, start, end = self._chunk, self._start, self._end
+        if size == len(chunk) - end or self._chunk_bytes > MIN_CHUNK_BYTES:
+            self._adapt(size)
+        self._end = end = end + size
         frames: list[memoryview] = []
-        try:
-            while self._end - self._start >= LENGTH_BYTES and (frame := self._next_frame()) is not None:
-                frames.append(frame)
-        except ProtocolError as fault:
-            self.fault = fault
-            if not frames:
-                raise
+        while end - start >= LENGTH_BYTES:
+            body = start + LENGTH_BYTES
+            (frame_bytes,) = _LENGTH.unpack_from(chunk, start)
+            if not 0 <= frame_bytes <= self._max_frame_bytes:
+                self.fault = self._refusal(frame_bytes)
+                if not frames:
+                    raise self.fault
+                break
+            past = body + frame_bytes
+            if past > end:
+                if past > len(chunk):
+                    self._start_big(frame_bytes, chunk[body:end])
+                    return frames
+                break
+            frames.append(chunk[body:past])
+            start = past
+        self._start = start
         return frames
-
-    def _next_frame(self) -> memoryview | None:
-        """The frame whose length is there, if all of it is."""
-        body = self._start + LENGTH_BYTES
-        (size,) = _LENGTH.unpack_from(self._chunk, self._start)
-        if not 0 <= size <= self._max_frame_bytes:
-            raise self._refusal(size)
-        if body + size <= self._end:
-            self._start = body + size
-            return self._chunk[body : self._start]
-        if body + size > len(self._chunk):
-            self._start_big(size, self._chunk[body : self._end])
-        return None
 
     def _refusal(self, size: int) -> ProtocolError:
         if size < 0:
@@ -140,11 +138,13 @@ class FrameReader:
         self._big_bytes = size
         self._big_end = len(beginning)
         self._big = memoryview(bytearray(beginning))  # grows when more is to be received
+        self.large_buffer_bytes = len(self._big)
         self._renew_chunk(keep=False)
 
     def _finish_big(self, buffer: memoryview) -> list[memoryview]:
         if self._big_end == self._big_bytes:
             self._big = None
+            self.large_buffer_bytes = 0
             return [buffer]
         return []
 

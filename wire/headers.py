@@ -8,24 +8,33 @@ header 2, and ApiVersions responses always have header 0 (KIP-511).
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from odradek.wire.api_keys import FLEXIBLE_FROM, ApiKey, api_key_of, is_flexible
 from odradek.wire.errors import DecodeError, UnsupportedVersionError
 from odradek.wire.messages import request_class, response_class
-from odradek.wire.schema.codec import as_view, decoder, encode_parts
+from odradek.wire.schema.codec import (
+    ENCODING_FAULTS,
+    Encoder,
+    as_view,
+    decoder,
+    encode_error,
+    encode_parts,
+    encoder,
+)
 from odradek.wire.schema.runtime import SURELY_SHORT_BYTES, append_tagged_fields, read_long_text, read_tagged_fields
 from odradek.wire.schema.schema import Message
 from odradek.wire.schema.types import Buffer, TaggedFields
 
 _REQUEST_START = struct.Struct(">hhih")
+_CLIENT_ID_AT = _REQUEST_START.size
 _INT32 = struct.Struct(">i")
 # Room for the length, the correlation id and, where there may be tagged fields, their count of 0.
 _RESPONSE_START = struct.Struct(">4xi")
 _TAGGED_RESPONSE_START = struct.Struct(">4xix")
 
-_response_starts: dict[tuple[type[Message], int], struct.Struct] = {}
-"""Which of the two a message has in a version; filled at its first use."""
+_response_encoders: dict[tuple[type[Message], int], tuple[struct.Struct, Encoder[Any]]] = {}
+"""Which of the two a message has in a version, and what encodes its body; filled at its first use."""
 
 
 class RequestHeader(NamedTuple):
@@ -47,7 +56,12 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     Raises UnsupportedVersionError for an API key that Kafka does not have and DecodeError for bytes
     that are no header; Kafka closes the connection for either.
     """
-    view = frame if isinstance(frame, memoryview) else memoryview(frame)  # not `as_view`: a call for each request
+    key, version, correlation_id, client_id, tags, pos = read_request_header(as_view(frame))
+    return RequestHeader(key, version, correlation_id, client_id, tags), pos
+
+
+def read_request_header(view: memoryview) -> tuple[ApiKey, int, int, str | None, TaggedFields, int]:
+    """Read the same as a plain tuple, the offset of the body last: each request comes through here."""
     try:
         number, version, correlation_id, size = _REQUEST_START.unpack_from(view, 0)
     except struct.error:
@@ -55,11 +69,17 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     key = api_key_of(number)
     if key is None:
         raise UnsupportedVersionError(f"unknown API key {number}")
-    client_id, pos = _read_client_id(view, size)
-    tags: TaggedFields = ()
-    if version >= FLEXIBLE_FROM[key]:
-        tags, pos = _read_tags(view, pos)
-    return RequestHeader(key, version, correlation_id, client_id, tags), pos
+    pos = _CLIENT_ID_AT + size
+    if 0 <= size <= SURELY_SHORT_BYTES and pos <= len(view):
+        client_id: str | None = str(view[_CLIENT_ID_AT:pos], "utf-8", "replace")
+    else:
+        client_id, pos = _read_client_id(view, size)
+    if version < FLEXIBLE_FROM[key]:
+        return key, version, correlation_id, client_id, (), pos
+    if pos < len(view) and not view[pos]:  # no tagged fields, as nearly always
+        return key, version, correlation_id, client_id, (), pos + 1
+    tags, pos = _read_tags(view, pos)
+    return key, version, correlation_id, client_id, tags, pos
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
@@ -97,12 +117,27 @@ def encode_response_parts(message: Message, version: int, correlation_id: int) -
 
     Records are passed on uncopied, see :func:`odradek.wire.schema.codec.encode_parts`.
     """
-    kind = type(message), version
-    start = _response_starts.get(kind)
-    if start is None:
-        has_tags = _has_tags(_api_key(message), version)
-        start = _response_starts[kind] = _TAGGED_RESPONSE_START if has_tags else _RESPONSE_START
-    return _framed(encode_parts(message, version, bytearray(start.pack(correlation_id))))
+    found = _response_encoders.get((type(message), version))
+    start, encode = found or _response_encoder(message, version)
+    out = bytearray(start.pack(correlation_id))
+    parts: list[Buffer] = []
+    try:
+        last = encode(message, out, parts)
+    except ENCODING_FAULTS as fault:
+        raise encode_error(message, version, fault) from fault
+    if not parts:  # all of it is in the one buffer
+        _INT32.pack_into(out, 0, len(out) - 4)
+        return [out]
+    if last:
+        parts.append(last)
+    return _framed(parts)
+
+
+def _response_encoder(message: Message, version: int) -> tuple[struct.Struct, Encoder[Any]]:
+    kind = type(message)
+    start = _TAGGED_RESPONSE_START if _has_tags(_api_key(message), version) else _RESPONSE_START
+    found = _response_encoders[kind, version] = start, encoder(kind, version)
+    return found
 
 
 def decode_response(key: ApiKey, version: int, frame: Buffer) -> tuple[int, Message]:
@@ -120,15 +155,14 @@ def decode_response(key: ApiKey, version: int, frame: Buffer) -> tuple[int, Mess
 
 
 def _read_client_id(view: memoryview, size: int) -> tuple[str | None, int]:
-    start = _REQUEST_START.size
+    """A client id that is null, long, or longer than the request."""
+    start = _CLIENT_ID_AT
     if size < 0:
         return None, start
     end = start + size
     if end > len(view):
         raise DecodeError(f"client id claims {size} bytes at byte {start} of {len(view)}")
-    if size > SURELY_SHORT_BYTES:
-        return read_long_text(view, start, size, "client id"), end
-    return str(view[start:end], "utf-8", "replace"), end
+    return read_long_text(view, start, size, "client id"), end
 
 
 def _read_tags(view: memoryview, pos: int) -> tuple[TaggedFields, int]:

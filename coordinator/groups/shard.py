@@ -119,15 +119,14 @@ class GroupShard:
             sync_group(self.table.classic, request, client, token, decision)
         return decision.outcome()
 
-    def heartbeat(self, request: HeartbeatRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with HeartbeatResponse."""
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> HeartbeatResponse:
+        """Extend a member's session, which writes nothing; the answer is given at once."""
         consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
             error = classic_members.heartbeat(self.table, consumer_group, request, now_ms)
         else:
             error = heartbeat(self.table.classic, request, now_ms)
-        reply = _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
-        return Outcome((), (Reply(token, reply),))
+        return _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
 
     def leave_group(self, request: LeaveGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Answer with LeaveGroupResponse."""

@@ -97,6 +97,13 @@ class Coordinator(Generic[S]):
         assert isinstance(reply, reply_type)
         return reply
 
+    async def ask(self, key: str, question: Callable[[S, int], R]) -> R:
+        """What `question(shard, now_ms)` answers about the shard of `key`; see `ShardRuntime.ask`.
+
+        Raises CoordinatorUnavailable.
+        """
+        return await self.runtime(self.partition(key)).ask(question)
+
     async def begin(
         self, key: str, operation: Callable[[S, Token, int], Outcome]
     ) -> tuple[Completion[object], Callable[[], None]]:

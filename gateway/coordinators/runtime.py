@@ -32,6 +32,7 @@ from odradek.wire.records.reader import read_records
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
 
 LOAD_CHUNK_BYTES = 1024 * 1024
@@ -181,6 +182,29 @@ class ShardRuntime(Generic[S]):
         finally:
             self.abandon(token)
 
+    async def ask(self, question: Callable[[S, int], R]) -> R:
+        """What `question(shard, now_ms)` answers, once all that it may rest on is committed; it writes nothing.
+
+        It is also asked while the log takes no writes. Raises CoordinatorUnavailable.
+        """
+        if self.state is not ShardState.ACTIVE:
+            await self._ensure_active()
+        shard = self.shard
+        answer = question(shard, self._clock.now_ms())
+        self._on_deadline(shard.next_deadline_ms())
+        if not self.replica.all_committed().settled:
+            await self._await_release(answer)
+        return answer
+
+    async def _await_release(self, answer: object) -> None:
+        """Wait until a reply may be released that rests on what was written up to now."""
+        token, reply = self._expect_reply()
+        self._reply_when_committed((Reply(token, answer),))
+        try:
+            await reply.wait()
+        finally:
+            self.abandon(token)
+
     async def begin(
         self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False
     ) -> tuple[Token, Completion[object]]:
@@ -196,14 +220,18 @@ class ShardRuntime(Generic[S]):
     def _begin(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool) -> tuple[Token, Completion[object]]:
         if not reads and not self.replica.takes_writes():
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        token = Token(next(self._tokens))
-        reply: Completion[object] = Completion()
-        self.replies[token] = reply
+        token, reply = self._expect_reply()
         try:
             self._apply(partial(operation, self.shard, token))
         except BaseException:
             self.abandon(token)
             raise
+        return token, reply
+
+    def _expect_reply(self) -> tuple[Token, Completion[object]]:
+        token = Token(next(self._tokens))
+        reply: Completion[object] = Completion()
+        self.replies[token] = reply
         return token, reply
 
     def abandon(self, token: Token) -> None:

@@ -7,7 +7,7 @@ settled. A callback takes no turn of a task: when a large group's generation beg
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 import trio
 
@@ -26,7 +26,7 @@ class Completion(Generic[T]):
     def __init__(self) -> None:
         self.settled = False
         self.error: Exception | None = None
-        self._value: T | None = None
+        self._value: Any = None
         self._callbacks: list[Callable[[Completion[T]], None]] = []
 
     def settle(self, value: T) -> None:
@@ -59,7 +59,7 @@ class Completion(Generic[T]):
         assert self.settled
         if self.error is not None:
             raise self.error
-        return cast("T", self._value)
+        return self._value
 
     async def wait(self) -> T:
         """Wait for the value. Raises the error that came instead. Cancellation leaves what is under way as it is."""

@@ -28,13 +28,13 @@ async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
     try:
         host = str(ip_address(bytes(request.client_host_address)))
         session = Session(ctx.session.peer, host, ctx.session.listener, ctx.session.is_controller)
-        call = Dispatcher(ctx.services).open(as_view(request.request_data), session)
+        inner, asked, route = Dispatcher(ctx.services).open(as_view(request.request_data), session)
     except (ValueError, PeerError):
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-    if call.ctx.api_key not in FORWARDED:
+    if inner.api_key not in FORWARDED:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-    response = await call.route.handle(call.ctx, call.request)
+    response = await route.handle(inner, asked)
     if holds_not_controller(response):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    framed = b"".join(call.encode(response))
+    framed = b"".join(inner.encode(response))
     return EnvelopeResponse(response_data=memoryview(framed)[LENGTH_BYTES:])

@@ -1,5 +1,6 @@
 """Heartbeat (API 12), versions 0 to 4: stay in a group."""
 
+from collections.abc import Awaitable
 from typing import Final
 
 from odradek.gateway.handling.coordinators import answer_of_coordinator
@@ -10,15 +11,10 @@ from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 REQUEST: Final = HeartbeatRequest
 
 
-async def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Answer with what the group's shard decides."""
-    decided = ctx.services.groups.call(
-        request.group_id,
-        lambda shard, token, now_ms: shard.heartbeat(request, ctx.client_info(), token, now_ms),
-        HeartbeatResponse,
-        reads=True,
-    )
-    return await answer_of_coordinator(decided, _refused)
+def handle(ctx: RequestContext, request: HeartbeatRequest) -> Awaitable[HeartbeatResponse]:
+    """Answer with what the group's shard says."""
+    answer = ctx.services.groups.ask(request.group_id, lambda shard, now_ms: shard.heartbeat(request, now_ms))
+    return answer_of_coordinator(answer, _refused)
 
 
 def _refused(error: ErrorCode) -> HeartbeatResponse:

@@ -12,6 +12,9 @@ from odradek.gateway.errors import RequestRefusedError
 from odradek.gateway.server.session import Session
 from odradek.partitions.results import Isolation
 from odradek.wire.api_keys import ApiKey
+from odradek.wire.headers import encode_response_parts
+from odradek.wire.schema.schema import Message
+from odradek.wire.schema.types import Buffer
 from odradek.wire.values import mutable
 
 R = TypeVar("R")
@@ -84,6 +87,10 @@ class RequestContext:
         """The client as coordinators know it, with a fresh member id where the request `joins` a group."""
         new_member_id = str(self.services.env.uuid()) if joins else ""
         return ClientInfo(self.api_version, self.client_id or "", self.session.client_host, new_member_id)
+
+    def encode(self, response: Message) -> list[Buffer]:
+        """The response to this request as the parts of one frame, its length prefix first."""
+        return encode_response_parts(response, self.api_version, self.correlation_id)
 
     def finish(self) -> None:
         """Give back what the reply borrowed."""

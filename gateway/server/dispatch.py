@@ -10,21 +10,21 @@ returns, and the connection may begin the next one.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import field
 from importlib import import_module
 from typing import Any, Final
 
 from odradek.gateway.assembly import Services
 from odradek.gateway.errors import PeerError
-from odradek.gateway.net.transport import Buffer
 from odradek.gateway.server.context import RequestContext
 from odradek.gateway.server.session import Session
 from odradek.wire.api_keys import ADVERTISED, CONTROLLER_ADVERTISED, ApiKey
 from odradek.wire.errors import ErrorCode, ProtocolError
-from odradek.wire.headers import decode_request_header, encode_response_parts
+from odradek.wire.headers import read_request_header
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from odradek.wire.schema.codec import decoder
+from odradek.wire.schema.codec import Decoder, decoder
 from odradek.wire.schema.schema import Message
-from odradek.wire.values import immutable, mutable
+from odradek.wire.values import immutable
 
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 
@@ -79,19 +79,17 @@ class Route:
     is_pipelined: bool
     is_deferred: bool
     keeps_memory: bool
+    decoders: dict[int, Decoder[Any]] = field(default_factory=dict[int, Decoder[Any]])
+    """By version, those that were needed so far."""
+
+    def decoder(self, version: int) -> Decoder[Any]:
+        """What decodes a request of `version`, kept for the next one."""
+        found = self.decoders[version] = decoder(self.request_type, version)
+        return found
 
 
-@mutable
-class Call:
-    """One decoded request and its route."""
-
-    ctx: RequestContext
-    request: Any
-    route: Route
-
-    def encode(self, response: Message) -> list[Buffer]:
-        """The response as the parts of one frame, its length prefix first."""
-        return encode_response_parts(response, self.ctx.api_version, self.ctx.correlation_id)
+Call = tuple[RequestContext, Any, Route]
+"""One decoded request: its context, the message, and its route. A tuple: each request makes one."""
 
 
 class Dispatcher:
@@ -109,7 +107,7 @@ class Dispatcher:
     def open(self, frame: memoryview, session: Session) -> Call:
         """Decode one frame. Raises PeerError for what Kafka answers by closing the connection."""
         try:
-            (api_key, api_version, correlation_id, client_id, _), body_at = decode_request_header(frame)
+            api_key, api_version, correlation_id, client_id, _, body_at = read_request_header(frame)
         except ProtocolError as error:
             raise PeerError(str(error)) from error
         ctx = RequestContext(api_key, api_version, correlation_id, client_id, session, self._services, self._now_us())
@@ -119,10 +117,11 @@ class Dispatcher:
             return _unsupported(ctx)
         try:
             # Bytes after the request are let pass, as Kafka does: librdkafka 2.16 sends some with Metadata.
-            request, _ = decoder(route.request_type, api_version)(frame, body_at)
+            decode = route.decoders.get(api_version) or route.decoder(api_version)
+            request, _ = decode(frame, body_at)
         except ProtocolError as error:
             raise PeerError(f"malformed {api_key.name} v{api_version}: {error}") from error
-        return Call(ctx, request, route)
+        return ctx, request, route
 
     @staticmethod
     def is_large(frame: memoryview) -> bool:
@@ -183,7 +182,7 @@ def _unsupported(ctx: RequestContext) -> Call:
     if ctx.api_key is not ApiKey.API_VERSIONS:
         raise PeerError(f"{ctx.api_key.name} v{ctx.api_version} is not served")
     ctx.api_version = 0
-    return Call(ctx, None, _UNSUPPORTED_VERSION)
+    return ctx, None, _UNSUPPORTED_VERSION
 
 
 async def _refuse_version(_ctx: RequestContext, _request: None) -> ApiVersionsResponse:

@@ -25,7 +25,7 @@ from odradek.gateway.errors import PeerError
 from odradek.gateway.net.transport import Buffer, Transport
 from odradek.gateway.server.activity import Activity
 from odradek.gateway.server.context import RequestContext
-from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Call, Dispatcher
+from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Dispatcher
 from odradek.gateway.server.pipeline import CLOSED, HELD_BACK, RECEIVING, Exchange, Limits, Pipeline
 from odradek.gateway.server.session import Session
 from odradek.gateway.server.workers import Worker, Workers
@@ -200,43 +200,39 @@ class ConnectionDriver:
         pipeline, dispatcher = self._pipeline, self._dispatcher
         is_large = len(frame) > LARGE_FRAME_BYTES and dispatcher.is_large(frame)
         if is_large:
-            call = await self._env.run_blocking(lambda: dispatcher.open(frame, self._session))
+            ctx, request, route = await self._env.run_blocking(partial(dispatcher.open, frame, self._session))
         else:
-            call = dispatcher.open(frame, self._session)
-        route = call.route
-        pipeline.decoded(exchange, call.ctx, route.is_pipelined, route.keeps_memory)
+            ctx, request, route = dispatcher.open(frame, self._session)
+        pipeline.decoded(exchange, ctx, route.is_pipelined, route.keeps_memory)
         if not route.keeps_memory:
             self._account()
         while not pipeline.begin(exchange):
             await self._replied.wait()
-        response = await route.handle(call.ctx, call.request)
+        response = await route.handle(ctx, request)
         if route.is_deferred:
             completion: Completion[Any] = response
-            completion.on_settled(partial(self._settled, exchange, call))
+            completion.on_settled(partial(self._settled, exchange, ctx))
             return
-        if is_large or call.ctx.answers_many:
-            reply = await self._env.run_blocking(lambda: call.encode(response))
+        if is_large or ctx.answers_many:
+            reply = await self._env.run_blocking(partial(ctx.encode, response))
         else:
-            reply = call.encode(response)
+            reply = ctx.encode(response)
         pipeline.answer(exchange, reply)
-        self._count(call.ctx)
+        self._request_times.answered(ctx.api_key, ctx.api_version, ctx.began_us)
         unsent = self._send_due()
         if unsent:
             await self._send_rest(unsent)
 
-    def _count(self, ctx: RequestContext) -> None:
-        self._request_times.answered(ctx.api_key, ctx.api_version, ctx.began_us)
-
     # Replies
 
-    def _settled(self, exchange: Exchange[RequestContext], call: Call, completion: Completion[Any]) -> None:
+    def _settled(self, exchange: Exchange[RequestContext], ctx: RequestContext, completion: Completion[Any]) -> None:
         """A deferred request has its response, or its error. Must not raise."""
         if self._pipeline.state is CLOSED:
             return
         try:
             response = completion.result()
-            self._pipeline.answer(exchange, () if response is None else call.encode(response))
-            self._count(call.ctx)
+            self._pipeline.answer(exchange, () if response is None else ctx.encode(response))
+            self._request_times.answered(ctx.api_key, ctx.api_version, ctx.began_us)
         except Exception as error:  # noqa: BLE001 - logged at the end, when the replies before are out
             self._pipeline.fail(exchange, error)
         self._send_on()
@@ -287,7 +283,9 @@ class ConnectionDriver:
             unsent = self._send_due()
 
     def _note_replied(self) -> None:
-        _finish(self._pipeline.replied())
+        context = self._pipeline.replied().context
+        if context is not None and context.on_sent:
+            context.finish()
         self._account()
         self._replied.wake()
 

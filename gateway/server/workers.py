@@ -17,7 +17,6 @@ queue. Every `SERVED_IN_A_ROW` connections other tasks get a turn.
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
@@ -123,7 +122,7 @@ class Workers:
         for _ in range(min(len(self._ready), SERVED_IN_A_ROW)):
             connection = self._ready.popleft()
             self._taken += 1
-            has_more = await noticing_wait(connection.serve(worker), partial(self._resign, worker, connection))
+            has_more = await noticing_wait(connection.serve(worker), self._resign, worker, connection)
             if not worker.is_leader:
                 await self._catch_up_with(worker, connection, has_more=has_more)
                 return

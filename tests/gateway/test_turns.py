@@ -9,7 +9,7 @@ from gateway_client import RawClient
 from gateway_groups import find
 
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
-from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Call, Dispatcher
+from odradek.gateway.server.dispatch import LARGE_FRAME_BYTES, Dispatcher
 from odradek.gateway.server.session import Session
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -140,7 +140,7 @@ def test_a_long_list_leaves_turns_to_others(broker, request_, monkeypatch):
 
 def test_a_long_frame_is_read_and_answered_beside_the_loop(broker, monkeypatch):
     threads, loop = {}, broker.in_trio(threading.current_thread)
-    real_open, real_encode = Dispatcher.open, Call.encode
+    real_open, real_encode = Dispatcher.open, RequestContext.encode
 
     def seen_open(self, frame, *rest):
         threads["decode"] = threading.current_thread()
@@ -151,7 +151,7 @@ def test_a_long_frame_is_read_and_answered_beside_the_loop(broker, monkeypatch):
         return real_encode(self, *arguments)
 
     monkeypatch.setattr(Dispatcher, "open", seen_open)
-    monkeypatch.setattr(Call, "encode", seen_encode)
+    monkeypatch.setattr(RequestContext, "encode", seen_encode)
     with RawClient(broker.address) as client:
         for length, count, beside in ((200, LARGE_FRAME_BYTES // 200, True), (1, 1, False)):
             topics = tuple([MetadataRequestTopic(name=f"{number:x>{length}}") for number in range(count)])

@@ -25,7 +25,8 @@ Encoder = Callable[[M, bytearray, list[Buffer]], bytearray]
 _decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
 _encoders: dict[tuple[type[Message], int], Encoder[Any]] = {}
 
-_ENCODING_FAULTS = (struct.error, TypeError, AttributeError, ValueError, OverflowError)
+ENCODING_FAULTS = (struct.error, TypeError, AttributeError, ValueError, OverflowError)
+"""What an encoder raises for a value that its version cannot carry."""
 
 
 def decode(cls: type[M], version: int, buf: Buffer, offset: int = 0) -> tuple[M, int]:
@@ -63,12 +64,16 @@ def encode_parts(message: Message, version: int, out: bytearray | None = None) -
     parts: list[Buffer] = []
     try:
         last = encoder(type(message), version)(message, bytearray() if out is None else out, parts)
-    except _ENCODING_FAULTS as fault:
-        text = f"{type(message).__name__} version {version} cannot be encoded: {fault}"
-        raise EncodeError(text) from fault
+    except ENCODING_FAULTS as fault:
+        raise encode_error(message, version, fault) from fault
     if last or not parts:
         parts.append(last)
     return parts
+
+
+def encode_error(message: Message, version: int, fault: Exception) -> EncodeError:
+    """What :func:`encode_parts` raises for one of ``ENCODING_FAULTS``."""
+    return EncodeError(f"{type(message).__name__} version {version} cannot be encoded: {fault}")
 
 
 def as_view(buf: Buffer) -> memoryview:

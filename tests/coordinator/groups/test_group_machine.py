@@ -184,7 +184,10 @@ class GroupMachine(RuleBasedStateMachine):
             member_id=consumer.member_id,
             group_instance_id=consumer.instance,
         )
-        self.send(consumer, self.world.shard.heartbeat, request)
+        consumer.asked = ""
+        answer = self.world.shard.heartbeat(request, self.world.now_ms)
+        self.world.check()
+        self.hear(consumer, answer)
 
     @rule(number=consumers, partition=st.sampled_from(list(PARTITIONS)), behind=st.integers(0, 2))
     def commit(self, number, partition, behind):

@@ -142,7 +142,7 @@ def test_heartbeats_do_not_grow_the_timer_heap():
     world.shard.on_loaded(0)
     request = HeartbeatRequest(group_id="g", generation_id=5, member_id="c-1", group_instance_id="i")
     for now_ms in range(0, 100_000, 100):
-        world.shard.heartbeat(request, world.caller(4), world.token(), now_ms)
+        world.shard.heartbeat(request, now_ms)
         assert world.shard.next_deadline_ms() <= now_ms + 10_000
         assert not world.shard.on_time(now_ms).records
     assert world.shard.next_deadline_ms() > now_ms
