@@ -5,7 +5,6 @@ here. `tests/coordinator/configs/test_effects.py` fails otherwise, and docs/sett
 `odradek configs list --markdown`.
 """
 
-from fnmatch import fnmatchcase
 from typing import Final
 
 from odradek.coordinator.configs.definition import UpdateMode
@@ -16,7 +15,10 @@ from odradek.wire.values import immutable
 
 @immutable
 class WithoutEffect:
-    """Settings that are accepted and described but change nothing. `names` may hold `*`; `scope` as in `SCOPES`."""
+    """Settings that are accepted and described but change nothing.
+
+    Each of `names` may hold one `*`; `scope` is as in `SCOPES`.
+    """
 
     scope: str
     reason: str
@@ -195,9 +197,17 @@ def without_effect(scope: str, name: str) -> str | None:
     if scope == "broker" and name in PROTECTIONS:
         return None
     for entry in WITHOUT_EFFECT:
-        if entry.scope == scope and any(fnmatchcase(name, pattern) for pattern in entry.names):
+        if entry.scope == scope and any(_matches(name, pattern) for pattern in entry.names):
             return entry.reason
     return None
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """The same as fnmatch says, which compiles a regular expression for each of the patterns at a broker's start."""
+    head, star, tail = pattern.partition("*")
+    if not star:
+        return name == pattern
+    return name.startswith(head) and name.endswith(tail) and len(name) >= len(head) + len(tail)
 
 
 def when_changed(name: str) -> str:
