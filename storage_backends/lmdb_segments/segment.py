@@ -12,9 +12,9 @@ still need.
 
 The map of a segment that is written to starts small and grows, since it counts as address space of the process
 (`ulimit -v`). LMDB can only map a file anew while nothing uses the old map, so growing waits for the readers and keeps
-new ones waiting. For that wait to be short, pages are not lent to clients (`may_lend`) while the map is small, or when
-it will have to grow soon: readers get copies then. If a client still holds pages, the log goes on in a new segment
-instead (`SegmentLog`).
+new ones waiting. It grows when half of it is used and no client holds pages. While clients do, that is put off up to
+three quarters; from five eighths on, and while the map is small, no pages are lent to clients (`may_lend`): readers get
+copies then. If a client still holds pages at three quarters, the log goes on in a new segment instead (`SegmentLog`).
 """
 
 import errno
@@ -421,10 +421,11 @@ class Segment:
 
     @property
     def _lends(self) -> bool:
+        """Whether the map is so large, and so far from having to grow, that clients may hold pages of it."""
         settings = self._settings
         if settings is None or self._map_bytes >= settings.full_map_bytes:
             return True
-        return self._map_bytes >= settings.lending_map_bytes and self._used_bytes * 2 <= self._map_bytes
+        return self._map_bytes >= settings.lending_map_bytes and self._used_bytes * 8 <= self._map_bytes * 5
 
     @property
     def _can_grow(self) -> bool:
@@ -438,9 +439,15 @@ class Segment:
         self._files.trim()
 
     def is_short_of_map(self, batch_bytes: int) -> bool:
-        """Whether the map should grow before so much is written."""
-        space_bytes = batch_bytes * _SPACE_PERCENT // 100 + _ROW_BYTES  # `_space_for`, for each commit
-        return (self._used_bytes + space_bytes) * 4 > self._map_bytes * 3 and self._can_grow
+        """Whether the map should grow before so much is written.
+
+        It grows when half of it is used, so that pages are lent nearly always; later, while clients hold some of them,
+        and at three quarters at the latest.
+        """
+        used_bytes = self._used_bytes + batch_bytes * _SPACE_PERCENT // 100 + _ROW_BYTES  # `_space_for`, each commit
+        if used_bytes * 2 <= self._map_bytes or not self._can_grow:
+            return False
+        return not self._leases or used_bytes * 4 > self._map_bytes * 3
 
     def grow(self, batch_bytes: int) -> bool:
         """Map more of the file, once those who read have done so; the writer's call, without a pin.

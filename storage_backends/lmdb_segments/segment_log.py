@@ -114,8 +114,9 @@ class SegmentLog:
             self.start_segment(run.base_offset, synced=synced, restart=restart, need_bytes=size_bytes)
         if not run.writes:
             return
-        if self._active.is_short_of_map(size_bytes) and not self._active.grow(size_bytes):
-            # clients hold pages of it, or the address space does not suffice
+        active = self._active
+        if active.is_short_of_map(size_bytes) and not active.grow(size_bytes) and active.is_short_of_map(size_bytes):
+            # clients hold pages of it, not only since the first look, or the address space does not suffice
             self._start_fresh(size_bytes, synced=synced)
         try:
             self._append(run.writes, size_bytes)

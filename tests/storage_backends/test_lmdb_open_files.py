@@ -8,6 +8,7 @@ import pytest
 
 from odradek.partitions.model import LogWrite, PartitionKey
 from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.lmdb_segments.reads import PageLease
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.access import fill, joined, read_all
@@ -184,6 +185,18 @@ class TestAddressSpace:
         assert len(log.segments()) == 1
         assert mapped_bytes(tmp_path) <= 256 * MB + 100_000
         assert read_everything(log) == joined(batches)
+
+    def test_once_pages_are_lent_they_are_always_lent_to_clients_that_give_them_back(self, open_store):
+        log = open_store().open(key(0), LogPolicy(durable=False))
+        lent = []
+        for number in range(60):
+            batch = make_batch(number, 1, payload=bytes([number]) * 700_000)
+            log.commit([LogWrite((batch,))], sync=False)
+            lease = log.read(number, _BIG, _BIG)
+            lent.append(isinstance(lease, PageLease))
+            lease.release()
+        assert lent.index(True) < 10
+        assert all(lent[lent.index(True) :])
 
     def test_a_client_that_holds_pages_does_not_keep_the_log_from_going_on(self, open_store):
         store = open_store(lending_map_bytes=0)
