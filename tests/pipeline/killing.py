@@ -22,8 +22,9 @@ def start(arguments: Sequence[str], errors: Path) -> "subprocess.Popen[str]":
         return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=out, text=True, start_new_session=True)
 
 
-def kill(process: "subprocess.Popen[str]") -> None:
-    """kill -9 of all of the group at once."""
+def kill(process: "subprocess.Popen[str]") -> bool:
+    """kill -9 of all of the group at once; whether it had not ended by itself before."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+    return process.returncode == -signal.SIGKILL

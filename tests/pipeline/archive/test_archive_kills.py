@@ -45,14 +45,16 @@ def test_kills_at_random_moments_cost_and_double_nothing(spark, connection, tmp_
     produce(connection, "t", [b'{"n":%d}' % number if number % 10 else b"poison" for number in range(RECORDS)])
     produce_transactions(connection, "t", [True, False, True])
     path, errors = tmp_path / "table", tmp_path / "errors"
-    kills = rounds(1, 10)
+    kills, killed = rounds(1, 12), 0
     for number in range(kills):
         process = start(command(connection, path, "--value", "json"), errors)
         try:
             wait_for_records(path, process, RECORDS * 8 // 10 * number // kills)
             time.sleep(random.random() * 2)  # anywhere in the batches that follow
         finally:
-            kill(process)
+            killed += kill(process)
+    print(f"{killed} of {kills} were killed before they had ended")
+    assert killed >= rounds(0, 10)
     done = subprocess.run(command(connection, path, "--value", "json"), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     expected = topic_rows(spark, connection, "t")
