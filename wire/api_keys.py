@@ -368,6 +368,7 @@ CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
             ApiKey.REMOVE_RAFT_VOTER,
         )
     },
+    ApiKey.UPDATE_RAFT_VOTER: (0, 0),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ENVELOPE: (0, 0),
     ApiKey.BROKER_REGISTRATION: (0, 4),

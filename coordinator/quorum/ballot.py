@@ -11,11 +11,11 @@ def majority_of(voters: Collection[int]) -> int:
 
 
 class Ballot:
-    """The count of one election, or of one pre-vote. The candidate has its own vote."""
+    """The count of one election, or of one pre-vote. The candidate has its own vote, if it is a voter."""
 
     def __init__(self, voters: Collection[int], candidate: int) -> None:
         self._voters = voters
-        self._granted = {candidate: True}
+        self._granted = {candidate: True} if candidate in voters else {}
 
     def record(self, voter: int, granted: bool) -> None:
         """Count the answer of a voter."""

@@ -1,6 +1,6 @@
 """What a leader knows of the replicas that fetch from it, and what is committed for that reason."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -35,44 +35,79 @@ class ReplicaProgress:
 
 
 class Leadership:
-    """One epoch's leadership. `epoch_start_offset` is where the LeaderChange record goes."""
+    """One epoch's leadership. `epoch_start_offset` is where the LeaderChange record goes.
 
-    def __init__(self, me: int, voters: Collection[int], epoch_start_offset: int, timing: Timing, now_ms: int) -> None:
+    `voters` are those but the leader, which is one itself unless it was removed: it leads on until that is committed,
+    and counts for nothing. `is_alone`: no other node will ever vote, and so all that is durable here is committed.
+    """
+
+    def __init__(
+        self,
+        me: ReplicaKey,
+        directories: Mapping[int, UUID],
+        epoch_start_offset: int,
+        timing: Timing,
+        now_ms: int,
+        *,
+        is_alone: bool = False,
+    ) -> None:
         self.epoch_start_offset = epoch_start_offset
-        self.voters = {each: ReplicaProgress() for each in voters if each != me}
-        self.observers: dict[int, ReplicaProgress] = {}
-        self._majority = majority_of(voters)
+        self.voters: dict[int, ReplicaProgress] = {}
+        self.observers: dict[ReplicaKey, ReplicaProgress] = {}
+        self._me = me
+        self._is_alone = is_alone
         self._timing = timing
-        self._check_ms = now_ms + timing.check_quorum_ms
         self._heard: set[int] = set()
-        self._begun_ms = dict.fromkeys(self.voters, 0)
+        self._begun_ms: dict[int, int] = {}
+        self.set_voters(directories, now_ms)
+
+    def set_voters(self, directories: Mapping[int, UUID], now_ms: int) -> None:
+        """Another set of voters is in force, by their ids; what is known of the replicas stays."""
+        known = {ReplicaKey(node, each.directory_id): each for node, each in self.voters.items()} | self.observers
+        self._directories = directories
+        self._own_vote = int(directories.get(self._me.id) in (ZERO_UUID, self._me.directory_id))
+        self._majority = majority_of(directories)
+        self.voters = {
+            node: known.pop(ReplicaKey(node, directory_id), None) or ReplicaProgress(directory_id)
+            for node, directory_id in directories.items()
+            if node != self._me.id
+        }
+        self.observers = {key: each for key, each in known.items() if each.fetched_ms != NEVER_MS}
+        self._begun_ms = {node: self._begun_ms.get(node, 0) for node in self.voters}
+        self._heard &= set(self.voters)
+        self._check_ms = now_ms + self._timing.check_quorum_ms
+
+    def is_voter(self, replica: ReplicaKey) -> bool:
+        """Whether a replica is another voter: of the same directory, where that is known (KIP-853)."""
+        directory_id = self._directories.get(replica.id)
+        return replica.id in self.voters and directory_id in (ZERO_UUID, replica.directory_id)
 
     def fetched(self, replica: ReplicaKey, offset: int, leader_end_offset: int, now_ms: int) -> None:
         """A replica whose log agrees with this one up to `offset` has fetched from there."""
-        progress = self.voters.get(replica.id)
-        if progress is None:
-            progress = self._observer(replica.id, now_ms)
+        if self.is_voter(replica):
+            progress = self.voters[replica.id]
+            self.hear(replica, now_ms)
         else:
-            self.hear(replica.id, now_ms)
+            progress = self._observer(replica, now_ms)
         progress.directory_id = replica.directory_id
         progress.fetched(offset, leader_end_offset, now_ms)
 
-    def _observer(self, node: int, now_ms: int) -> ReplicaProgress:
-        if node not in self.observers:
+    def _observer(self, replica: ReplicaKey, now_ms: int) -> ReplicaProgress:
+        if replica not in self.observers:
             gone = [each for each, at in self.observers.items() if now_ms - at.fetched_ms > OBSERVER_KEPT_MS]
             for each in gone:
                 del self.observers[each]
             if len(self.observers) >= MAX_OBSERVERS:
                 return ReplicaProgress()
-        return self.observers.setdefault(node, ReplicaProgress())
+        return self.observers.setdefault(replica, ReplicaProgress())
 
-    def hear(self, voter: int, now_ms: int) -> None:
+    def hear(self, replica: ReplicaKey, now_ms: int) -> None:
         """A replica has shown that it follows; observers count for nothing."""
-        if voter not in self.voters:
+        if not self.is_voter(replica):
             return
-        self._heard.add(voter)
-        self._begun_ms[voter] = now_ms + self._timing.fetch_ms // 2
-        if len(self._heard) + 1 >= self._majority:
+        self._heard.add(replica.id)
+        self._begun_ms[replica.id] = now_ms + self._timing.fetch_ms // 2
+        if len(self._heard) + self._own_vote >= self._majority:
             self._heard.clear()
             self._check_ms = now_ms + self._timing.check_quorum_ms
 
@@ -88,13 +123,14 @@ class Leadership:
     @property
     def check_ms(self) -> int | None:
         """When a leader that was not heard by a majority resigns; None where no other voter is needed."""
-        return self._check_ms if self._majority > 1 else None
+        return self._check_ms if self._majority > self._own_vote else None
 
     def committed(self, durable_end_offset: int) -> int | None:
         """The offset up to which a majority has the log; None while that has no record of this epoch."""
-        ends = sorted([durable_end_offset, *(each.end_offset for each in self.voters.values())], reverse=True)
+        own = [durable_end_offset] * self._own_vote
+        ends = sorted([*own, *(each.end_offset for each in self.voters.values())], reverse=True)
         offset = ends[self._majority - 1]
-        if offset <= self.epoch_start_offset and self.voters:
+        if offset <= self.epoch_start_offset and not self._is_alone:
             return None
         return offset
 

@@ -11,13 +11,16 @@ of its leader, or unattached where none is named. Within an epoch:
     leader        not heard by a majority, or stopping ──► resigned
     resigned      time-out ──► prospective
 
-An observer is only ever unattached or a follower. A node that starts is the follower of the leader that it remembers,
+An observer is only ever unattached or a follower; it votes for whom asks it, since its own log may not show yet that it
+is a voter. A leader that was removed from the voters resigns once that is committed, and stands again if it
+loses the leadership before. A node that starts is the follower of the leader that it remembers,
 otherwise unattached; if it was leader or candidate itself it is unattached, and cannot be elected in that epoch again.
 
 Every method takes the time in milliseconds on one steady clock. After each, `ready` says what to do.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from uuid import UUID
 
 from odradek.coordinator.quorum.ballot import Ballot, grants
 from odradek.coordinator.quorum.exchanges import Exchanges
@@ -47,7 +50,9 @@ from odradek.coordinator.quorum.values import (
     Vote,
     VoteAnswer,
 )
+from odradek.coordinator.quorum.voters import VotersAt
 from odradek.wire.errors import ErrorCode
+from odradek.wire.schema.types import ZERO_UUID
 
 _WAITING = (State.UNATTACHED, State.PROSPECTIVE)
 """The states that the leader of the same epoch may end by showing itself."""
@@ -56,7 +61,8 @@ _WAITING = (State.UNATTACHED, State.PROSPECTIVE)
 class Quorum:
     """One node. `chance` gives random numbers from 0 to below 1, `election` is what the node has made durable.
 
-    `high_watermark` is how much is known to be committed; it never goes back.
+    `voters` are those of the settings, until the log names others; those of a node that knows only where to ask are
+    negative numbers, one for each place. `high_watermark` is how much is known to be committed; it never goes back.
     """
 
     def __init__(
@@ -70,7 +76,10 @@ class Quorum:
         now_ms: int,
     ) -> None:
         self.me = me
-        self.voters = tuple(sorted(voters))
+        self.voters: tuple[int, ...] = ()
+        self._directories: Mapping[int, UUID] = {}
+        self._configured = {node: ZERO_UUID for node in sorted(voters) if node >= 0}
+        self._servers = tuple(node for node in sorted(voters) if node < 0)
         self.election = election
         self.state = State.UNATTACHED
         self.high_watermark = 0
@@ -94,11 +103,12 @@ class Quorum:
         self._start(now_ms)
 
     def _start(self, now_ms: int) -> None:
+        self._take_voters(now_ms)
         snapshot = self._log.newest_snapshot
         self.high_watermark = 0 if snapshot is None else snapshot.end_offset
         if self._log.last_epoch > self.epoch:
             self._remember(ElectionState(self._log.last_epoch))
-        if self.is_sole_voter:
+        if self.voters == (self.me.id,) and self.is_voter:
             self._stand(now_ms)
         elif self.election.leader_id not in (NO_NODE, self.me.id):
             self._follow(self.epoch, self.election.leader_id, now_ms)
@@ -115,13 +125,30 @@ class Quorum:
 
     @property
     def is_voter(self) -> bool:
-        """Whether it votes, and may lead."""
-        return self.me.id in self.voters
+        """Whether its vote counts; the voter with its id and another directory is another replica."""
+        return self._directories.get(self.me.id) in (ZERO_UUID, self.me.directory_id)
+
+    @property
+    def _may_stand(self) -> bool:
+        """Whether it may lead: also while its removal may not be committed: only its log may have all."""
+        named = self._log.voters
+        if self.is_voter or named is None:
+            return self.is_voter
+        return named.offset >= self.high_watermark and named.before is not None and self.me in named.before
 
     @property
     def is_sole_voter(self) -> bool:
-        """Whether it decides alone."""
-        return self.voters == (self.me.id,)
+        """Whether it decides alone, as long as it runs: the log names no voters, and the settings no other."""
+        return self.voters == (self.me.id,) and self._log.voters is None
+
+    @property
+    def voters_in_log(self) -> VotersAt | None:
+        """The latest set of voters in the log; None where the settings name them (`kraft.version` 0)."""
+        return self._log.voters
+
+    def key_of(self, node: int) -> ReplicaKey:
+        """A node with the directory that the set of voters says, if it does."""
+        return ReplicaKey(node, self._directories.get(node, ZERO_UUID))
 
     @property
     def leader_id(self) -> int:
@@ -152,7 +179,7 @@ class Quorum:
     def deadline_ms(self, now_ms: int) -> int | None:
         """When `on_time` is due, None when nothing is."""
         due = [self._exchanges.next_ms(node) for node, _ in self._wanted(now_ms)]
-        if self._deadline_ms is not None and (self.is_voter or self.state is State.FOLLOWER):
+        if self._deadline_ms is not None and (self._may_stand or self.state in (State.FOLLOWER, State.RESIGNED)):
             due.append(self._deadline_ms)
         if self.leadership is not None:
             due += [max(at_ms, self._exchanges.next_ms(node)) for node, at_ms in self.leadership.untold()]
@@ -170,9 +197,26 @@ class Quorum:
         self._send(now_ms)
 
     def durable(self, now_ms: int) -> None:
-        """More of the log is durable than before, or it was cut or begun anew."""
+        """More of the log is durable than before, or it has got records, was cut or begun anew."""
+        self._take_voters(now_ms)
         self._commit()
+        self._leave_if_removed(now_ms)
         self._send(now_ms)
+
+    def _take_voters(self, now_ms: int) -> None:
+        """The latest set in the log is in force, committed or not."""
+        named = self._log.voters
+        directories = self._configured if named is None else named.voters.directories
+        if directories != self._directories:
+            self._directories, self.voters = directories, tuple(sorted(directories))
+            if self.leadership is not None:
+                self.leadership.set_voters(directories, now_ms)
+
+    def _leave_if_removed(self, now_ms: int) -> None:
+        named = self._log.voters
+        if self.leadership is None or self.is_voter or named is None or named.offset >= self.high_watermark:
+            return
+        self._resign(now_ms)
 
     def stop(self, now_ms: int) -> None:
         """The node is about to stop: it stands for no election any more, and a leader resigns and says so."""
@@ -198,9 +242,12 @@ class Quorum:
         """Answer a candidate."""
         if request.epoch < self.epoch:
             return VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
+        if self._is_for_another(request.voter):
+            return VoteAnswer(ErrorCode.INVALID_VOTER_KEY, self.epoch, self.leader_id)
         if request.epoch > self.epoch:
             self._unattach(request.epoch, now_ms)
-        known = self.is_voter and request.candidate.id in self.voters
+        is_fixed = self._log.voters is None and len(self._configured) > 0
+        known = not is_fixed or (self.is_voter and request.candidate.id in self.voters)
         granted = known and grants(request, self.state, self.election, self._log, has_fetched=self._has_fetched)
         if granted and not request.pre_vote and self.election.voted is None:
             self._remember(ElectionState(self.epoch, NO_NODE, request.candidate))
@@ -208,10 +255,18 @@ class Quorum:
         self._send(now_ms)
         return VoteAnswer(ErrorCode.NONE, self.epoch, self.leader_id, granted)
 
+    def _is_for_another(self, voter: ReplicaKey | None) -> bool:
+        """Whether a request is for a replica that this node is not: one that had its id and another disk."""
+        if voter is None:
+            return False
+        return voter.id not in (NO_NODE, self.me.id) or voter.directory_id not in (ZERO_UUID, self.me.directory_id)
+
     def begin_epoch(self, request: BeginEpoch, now_ms: int) -> EpochAnswer:
         """Take note of a leader that shows itself."""
         if request.epoch < self.epoch:
             return EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
+        if self._is_for_another(request.voter):
+            return EpochAnswer(ErrorCode.INVALID_VOTER_KEY, self.epoch, self.leader_id)
         self._learn(request.epoch, request.leader_id, now_ms)
         if self.election.leader_id == request.leader_id != self.me.id:
             if self.state in _WAITING:
@@ -250,6 +305,7 @@ class Quorum:
         if place is None:
             self.leadership.fetched(request.replica, request.offset, self._log.end_offset, now_ms)
             self._commit()
+            self._leave_if_removed(now_ms)
         snapshot, diverging = (place, None) if isinstance(place, SnapshotId) else (None, place)
         return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, self.high_watermark, diverging, snapshot)
 
@@ -260,7 +316,7 @@ class Quorum:
         """Take note that a replica downloads a snapshot: NONE, or the error that it is answered."""
         error = self.check_fetch(request.epoch)
         if not error and self.leadership is not None:
-            self.leadership.hear(request.replica.id, now_ms)
+            self.leadership.hear(request.replica, now_ms)
         return error
 
     # Answers of other nodes
@@ -313,8 +369,8 @@ class Quorum:
             self._give_up(now_ms)
 
     def _fetched(self, node: int, answer: FetchAnswer, now_ms: int) -> bool:
-        is_known = answer.leader_id == self.election.leader_id != NO_NODE
-        if is_known and self.state is State.UNATTACHED and (not answer.error or not self.is_voter):
+        is_known = answer.leader_id == self.election.leader_id not in (NO_NODE, self.me.id)
+        if is_known and self.state is State.UNATTACHED and (not answer.error or not self._may_stand):
             self._follow(self.epoch, answer.leader_id, now_ms)  # it answers again, or is said to lead still
             return False
         if self.state is not State.FOLLOWER or node != self.election.leader_id:
@@ -375,7 +431,8 @@ class Quorum:
     def _cut(self, diverging: EpochEnd) -> None:
         own = self._log.epoch_end(diverging.epoch)
         offset = min(diverging.offset, self._log.end_offset, own.offset if own.offset >= 0 else self._log.end_offset)
-        assert offset >= self.high_watermark, f"committed records would be cut: {offset} < {self.high_watermark}"
+        told = f"{diverging} own={own} end={self._log.end_offset}/{self._log.last_epoch} base={self._log.base}"
+        assert offset >= self.high_watermark, f"committed records would be cut: {offset} < {self.high_watermark} {told}"
         self._cut_at = offset
 
     # Transitions
@@ -400,11 +457,13 @@ class Quorum:
         self._enter(State.UNATTACHED, self._election_deadline(now_ms))
 
     def _time_out(self, now_ms: int) -> None:
-        if not self.is_voter:
-            if self.state is State.FOLLOWER:
+        if not self._may_stand:
+            if self.state in (State.FOLLOWER, State.RESIGNED):
                 self._enter(State.UNATTACHED, None)
         elif self._stopping:
             self._deadline_ms = None
+        elif self.state in (State.PROSPECTIVE, State.CANDIDATE) and self._ballot is not None and self._ballot.is_won:
+            self._elected(self._ballot.granting, now_ms)
         elif self.state is State.PROSPECTIVE:
             self._give_up(now_ms)
         else:
@@ -412,7 +471,15 @@ class Quorum:
 
     def _ask_before(self, now_ms: int) -> None:
         self._enter(State.PROSPECTIVE, self._election_deadline(now_ms))
-        self._ballot = Ballot(self.voters, self.me.id)
+        self._open_ballot(now_ms)
+
+    def _open_ballot(self, now_ms: int) -> None:
+        """Where its own vote is enough it is elected once that is durable, at once where nothing has to be."""
+        ballot = self._ballot = Ballot(self.voters, self.me.id)
+        if ballot.is_won and self.is_sole_voter:
+            self._elected(ballot.granting, now_ms)
+        elif ballot.is_won:
+            self._deadline_ms = now_ms
 
     def _give_up(self, now_ms: int) -> None:
         leader_id = self.election.leader_id
@@ -430,14 +497,13 @@ class Quorum:
     def _stand(self, now_ms: int) -> None:
         self._remember(ElectionState(self.epoch + 1, NO_NODE, self.me))
         self._enter(State.CANDIDATE, self._election_deadline(now_ms))
-        self._ballot = Ballot(self.voters, self.me.id)
-        if self._ballot.is_won:
-            self._elected(self._ballot.granting, now_ms)
+        self._open_ballot(now_ms)
 
     def _lead(self, granting: list[int], now_ms: int) -> None:
         self._remember(ElectionState(self.epoch, self.me.id, self.election.voted))
         self._enter(State.LEADER, None, granting)
-        self.leadership = Leadership(self.me.id, self.voters, self._log.end_offset, self._timing, now_ms)
+        at, is_alone = self._log.end_offset, self.is_sole_voter
+        self.leadership = Leadership(self.me, self._directories, at, self._timing, now_ms, is_alone=is_alone)
         self._commit()
 
     def _resign(self, now_ms: int) -> None:
@@ -487,11 +553,11 @@ class Quorum:
         if state in (State.PROSPECTIVE, State.CANDIDATE):
             assert self._ballot is not None
             pre_vote = state is State.PROSPECTIVE
-            vote = Vote(epoch, self.me, max(log.last_epoch, 0), log.end_offset, pre_vote)
-            return [(node, vote) for node in self._ballot.unanswered]
+            at = (max(log.last_epoch, 0), log.end_offset)
+            return [(node, Vote(epoch, self.me, *at, pre_vote, self.key_of(node))) for node in self._ballot.unanswered]
         if self.leadership is not None:
-            begin = BeginEpoch(epoch, self.me.id)
-            return [(node, begin) for node, at_ms in self.leadership.untold() if now_ms >= at_ms]
+            told = [node for node, at_ms in self.leadership.untold() if now_ms >= at_ms]
+            return [(node, BeginEpoch(epoch, self.me.id, self.key_of(node))) for node in told]
         if state is State.RESIGNED:
             assert self._ballot is not None
             end = EndEpoch(epoch, self.me.id, self._successors)
@@ -499,7 +565,7 @@ class Quorum:
         return self._fetches()
 
     def _fetches(self) -> Iterable[tuple[int, Request]]:
-        """The next Fetch: of the leader, or of any voter, which names the leader."""
+        """The next Fetch: of the leader, or of any other voter or place in the settings, which names the leader."""
         log, download = self._log, self._download
         if download is not None:
             part = FetchSnapshot(self.epoch, self.me, download.snapshot, download.position)
@@ -508,8 +574,8 @@ class Quorum:
             return []  # it would acknowledge what a crash could take back
         if self.state is State.FOLLOWER:
             node = self.election.leader_id
-        elif self.others:
-            node = min(self.others, key=lambda each: (self._exchanges.next_ms(each), each))
+        elif asked := (*self.others, *self._servers):
+            node = min(asked, key=lambda each: (self._exchanges.next_ms(each), each))
         else:
             return []
         fetch = Fetch(self.epoch, self.me, log.end_offset, max(log.last_epoch, 0), self.high_watermark)
@@ -519,5 +585,6 @@ class Quorum:
         """The end offset of each replica that the leader knows of, and when it last fetched; for tests and logs."""
         if self.leadership is None:
             return {}
-        known = {**self.leadership.voters, **self.leadership.observers}
+        observers = {key.id: each for key, each in self.leadership.observers.items()}
+        known = {**observers, **self.leadership.voters}
         return {node: (each.end_offset, each.fetched_ms) for node, each in known.items()}

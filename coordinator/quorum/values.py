@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import field
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from odradek.wire.errors import ErrorCode
 from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.values import immutable
+
+if TYPE_CHECKING:
+    from odradek.coordinator.quorum.voters import VotersAt
 
 NO_NODE: Final = -1
 """No node: no leader is known."""
@@ -46,6 +49,11 @@ class QuorumLog(Protocol):
     @property
     def newest_snapshot(self) -> SnapshotId | None:
         """The newest snapshot that is durable and whole."""
+        ...
+
+    @property
+    def voters(self) -> "VotersAt | None":
+        """The latest set of voters that the log names, durable or not; None where the settings name them."""
         ...
 
     @property
@@ -101,7 +109,7 @@ class Timing:
 class Vote:
     """A candidate's request for a vote, or with `pre_vote` whether it would get one (KIP-996).
 
-    `last_epoch` and `end_offset` describe its log.
+    `last_epoch` and `end_offset` describe its log. `voter` is the replica that is asked.
     """
 
     epoch: int
@@ -109,14 +117,16 @@ class Vote:
     last_epoch: int
     end_offset: int
     pre_vote: bool
+    voter: ReplicaKey | None = None
 
 
 @immutable
 class BeginEpoch:
-    """A leader's announcement of itself (BeginQuorumEpoch)."""
+    """A leader's announcement of itself (BeginQuorumEpoch) to the replica `voter`."""
 
     epoch: int
     leader_id: int
+    voter: ReplicaKey | None = None
 
 
 @immutable

@@ -5,6 +5,10 @@
     broker                   of brokers alone                     without this node
     controller               of controllers alone                 with this node
 
+Without `controller.quorum.voters`, `controller.quorum.bootstrap.servers` says where controllers are asked who the
+voters are, which stands in the metadata log (`kraft.version` 1). The controller whose own address alone it names founds
+such a quorum; all others follow it, and are voters once they were added.
+
 A node of which nothing of this is set is a cluster of one: both roles, itself the only voter, no listener for
 controllers. The rules, and their words, are Kafka's.
 """
@@ -51,7 +55,8 @@ class NodeConfig:
     """A node's part in its cluster.
 
     `voters` are the controllers, this node's own id alone where it is a cluster of one (its address is then that of its
-    listener for controllers, or empty), and empty on a broker that knows controllers by `bootstrap_servers` alone.
+    listener for controllers, or empty), and empty where they are known by `bootstrap_servers` alone. `founds_quorum`:
+    those name no other controller, and so this one begins the quorum if its log is empty.
     `listeners` are for clients and brokers, `controller_listeners` for controllers and for brokers that talk to them.
     """
 
@@ -60,6 +65,7 @@ class NodeConfig:
     is_controller: bool
     voters: tuple[Voter, ...]
     bootstrap_servers: tuple[tuple[str, int], ...]
+    founds_quorum: bool
     listeners: tuple[Endpoint, ...]
     advertised_listeners: tuple[Endpoint, ...]
     controller_listeners: tuple[Endpoint, ...]
@@ -88,7 +94,9 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
     _check_quorum(node_id, roles, voters, servers)
     if is_controller:
         _check_controller(layers, names, listeners, controller_listeners, is_broker=is_broker)
-        voters = voters or _alone(node_id, servers, controller_listeners)
+        if not voters and not servers:
+            own = controller_listeners[0] if controller_listeners else Endpoint("", "", 0)
+            voters = (Voter(node_id, own.host, own.port),)
     else:
         _check_broker_alone(layers, names, controller_listeners)
     if is_broker and not listeners:
@@ -103,6 +111,7 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
         is_controller=is_controller,
         voters=voters,
         bootstrap_servers=servers,
+        founds_quorum=is_controller and not voters and _names_itself_alone(servers, controller_listeners),
         listeners=listeners,
         advertised_listeners=advertised(listeners, _of(wanted, names, controllers=False)),
         controller_listeners=controller_listeners,
@@ -141,27 +150,9 @@ def _servers(layers: BrokerLayers) -> tuple[tuple[str, int], ...]:
     return tuple((host.strip("[]"), int(port)) for host, _, port in pairs)
 
 
-def _alone(
-    node_id: int, servers: Sequence[tuple[str, int]], controller_listeners: Sequence[Endpoint]
-) -> tuple[Voter, ...]:
-    """The quorum of one of a controller without `controller.quorum.voters`. Raises ConfigError where there are others.
-
-    `controller.quorum.bootstrap.servers` may name this node, as Kafka's sample configuration does.
-    """
-    own = controller_listeners[0] if controller_listeners else Endpoint("", "", 0)
-    others = [port for _, port in servers if port != own.port]
-    if others or len(servers) > 1:
-        raise _unknown_controllers(servers)
-    return (Voter(node_id, own.host, own.port),)
-
-
-def _unknown_controllers(servers: Sequence[tuple[str, int]]) -> ConfigError:
-    named = ", ".join([f"{host}:{port}" for host, port in servers])
-    return ConfigError(
-        f"{_BOOTSTRAP} names other controllers ({named}), and {_VOTERS} does not say which nodes they are: set "
-        f"{_VOTERS} to ID@HOST:PORT of each controller",
-        _BOOTSTRAP,
-    )
+def _names_itself_alone(servers: Sequence[tuple[str, int]], controller_listeners: Sequence[Endpoint]) -> bool:
+    """Whether `controller.quorum.bootstrap.servers` has one address, which is this controller's."""
+    return [port for _, port in servers] == [each.port for each in controller_listeners[:1]]
 
 
 def _of(endpoints: Sequence[Endpoint], names: Sequence[str], *, controllers: bool) -> tuple[Endpoint, ...] | None:

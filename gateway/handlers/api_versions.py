@@ -8,6 +8,7 @@ Gaps: version 5 of Kafka 4.4 checks cluster and node ids (KIP-1242); 4.3 serves 
 import re
 from typing import Final
 
+from odradek.coordinator.quorum.voters import KRAFT_VERSION, KRAFT_VERSIONS
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.api_keys import ADVERTISED, CONTROLLER_ADVERTISED, ApiKey
 from odradek.wire.errors import ErrorCode
@@ -20,6 +21,7 @@ from odradek.wire.messages.api_versions import (
 )
 
 REQUEST: Final = ApiVersionsRequest
+KRAFT_VERSION_RANGE: Final = (KRAFT_VERSION, KRAFT_VERSIONS)
 CLIENT_INFORMATION_SINCE: Final = 3
 ZERO_MINIMUMS_SINCE: Final = 4
 VALID_CLIENT_INFORMATION: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -46,15 +48,20 @@ async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersion
         api_keys=CONTROLLER_API_KEYS if ctx.session.is_controller else API_KEYS,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in sorted(features.supported.items())
+            for name, (low, high) in sorted([*features.supported.items(), KRAFT_VERSION_RANGE])
             if low > 0 or ctx.api_version >= ZERO_MINIMUMS_SINCE
         ),
         finalized_features_epoch=image.offset,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(features.finalized.items())
+            for name, level in sorted([*features.finalized.items(), *_kraft_version(ctx)])
         ),
     )
+
+
+def _kraft_version(ctx: RequestContext) -> list[tuple[str, int]]:
+    """The level in force, which stands in the quorum's log and not among the features; 0 is not told, as in Kafka."""
+    return [] if ctx.services.quorum.replica.voters is None else [(KRAFT_VERSION, 1)]
 
 
 def _is_named_well(request: ApiVersionsRequest) -> bool:

@@ -35,14 +35,16 @@ async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> Descri
 
 
 def _controllers(ctx: RequestContext) -> DescribeClusterResponse:
-    voters = sorted(ctx.services.config.node.voters, key=lambda each: each.node_id)
+    listener = ctx.session.listener
+    listed = [
+        (node, endpoints.get(listener) or next(iter(endpoints.values())))
+        for node, endpoints in sorted(ctx.services.quorum.voter_endpoints.items())
+    ]
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster_id,
         controller_id=ctx.services.quorum.core.leader_id,
         endpoint_type=CONTROLLERS,
-        brokers=tuple(
-            [DescribeClusterBroker(broker_id=each.node_id, host=each.host, port=each.port) for each in voters]
-        ),
+        brokers=tuple([DescribeClusterBroker(broker_id=node, host=host, port=port) for node, (host, port) in listed]),
     )
 
 

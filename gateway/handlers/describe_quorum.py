@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.coordinator.quorum.leadership import ReplicaProgress
+from odradek.coordinator.quorum.values import ReplicaKey
 from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.metadata_log import METADATA_KEY
@@ -52,11 +53,13 @@ def _nodes(ctx: RequestContext) -> tuple[Node, ...]:
         host, port = ctx.services.advertised[ctx.session.listener]
         listener = Listener(name=ctx.session.listener, host=host, port=port)
         return (Node(node_id=config.node_id, listeners=(listener,)),)
-    name = config.node.controller_listener_names[0]
     return tuple(
         [
-            Node(node_id=each.node_id, listeners=(Listener(name=name, host=each.host, port=each.port),))
-            for each in config.node.voters
+            Node(
+                node_id=node,
+                listeners=tuple([Listener(name=name, host=at[0], port=at[1]) for name, at in sorted(listed.items())]),
+            )
+            for node, listed in ctx.services.quorum.voter_endpoints.items()
         ]
     )
 
@@ -76,33 +79,35 @@ def _described(ctx: RequestContext) -> DescribeQuorumResponsePartitionData:
     now_ms = ctx.services.env.wall_ms()
     own = ReplicaState(
         replica_id=core.me.id,
+        replica_directory_id=core.me.directory_id if ctx.api_version >= NODES_SINCE else ZERO_UUID,
         log_end_offset=log_end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
-    voters = [own, *_replicas(ctx, core.leadership.voters)]
+    others = {ReplicaKey(node, each.directory_id): each for node, each in core.leadership.voters.items()}
+    voters = [*([own] if core.is_voter else []), *_replicas(ctx, others)]
     return DescribeQuorumResponsePartitionData(
         partition_index=METADATA_KEY.index,
         leader_id=core.me.id,
         leader_epoch=core.epoch,
         high_watermark=high_watermark,
         current_voters=tuple(sorted(voters, key=lambda each: each.replica_id)),
-        observers=tuple(_replicas(ctx, core.leadership.observers)),
+        observers=tuple(sorted(_replicas(ctx, core.leadership.observers), key=lambda each: each.replica_id)),
     )
 
 
-def _replicas(ctx: RequestContext, known: Mapping[int, ReplicaProgress]) -> list[ReplicaState]:
+def _replicas(ctx: RequestContext, known: Mapping[ReplicaKey, ReplicaProgress]) -> list[ReplicaState]:
     """The others as the leader knows them; times are those of the wall clock, -1 for what has not happened."""
     since_ms = ctx.services.env.wall_ms() - ctx.services.env.monotonic_ms()
     return [
         ReplicaState(
-            replica_id=node,
-            replica_directory_id=progress.directory_id if ctx.api_version >= NODES_SINCE else ZERO_UUID,
+            replica_id=key.id,
+            replica_directory_id=key.directory_id if ctx.api_version >= NODES_SINCE else ZERO_UUID,
             log_end_offset=progress.end_offset,
             last_fetch_timestamp=-1 if progress.fetched_ms < 0 else progress.fetched_ms + since_ms,
             last_caught_up_timestamp=-1 if progress.caught_up_ms < 0 else progress.caught_up_ms + since_ms,
         )
-        for node, progress in known.items()
+        for key, progress in known.items()
     ]
 
 

@@ -1,11 +1,14 @@
 """What the quorum's requests have in common: which cluster they are of, and Fetch on a listener for controllers."""
 
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from odradek.gateway.quorum.changes import VoterChanges
 
 ENDPOINTS_SINCE: Final = 16
 
@@ -15,6 +18,13 @@ def error_of_cluster(ctx: RequestContext, cluster_id: str | None) -> ErrorCode:
     own = ctx.services.quorum.cluster_id()
     is_other = bool(own) and cluster_id not in (None, "", own)
     return ErrorCode.INCONSISTENT_CLUSTER_ID if is_other else ErrorCode.NONE
+
+
+def voter_changes(ctx: RequestContext) -> "VoterChanges":
+    """Changes of the quorum's voters, imported with the first: a broker starts faster."""
+    from odradek.gateway.quorum.changes import VoterChanges
+
+    return VoterChanges(ctx.services.quorum)
 
 
 async def fetch_metadata_log(ctx: RequestContext, request: FetchRequest) -> FetchResponse:

@@ -31,8 +31,11 @@ def quorum_settings(config: BrokerConfig) -> QuorumSettings:
         request_ms=_number(config, "controller.quorum.request.timeout.ms"),
         retry_ms=_number(config, "controller.quorum.retry.backoff.ms"),
     )
-    servers = enumerate(config.node.bootstrap_servers, FIRST_SERVER)
-    voters = {voter.node_id: (voter.host, voter.port) for voter in config.node.voters} or {
+    node = config.node
+    own = [(each.host, each.port) for each in (*node.controller_listeners, *node.advertised_controller_listeners)]
+    asked = () if node.founds_quorum else node.bootstrap_servers
+    servers = [(number, server) for number, server in enumerate(asked, FIRST_SERVER) if server not in own]
+    voters = {voter.node_id: (voter.host, voter.port) for voter in node.voters} or {
         -number: server for number, server in servers
     }
     return QuorumSettings(
@@ -41,6 +44,8 @@ def quorum_settings(config: BrokerConfig) -> QuorumSettings:
         timing,
         _number(config, "controller.quorum.fetch.max.bytes"),
         _number(config, "controller.quorum.fetch.snapshot.max.bytes"),
+        listener=node.controller_listener_names[0] if node.controller_listener_names else "",
+        founds=node.founds_quorum,
     )
 
 

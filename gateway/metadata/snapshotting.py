@@ -86,7 +86,8 @@ class Snapshotter:
     async def _write(self) -> None:
         image, since_bytes = self._publisher.logged, self._replica.unsnapshotted_bytes
         last_timestamp_ms = await self._timestamp_of(image.offset)
-        snapshot = await self._snapshots.write(image, last_timestamp_ms)
+        voters = self._replica.voters_before(image.offset + 1)
+        snapshot = await self._snapshots.write(image, last_timestamp_ms, voters)
         self._replica.unsnapshotted_bytes -= since_bytes
         self._last_ms = self._env.monotonic_ms()
         size_bytes = self._snapshots.known[snapshot].size_bytes

@@ -14,6 +14,7 @@ from odradek.coordinator.quorum.quorum import Quorum
 from odradek.coordinator.quorum.snapshots import is_behind, place_of
 from odradek.coordinator.quorum.values import (
     NO_NODE,
+    BeginEpoch,
     ElectionState,
     Fetch,
     FetchAnswer,
@@ -25,7 +26,9 @@ from odradek.coordinator.quorum.values import (
     SnapshotId,
     State,
     Timing,
+    Vote,
 )
+from odradek.coordinator.quorum.voters import KRAFT_VERSION, NOT_IN_LOG, Voter, VoterSet
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal, Watchable
@@ -35,6 +38,7 @@ from odradek.gateway.quorum.metadata_log import MetadataReplica
 from odradek.storage_backends.interface import ReadLease, Store, StoreError
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.records.errors import InvalidRecordBatch
+from odradek.wire.schema.schema import Message
 from odradek.wire.values import immutable
 
 if TYPE_CHECKING:
@@ -46,13 +50,18 @@ T = TypeVar("T")
 
 ELECTION_STATE: Final = "quorum.state"
 DIRECTORY_ID: Final = "directory.id"
-"""The properties of the store that hold the election state, and the id of the directory (KIP-853)."""
+"""The properties of the store that hold the election state, and the id of the directory (KIP-853).
+
+`kraft.version` is one as well: 1 where the log names the voters, so that the node never takes itself for the only one.
+"""
 RETRY_S: Final = 0.1
 """The pause after the disk has refused what the quorum depends on."""
 FETCH_WAIT_MS: Final = 500
 """How long a leader keeps a Fetch that it has no news for, as in Kafka."""
 SETTLED: Final = (State.LEADER, State.FOLLOWER, State.RESIGNED)
 """The states that are logged as news; the steps of an election between them are for debugging."""
+UPDATE_VERSION: Final = 0
+"""The version of UpdateRaftVoter."""
 FAREWELL_MS: Final = 1000
 """How long a leader that stops waits for the others to have heard of it."""
 
@@ -61,7 +70,9 @@ FAREWELL_MS: Final = 1000
 class QuorumSettings:
     """`voters` are the voters' ids and where they listen to each other, this node's own among them if it is one.
 
-    An observer may know no ids: then they are negative, and the leader's endpoint comes with its answers.
+    Where the settings say no ids they are negative, and the endpoints of others come with the leader's answers and from
+    the log. `listener` is that of controllers among themselves. `founds`: this node is the first voter of a quorum
+    whose voters its log names (KIP-853).
     """
 
     node_id: int
@@ -69,6 +80,8 @@ class QuorumSettings:
     timing: Timing
     fetch_max_bytes: int = 1024 * 1024
     fetch_snapshot_max_bytes: int = 1024 * 1024
+    listener: str = ""
+    founds: bool = False
 
     @property
     def is_alone(self) -> bool:
@@ -87,7 +100,8 @@ class QuorumDriver:
     """This node's part in the quorum.
 
     `news` is notified when the leader, the epoch or the high watermark may have changed. `cluster_id` gives the id of
-    the cluster, empty while it is not known; requests of another cluster are refused.
+    the cluster, empty while it is not known; requests of another cluster are refused. `endpoints` are where this node
+    listens to other controllers.
     """
 
     def __init__(
@@ -98,11 +112,13 @@ class QuorumDriver:
         replica: MetadataReplica,
         nursery: trio.Nursery,
         cluster_id: Callable[[], str],
+        endpoints: Mapping[str, tuple[str, int]],
     ) -> None:
         self.settings = settings
         self.replica = replica
         self.news = Watchable()
         self.cluster_id = cluster_id
+        self.endpoints = endpoints
         self._endpoints = dict(settings.voters)
         self._store = store
         self._env = env
@@ -143,7 +159,23 @@ class QuorumDriver:
 
     def endpoint_of(self, node_id: int) -> tuple[str, int] | None:
         """Where a voter listens to controllers, None where that is not known."""
-        return self._endpoints.get(node_id)
+        named = self.replica.voters
+        voter = None if named is None else named.voters.get(node_id)
+        known = None if voter is None else voter.endpoints.get(self.settings.listener)
+        return known or self._endpoints.get(node_id)
+
+    @property
+    def voter_endpoints(self) -> Mapping[int, Mapping[str, tuple[str, int]]]:
+        """The voters, and where they listen to controllers, as the log says, or else the settings."""
+        named = self.replica.voters
+        if named is not None:
+            return {each.key.id: each.endpoints for each in named.voters.voters}
+        return {node: {self.settings.listener: at} for node, at in self.settings.voters.items() if node >= 0}
+
+    @property
+    def directory_id(self) -> UUID:
+        """The id of this node's directory."""
+        return self.core.me.directory_id
 
     @property
     def active_epoch(self) -> int | None:
@@ -178,6 +210,7 @@ class QuorumDriver:
         directory_id = self._env.uuid()
         self._directory_id = properties.get(DIRECTORY_ID, str(directory_id))
         await self._open_log(properties)
+        await self._open_voters(properties)
         self._core = self._machine(election)
         self.replica.on_durable, self.replica.on_failed = self._on_durable, self._on_failed
         if self.settings.is_alone:
@@ -197,6 +230,32 @@ class QuorumDriver:
                 "recover`, which makes the log again from the partitions' directories"
             )
         await replica.estimate()
+
+    async def _open_voters(self, properties: Mapping[str, str]) -> None:
+        """See which voters the log names; a cluster of one looks at what it has stored of that alone."""
+        replica = self.replica
+        if self.settings.is_alone:
+            if properties.get(KRAFT_VERSION, "0") != "0":
+                raise StartError(
+                    "the metadata log of this store names the voters of its quorum: set "
+                    "controller.quorum.bootstrap.servers, and no controller.quorum.voters"
+                )
+            return
+        try:
+            await replica.load_voters()
+        except (InvalidRecordBatch, ProtocolError) as error:
+            raise StartError(f"the voters in the metadata log cannot be read: {error}") from error
+        if self.settings.founds and replica.voters is None:
+            if replica.end_offset and ELECTION_STATE in properties:
+                raise StartError(
+                    "controller.quorum.bootstrap.servers names this controller alone, which was one of several: raise "
+                    "kraft.version while controller.quorum.voters names them"
+                )
+            replica.found(VoterSet.of([self.own_voter()]))
+
+    def own_voter(self) -> Voter:
+        """This node as a voter."""
+        return Voter(ReplicaKey(self.settings.node_id, UUID(self._directory_id)), self.endpoints)
 
     def _machine(self, election: ElectionState) -> Quorum:
         me = ReplicaKey(self.settings.node_id, UUID(self._directory_id))
@@ -304,6 +363,8 @@ class QuorumDriver:
 
     async def _save(self, election: ElectionState) -> None:
         values = {ELECTION_STATE: to_text(election), DIRECTORY_ID: self._directory_id}
+        if self.replica.voters is not None:
+            values[KRAFT_VERSION] = "1"
         while True:
             try:
                 await self._env.run_blocking(partial(self._store.set_properties, values))
@@ -349,13 +410,40 @@ class QuorumDriver:
         log.log(level, "quorum state=%s epoch=%d leader_id=%d", role.state.value, role.epoch, role.leader_id)
         if role.state is not State.LEADER:
             self.replica.follow(role.epoch, role.leader_id)
+            if role.state is State.FOLLOWER and self._listens_elsewhere():
+                self._nursery.start_soon(self._tell_where, role)
             return
         self.replica.lead(role.epoch, self.core.voters, role.granting)
         if not self.settings.is_alone:
             try:
                 self.replica.announce()
+                self._name_itself()
             except PartitionUnavailable:
                 self._on_failed()
+
+    def _listens_elsewhere(self) -> bool:
+        """Whether the log says otherwise of this voter than is so."""
+        named, own = self.replica.voters, self.own_voter()
+        return named is not None and own.key in named.voters and named.voters.get(own.key.id) != own
+
+    async def _tell_where(self, role: Role) -> None:
+        """Tell the leader where this voter listens, until the log says so."""
+        while self.core.epoch == role.epoch and self.core.state is State.FOLLOWER and self._listens_elsewhere():
+            endpoint = self.endpoint_of(role.leader_id)
+            message = self.messages.update(self.own_voter(), role.epoch, self.cluster_id())
+            try:
+                if endpoint is not None:
+                    await self.call(role.leader_id, endpoint, message, UPDATE_VERSION)
+            except PeerCallError as error:
+                log.debug("the leader does not take where this voter listens cause=%s", error)
+            await trio.sleep(self.settings.timing.fetch_ms / 1000)
+
+    def _name_itself(self) -> None:
+        """Write the voters that the quorum begins with, and anew where this one listens elsewhere than they say."""
+        named = self.replica.voters
+        if named is not None and (named.offset == NOT_IN_LOG or self._listens_elsewhere()):
+            self.replica.append_voters(named.voters.having(self.own_voter()))
+            self.core.durable(self.now_ms)
 
     def _progress(self) -> None:
         self.replica.commit_to(self.core.high_watermark)
@@ -363,15 +451,20 @@ class QuorumDriver:
 
     # Other nodes
 
+    async def call(self, node: int, endpoint: tuple[str, int], message: Message, version: int) -> Message:
+        """Ask another controller. Raises PeerCallError."""
+        return await self._elections.at(node, endpoint).call(message, version, self.settings.timing.request_ms)
+
     async def _exchange(self, send: Send) -> None:
         is_fetch = isinstance(send.request, Fetch | FetchSnapshot)
         peers = self._fetches if is_fetch else self._elections
-        to = ReplicaKey(send.to)
+        asked = send.request.voter if isinstance(send.request, Vote | BeginEpoch) else None
+        to = asked or ReplicaKey(send.to)
         message, version = self.messages.request(send.request, to, self.cluster_id())
         timing = self.settings.timing
         timeout_ms = timing.request_ms + (FETCH_WAIT_MS if is_fetch else 0)
         taken: Taken | None = None
-        endpoint = self._endpoints.get(send.to)
+        endpoint = self.endpoint_of(send.to)
         if endpoint is None:
             self._post(partial(self._take, send, None))
             return
@@ -400,6 +493,9 @@ class QuorumDriver:
                     self.replica.take(taken.records)
             except PartitionUnavailable as error:
                 log.debug("the metadata log takes no records cause=%s", error)
+            except (InvalidRecordBatch, ProtocolError) as error:
+                message = "the leader of the metadata sent what this version cannot read cause=%s"
+                self.replica.repeats.note(message, log, logging.ERROR, message, error)
             self.core.durable(now_ms)
 
     async def _store_part(self, answer: FetchSnapshotAnswer, data: bytes) -> None:

@@ -21,12 +21,14 @@ from odradek.coordinator.quorum.values import (
     Vote,
     VoteAnswer,
 )
+from odradek.coordinator.quorum.voters import Voter
 from odradek.partitions.model import PartitionKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import begin_quorum_epoch as begin
 from odradek.wire.messages import end_quorum_epoch as end
 from odradek.wire.messages import fetch as fetching
 from odradek.wire.messages import fetch_snapshot as snapshots
+from odradek.wire.messages import update_raft_voter as updating
 from odradek.wire.messages import vote as voting
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.wire.messages.vote import VoteRequest, VoteResponse
@@ -140,6 +142,22 @@ class QuorumMessages:
             topics=(topic,),
         )
 
+    @staticmethod
+    def update(voter: Voter, leader_epoch: int, cluster_id: str) -> updating.UpdateRaftVoterRequest:
+        """What a voter says of itself to the leader of an epoch."""
+        low, high = voter.kraft_versions
+        listeners = [
+            updating.Listener(name=name, host=at[0], port=at[1]) for name, at in sorted(voter.endpoints.items())
+        ]
+        return updating.UpdateRaftVoterRequest(
+            cluster_id=cluster_id or None,
+            current_leader_epoch=leader_epoch,
+            voter_id=voter.key.id,
+            voter_directory_id=voter.key.directory_id,
+            listeners=tuple(listeners),
+            kraft_version_feature=updating.KRaftVersionFeature(min_supported_version=low, max_supported_version=high),
+        )
+
     def taken(self, response: Message) -> Taken | None:
         """The answer in a response; None where it has none, but an error for the whole request."""
         if isinstance(response, VoteResponse):
@@ -168,7 +186,8 @@ class QuorumMessages:
             return None
         part = request.topics[0].partitions[0]
         candidate = ReplicaKey(part.replica_id, part.replica_directory_id)
-        return Vote(part.replica_epoch, candidate, part.last_offset_epoch, part.last_offset, part.pre_vote)
+        voter = ReplicaKey(request.voter_id, part.voter_directory_id)
+        return Vote(part.replica_epoch, candidate, part.last_offset_epoch, part.last_offset, part.pre_vote, voter)
 
     def vote_response(self, answer: VoteAnswer) -> VoteResponse:
         """The response to a candidate."""
@@ -189,7 +208,8 @@ class QuorumMessages:
         ):
             return None
         part = request.topics[0].partitions[0]
-        return BeginEpoch(part.leader_epoch, part.leader_id)
+        voter = ReplicaKey(request.voter_id, part.voter_directory_id)
+        return BeginEpoch(part.leader_epoch, part.leader_id, voter)
 
     def begin_response(self, answer: EpochAnswer) -> begin.BeginQuorumEpochResponse:
         """The response to a leader that has shown itself."""

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from odradek.coordinator.quorum.values import NO_NODE, EpochEnd, SnapshotId
+from odradek.coordinator.quorum.voters import NOT_IN_LOG, VoterHistory, VotersAt, VoterSet
 from odradek.gateway.env.completion import Completion
-from odradek.gateway.quorum.snapshots import Snapshots
+from odradek.gateway.quorum.snapshots import READ_BYTES, Snapshots
 from odradek.gateway.replication.assignment import Assignment, no_broker
 from odradek.gateway.replication.following import cut
 from odradek.gateway.replication.replica import LogResources, Replica, ReplicaState
@@ -18,7 +19,8 @@ from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.partitions.state import PartitionState
 from odradek.storage_backends.interface import PartitionStore, StoreError
-from odradek.wire.records.builder import leader_change_marker
+from odradek.wire.records.batch import NO_LEADER_EPOCH, iter_headers
+from odradek.wire.records.builder import control_batch, leader_change_marker
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ class MetadataReplica(Replica):
         self._voters: Sequence[int] = (node_id,)
         self._granting: Sequence[int] = ()
         self._is_announced = True
+        self._sets = VoterHistory()
         self.snapshots = Snapshots(resources.store, resources.env)
         self.unsnapshotted_bytes = 0
 
@@ -95,6 +98,15 @@ class MetadataReplica(Replica):
         """See `QuorumLog`."""
         return self.snapshots.newest
 
+    @property
+    def voters(self) -> VotersAt | None:
+        """See `QuorumLog`."""
+        return self._sets.latest
+
+    def voters_before(self, end_offset: int) -> VoterSet | None:
+        """The voters that the log names below `end_offset`."""
+        return self._sets.before(end_offset)
+
     # Roles
 
     def lead(self, epoch: int, voters: Sequence[int], granting: Sequence[int]) -> None:
@@ -137,6 +149,55 @@ class MetadataReplica(Replica):
         assert not isinstance(result, Rejected), f"our own batch was refused: {result}"
         self._is_announced = True
 
+    # Voters
+
+    def found(self, voters: VoterSet) -> None:
+        """The log, which names no voters, begins with these; the first leader writes them."""
+        self._sets.begin(VotersAt(NOT_IN_LOG, voters))
+
+    def append_voters(self, voters: VoterSet) -> int:
+        """Append the record of a set, which is in force at once; gives its offset. Raises PartitionUnavailable."""
+        from odradek.coordinator.quorum.voter_records import version_record, voters_record
+
+        is_first = self.voters is None or self.voters.offset == NOT_IN_LOG
+        records = [*([version_record()] if is_first else []), voters_record(voters)]
+        batch = control_batch(records, timestamp_ms=self._env.wall_ms(), leader_epoch=NO_LEADER_EPOCH)
+        result = self.append(memoryview(batch), AppendOrigin.COORDINATOR)
+        assert not isinstance(result, Rejected), f"our own batch was refused: {result}"
+        self._sets.append(VotersAt(result.last_offset, voters))
+        log.info("voters offset=%d ids=%s", result.last_offset, ",".join(map(str, voters.directories)))
+        return result.last_offset
+
+    async def load_voters(self) -> None:
+        """Look for the voters that the newest snapshot and the log behind it name.
+
+        Raises PartitionUnavailable, StoreError, InvalidRecordBatch and ProtocolError.
+        """
+        from odradek.coordinator.quorum.voter_records import voters_of
+
+        newest = self.newest_snapshot
+        await self._begin_voters(newest)
+        offset = self.log.log_start_offset if newest is None else max(self.log.log_start_offset, newest.end_offset)
+        end = self.log.log_end_offset
+        while offset < end:
+            lease = await self.read(offset, end, READ_BYTES)
+            try:
+                if not lease.chunks:
+                    break
+                for chunk in lease.chunks:
+                    for at in voters_of(chunk):
+                        self._sets.append(at)
+                    for header in iter_headers(chunk):
+                        offset = header.next_offset
+            finally:
+                self.give_back(lease)
+
+    async def _begin_voters(self, snapshot: SnapshotId | None) -> None:
+        """The log begins behind a snapshot, with the voters that this names."""
+        voters = None if snapshot is None else await self.snapshots.voters(snapshot)
+        at = None if snapshot is None or voters is None else VotersAt(snapshot.end_offset - 1, voters)
+        self._sets.begin(at)
+
     # What the quorum decides
 
     def commit_to(self, offset: int) -> None:
@@ -148,15 +209,23 @@ class MetadataReplica(Replica):
         self._committed(moved=moved)
 
     def take(self, records: memoryview) -> None:
-        """Append what was fetched from the leader at the log's end. Raises PartitionUnavailable."""
+        """Append what was fetched from the leader at the log's end. Raises PartitionUnavailable, InvalidRecordBatch and
+        ProtocolError.
+        """
         role = self.follower
         if role is None:
             return
+        from odradek.coordinator.quorum.voter_records import voters_of
+
+        sets = list(voters_of(records))
         self._check_writable()
         result = role.append(records)
         if isinstance(result, Rejected):
             log.warning("the leader of the metadata sent what cannot be appended cause=%s", result.message)
         elif result.write.batches:
+            for at in sets:
+                self._sets.append(at)
+                log.info("voters offset=%d ids=%s", at.offset, ",".join(map(str, at.voters.directories)))
             self._submit(result.write, result.last_offset + 1)
 
     async def cut(self, offset: int) -> None:
@@ -165,6 +234,7 @@ class MetadataReplica(Replica):
         async with self._opening:
             before = self.log.log_end_offset
             await self._rewrite(partial(cut, offset=offset))
+            self._sets.cut(offset)
         log.info("truncated partition=%s from=%d to=%d", self.key, before, offset)
 
     async def begin_anew_behind(self, snapshot: SnapshotId) -> None:
@@ -173,6 +243,7 @@ class MetadataReplica(Replica):
         async with self._opening:
             before = self.log.log_end_offset
             await self._rewrite(partial(_begin_anew, offset=snapshot.end_offset))
+            await self._begin_voters(snapshot)
         self.unsnapshotted_bytes = 0
         log.info("begun anew partition=%s from=%d behind=%d-%d", self.key, before, *snapshot)
 
@@ -207,6 +278,7 @@ class MetadataReplica(Replica):
         self.on_durable()
 
     def _lead(self, restored: PartitionState) -> None:
+        self._sets.cut(restored.log_end_offset)
         super()._lead(restored)
         self.on_durable()
 

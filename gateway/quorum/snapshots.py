@@ -20,6 +20,7 @@ import trio
 
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.quorum.values import SnapshotId
+from odradek.coordinator.quorum.voters import VoterSet
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import StartError
 from odradek.partitions.metadata_log import METADATA_TOPIC, snapshot_key, snapshot_of
@@ -96,9 +97,12 @@ class Snapshots:
 
     # Writing
 
-    async def write(self, image: MetadataImage, last_timestamp_ms: int) -> SnapshotId:
-        """Write the snapshot of a published image; on return it is durable."""
+    async def write(self, image: MetadataImage, last_timestamp_ms: int, voters: VoterSet | None = None) -> SnapshotId:
+        """Write the snapshot of a published image, with the voters that the log names below its end; on return it is
+        durable.
+        """
         from odradek.coordinator.metadata.image.checkpoint import snapshot_batches
+        from odradek.coordinator.quorum.voter_records import version_record, voters_record
 
         snapshot = SnapshotId(image.offset + 1, max(image.epoch, 0))
         if snapshot not in self._known:
@@ -107,7 +111,8 @@ class Snapshots:
             await self._drop_unnamed()
             self._writing = snapshot
             try:
-                batches = snapshot_batches(image, last_timestamp_ms)
+                about = () if voters is None else (version_record(), voters_record(voters))
+                batches = snapshot_batches(image, last_timestamp_ms, about)
                 size_bytes = await self._env.run_blocking(partial(_write, self._store, snapshot, batches))
             finally:
                 self._writing = None
@@ -208,6 +213,13 @@ class Snapshots:
             if not read:
                 break
         return reader
+
+    async def voters(self, snapshot: SnapshotId) -> VoterSet | None:
+        """The voters that a whole snapshot names; None where the settings name them."""
+        from odradek.coordinator.quorum.voter_records import voters_of
+
+        first = await self._borrow(snapshot, partial(_read_from, offset=0, max_bytes=1))
+        return next((at.voters for at in voters_of(first)), None)
 
     async def part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
         """Bytes of a whole snapshot from `position` on, which lies within it."""

@@ -144,6 +144,12 @@ def read_control_marker(buf: BytesLike, header: BatchHeader | None = None) -> Co
     raise CorruptBatch("a control batch without a record")
 
 
+def read_control_markers(buf: BytesLike, header: BatchHeader) -> Iterator[ControlMarker]:
+    """Decode all markers of a control batch, as a Raft log and its snapshots have them. Raises CorruptBatch."""
+    for record in read_records(buf, header, max_bytes=DEFAULT_MAX_RECORDS_BYTES):
+        yield _control_marker(record)
+
+
 def _control_marker(record: Record) -> ControlMarker:
     if record.key is None or len(record.key) < _CONTROL_KEY.size:
         raise CorruptBatch("the key of a control record has at least 4 bytes")

@@ -1,11 +1,11 @@
 """A snapshot as record batches, in the framing of Kafka's checkpoint files (KIP-630).
 
-    header (control)  │  records of the image, many a batch  │  footer (control)
+    header, voters (control)  │  records of the image, many a batch  │  footer (control)
 
 The batches count their offsets from 0, and bear the epoch of the snapshot. One without a footer is not whole.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -26,12 +26,17 @@ from odradek.wire.stored.control_records import SnapshotFooterRecord, SnapshotHe
 RECORDS_PER_BATCH: Final = 1024
 
 
-def snapshot_batches(image: MetadataImage, last_timestamp_ms: int) -> Iterator[bytes]:
-    """The snapshot of an image; `last_timestamp_ms` is when the last record in it was written."""
+def snapshot_batches(
+    image: MetadataImage, last_timestamp_ms: int, quorum: Sequence[tuple[ControlType, bytes]] = ()
+) -> Iterator[bytes]:
+    """The snapshot of an image; `last_timestamp_ms` is when the last record in it was written, `quorum` what the log
+    says of its voters, which stands behind the header (KIP-853).
+    """
     epoch = max(image.epoch, 0)
     header = bytes(encode(SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms), 0))
-    yield control_batch([(ControlType.SNAPSHOT_HEADER, header)], timestamp_ms=last_timestamp_ms, leader_epoch=epoch)
-    offset = 1
+    first = [(ControlType.SNAPSHOT_HEADER, header), *quorum]
+    yield control_batch(first, timestamp_ms=last_timestamp_ms, leader_epoch=epoch)
+    offset = len(first)
     left = snapshot_records(image)
     while messages := list(islice(left, RECORDS_PER_BATCH)):
         records = [SimpleRecord(None, each.value, last_timestamp_ms) for each in to_shard_records(messages)]

@@ -20,6 +20,7 @@ from odradek.coordinator.quorum.values import (
     Vote,
     VoteAnswer,
 )
+from odradek.coordinator.quorum.voters import VotersAt
 from odradek.wire.errors import ErrorCode
 
 ME, OTHER, THIRD = (ReplicaKey(each, UUID(int=each)) for each in (1, 2, 3))
@@ -30,6 +31,7 @@ class SomeLog:
 
     base: SnapshotId | None = None
     newest_snapshot: SnapshotId | None = None
+    voters: VotersAt | None = None
 
     def __init__(self, *epochs: int) -> None:
         self.epochs = list(epochs)

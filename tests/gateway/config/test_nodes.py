@@ -72,9 +72,19 @@ def test_kafkas_sample_of_one_node_names_itself():
         "controller.quorum.voters": None,
         "controller.quorum.bootstrap.servers": "localhost:19093",
     }
-    alone = node(settings)
-    assert alone.is_alone
-    assert alone.voters == (Voter(1, "127.0.0.1", 19093),)
+    founder = node(settings)
+    assert founder.founds_quorum
+    assert not founder.is_alone
+    assert founder.voters == ()
+
+
+@pytest.mark.parametrize("servers", ["a:1", "a:1,b:2,c:3", "a:1,localhost:19093"])
+def test_a_controller_may_be_told_where_others_are(servers: str):
+    settings = COMBINED | {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": servers}
+    joins = node(settings)
+    assert not joins.founds_quorum
+    assert not joins.is_alone
+    assert len(joins.bootstrap_servers) == len(servers.split(","))
 
 
 def test_controllers_talk_in_plain_text_where_no_protocol_is_mapped():
@@ -178,14 +188,6 @@ def test_what_makes_no_node_is_refused_in_kafkas_words(settings: dict[str, str |
     ("settings", "told"),
     [
         ({"controller.quorum.voters": "1@a:1,1@b:2"}, "controller.quorum.voters names a node twice"),
-        (
-            {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "a:1,b:2,c:3"},
-            "controller.quorum.voters does not say which nodes they are",
-        ),
-        (
-            {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "a:1"},
-            "set controller.quorum.voters to ID@HOST:PORT",
-        ),
         ({"listeners": "PLAINTEXT://h:1,CONTROLLER://h:1"}, "each listener must have a different port"),
         (
             {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"},

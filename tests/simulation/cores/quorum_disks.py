@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from quorum_invariants import Invariant, Violation
 
 from odradek.coordinator.quorum.values import ElectionState, EpochEnd, SnapshotId
+from odradek.coordinator.quorum.voters import VoterHistory, VotersAt, VoterSet
 
-Entry = tuple[int, int]
-"""The epoch of a record and its value; a leader's first record has the value 0."""
+Entry = tuple[int, int | VoterSet]
+"""The epoch of a record and its value, or the set of voters that it names; a leader's first record has the value 0."""
 
 
 @dataclass
@@ -47,6 +48,17 @@ class Log:
         self.durable_end_offset = len(self.entries)
         self.syncing = False
         self.cuts = 0
+        self._sets = VoterHistory()
+        self._seen = 0
+
+    @property
+    def voters(self) -> VotersAt | None:
+        for offset in range(self._seen, len(self.entries)):
+            value = self.entries[offset][1]
+            if isinstance(value, VoterSet):
+                self._sets.append(VotersAt(offset, value))
+        self._seen = len(self.entries)
+        return self._sets.latest
 
     @property
     def end_offset(self) -> int:
@@ -91,6 +103,8 @@ class Log:
         self.cuts += 1
         self.syncing = False
         del self.entries[offset:]
+        self._sets.cut(offset)
+        self._seen = min(self._seen, offset)
         self.disk.records = self.disk.records[:offset]
         self.durable_end_offset = min(self.durable_end_offset, offset)
 
@@ -99,5 +113,7 @@ class Log:
         self.cuts += 1
         self.syncing = False
         self.entries = list(self.disk.snapshots[snapshot])
+        self._sets.begin(None)
+        self._seen = 0
         self.disk.records = list(self.entries)
         self.disk.start = self.durable_end_offset = snapshot.end_offset

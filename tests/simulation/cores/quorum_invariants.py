@@ -25,6 +25,7 @@ class Invariant(StrEnum):
     SNAPSHOT = "a snapshot is what was committed up to its end"
     TRIMMED = "a log is trimmed only behind a durable snapshot"
     RESIGNS = "a leader that no majority hears from resigns"
+    OVERLAP = "a set of voters that is written has a voter in common with each majority of the committed one"
 
 
 class Violation(Exception):  # noqa: N818 - of an invariant
@@ -41,8 +42,8 @@ class Oracle:
         self.acknowledged: dict[int, Entry] = {}
         self._majority = voters // 2 + 1
         self._leaders: dict[int, tuple[int, int]] = {}
-        self._votes: dict[tuple[int, int], ReplicaKey] = {}
-        self._written: dict[tuple[int, int], tuple[int, int]] = {}
+        self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
+        self._written: dict[tuple[int, int], Entry] = {}
 
     def stepped(self, node: "Node", nodes: "list[Node]") -> None:
         self._leads(node)
@@ -73,15 +74,20 @@ class Oracle:
                 if self.committed[offset] != entry:
                     raise Violation(Invariant.PREFIX, f"offset {offset} is {self.committed[offset]} and {entry}")
                 continue
-            holders = [each for each in nodes if each.is_voter and each.disk.records[offset : offset + 1] == [entry]]
-            if len(holders) < self._majority:
-                raise Violation(Invariant.MAJORITY, f"offset {offset} is on the disks of {len(holders)}")
+            holders = [each for each in nodes if each.disk.records[offset : offset + 1] == [entry]]
+            self.held(node, offset, holders)
             self.committed.append(entry)
         if len(known) < high_watermark - start:
             raise Violation(Invariant.PREFIX, f"node {node.id} has not what it takes for committed")
 
+    def held(self, node: "Node", offset: int, holders: "list[Node]") -> None:
+        """`node` is the first that takes the record at `offset` for committed; `holders` have it on their disks."""
+        count = sum(each.is_voter for each in holders)
+        if count < self._majority:
+            raise Violation(Invariant.MAJORITY, f"offset {offset} is on the disks of {count}")
+
     def voted(self, node: "Node", epoch: int, candidate: ReplicaKey) -> None:
-        before = self._votes.setdefault((node.id, epoch), candidate)
+        before = self._votes.setdefault((node.key, epoch), candidate)
         if before != candidate:
             raise Violation(Invariant.VOTES_ONCE, f"node {node.id} in epoch {epoch}: {before.id} and {candidate.id}")
 

@@ -161,8 +161,8 @@ def minority_commits(patch: pytest.MonkeyPatch) -> None:
     """One replica less than a majority commits."""
     init = Leadership.__init__
 
-    def lenient(self: Any, *args: Any) -> None:
-        init(self, *args)
+    def lenient(self: Any, *args: Any, **named: Any) -> None:
+        init(self, *args, **named)
         self._majority -= 1
 
     patch.setattr(Leadership, "__init__", lenient)

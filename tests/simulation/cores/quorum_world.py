@@ -12,7 +12,7 @@ import heapq
 import random
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -79,7 +79,7 @@ class Node:
     def start(self) -> None:
         self.incarnation += 1
         self.alive = True
-        self.busy = False
+        self.busy = self.draining = False
         self.inbox: deque[Callable[[], Callable[[], None] | None]] = deque()
         self.parked: list[Parked] = []
         self.waiting: list[tuple[int, Entry]] = []
@@ -93,11 +93,16 @@ class Node:
         self.log = Log(self.disk)
         if self.log.newest_snapshot is not None and is_behind(self.log, self.log.newest_snapshot):
             self.log.restart(self.log.newest_snapshot)
-        key = ReplicaKey(self.id, UUID(int=self.id))
-        self.core = Quorum(
-            key, self.world.voters, self.log, self.world.timing, self._chances(), self.disk.election, self.now_ms
-        )
+        named, timing, chances = self.named_voters(), self.world.timing, self._chances()
+        self.core = Quorum(self.key, named, self.log, timing, chances, self.disk.election, self.now_ms)
         self.run(lambda: None)
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(self.id, UUID(int=self.id))
+
+    def named_voters(self) -> Collection[int]:
+        return self.world.voters
 
     def _chances(self) -> Iterator[float]:
         while True:
@@ -115,6 +120,12 @@ class Node:
         self._next()
 
     def _next(self) -> None:
+        if not self.draining:  # an event that is done leads here, too: the loop below goes on
+            self.draining = True
+            self._drain()
+            self.draining = False
+
+    def _drain(self) -> None:
         while self.alive and not self.busy and self.inbox:
             if self.world.now_us < self.paused_until_us:
                 self.after(self.paused_until_us - self.world.now_us, self._next)
@@ -422,10 +433,13 @@ class World:
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
         self._values = 0
         self.nodes: list[Node] = []
-        for each in range(voters + 1):
-            self.nodes.append(Node(self, each, is_voter=each < voters))
+        self._populate()
         for node in self.nodes:
             node.start()
+
+    def _populate(self) -> None:
+        for each in range(len(self.voters) + 1):
+            self.nodes.append(Node(self, each, is_voter=each in self.voters))
 
     @property
     def digest(self) -> str:
@@ -507,9 +521,7 @@ class World:
         if kind == "one_way":
             chosen = self.chance.choice(others)
             return self.chance.choice(({(node.id, chosen)}, {(node.id, each) for each in others}))
-        side = {node.id}
-        if kind == "split":
-            side |= set(self.chance.sample(others, len(others) // 2))
+        side = {node.id, *(self.chance.sample(others, len(others) // 2) if kind == "split" else ())}
         return {(a, b) for a in range(len(self.nodes)) for b in range(len(self.nodes)) if (a in side) != (b in side)}
 
     def _part(self, links: set[tuple[int, int]], lasts_us: int) -> None:
@@ -571,9 +583,10 @@ class Result:
         )
 
 
-def simulate(seed: int, voters: int = 3, faults: Faults | None = None, seconds: int = 15) -> Result:
-    world = World(seed, voters, faults)
-    violation = None
+def simulate(
+    seed: int, voters: int = 3, faults: Faults | None = None, seconds: int = 15, kind: type[World] = World
+) -> Result:
+    world, violation = kind(seed, voters, faults), None
     try:
         world.live(seconds)
     except Violation as found:
