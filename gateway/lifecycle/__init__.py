@@ -18,8 +18,7 @@
 - A node that is a cluster of one registers as it starts (`metadata/starting.py`) and sends no heartbeats.
 """
 
-from odradek.gateway.lifecycle.broker import BrokerLifecycle
 from odradek.gateway.lifecycle.clean_end import CleanEnd
 from odradek.gateway.lifecycle.node import NodeLife
 
-__all__ = ["BrokerLifecycle", "CleanEnd", "NodeLife"]
+__all__ = ["CleanEnd", "NodeLife"]

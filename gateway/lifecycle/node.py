@@ -1,18 +1,20 @@
 """A node among others: as a broker it registers and leaves, as the active controller it keeps house."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.lifecycle.broker import BrokerLifecycle
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
 from odradek.gateway.metadata.channels import Channels
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.storage_backends.interface import Store
+
+if TYPE_CHECKING:
+    from odradek.gateway.lifecycle.broker import BrokerLifecycle
 
 HOUSEKEEPING_S: Final = 0.25
 """How often the active controller looks for sessions that are over and elections that are due."""
@@ -23,6 +25,8 @@ class NodeLife:
 
     `ready` is set when clients may be served. `run` has to run from the start of the node on.
     """
+
+    _broker: "BrokerLifecycle | None"
 
     def __init__(
         self,
@@ -39,8 +43,10 @@ class NodeLife:
         self._config = config
         self._controller = controller
         self._clean_end = CleanEnd(store, env)
-        self._broker: BrokerLifecycle | None = None
+        self._broker = None
         if config.node.is_broker and not config.node.is_alone:
+            from odradek.gateway.lifecycle.broker import BrokerLifecycle
+
             channel = channels.deciding("heartbeats", controller)
             self._broker = BrokerLifecycle(
                 env,

@@ -9,7 +9,6 @@ from odradek.gateway.env.environment import Environment
 from odradek.gateway.metadata.active import Leadership
 from odradek.gateway.metadata.channel import ControllerChannel
 from odradek.gateway.metadata.controller import Controller
-from odradek.gateway.metadata.operations import operation_of
 from odradek.gateway.peers import PeerLimits
 from odradek.wire.schema.schema import Message
 
@@ -33,6 +32,8 @@ class Channels:
         """A channel whose requests `controller` decides on while this node is the active one."""
 
         async def decide(request: Message) -> Message:
+            from odradek.gateway.metadata.operations import operation_of
+
             return await controller.decide(operation_of(request), request)
 
         return self.channel(purpose, decide)

@@ -12,7 +12,8 @@ from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import load_config
 from odradek.gateway.env.signals import Watchable
 from odradek.gateway.errors import StartError
-from odradek.gateway.lifecycle import BrokerLifecycle, CleanEnd
+from odradek.gateway.lifecycle import CleanEnd
+from odradek.gateway.lifecycle.broker import BrokerLifecycle
 from odradek.gateway.metadata.active import ActiveController
 from odradek.gateway.metadata.channel import ControllerChannel
 from odradek.gateway.testing.simulation import World, run_virtually
