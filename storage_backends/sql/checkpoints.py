@@ -1,4 +1,4 @@
-"""Copies SQLite's write-ahead log into the database file beside the commits, not at the end of some of them.
+"""Copies SQLite's write-ahead log into the database file while commits go on, not at the end of some of them.
 
 A commit is durable in the write-ahead log (WAL). SQLite itself copies the log, once it has grown to a limit, at the end
 of a commit, which then waits for as many bytes again and their sync: that is two fifths of the time of large commits.

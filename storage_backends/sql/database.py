@@ -134,7 +134,7 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - 
     cursor.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
-    # Should the copying beside the commits fall behind (`checkpoints`).
+    # Should the thread that copies it fall behind (`checkpoints`).
     cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     cursor.execute("PRAGMA foreign_keys = ON")
     # Debian's library writes zeros over everything that is deleted; of batches that would be as much as was stored.
