@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from odradek.partitions.model import LogWrite, StoredBatch
 from odradek.storage_backends.interface import PartitionStore
 from odradek.storage_backends.testing.batches import make_batch
-from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.batch import check_crc, iter_headers
 
 _BIG = 2**31 - 1
 
@@ -25,6 +25,22 @@ def read_all(log: PartitionStore, start_offset: int, end_offset: int = _BIG, max
     content = b"".join(lease.chunks)
     lease.release()
     return content
+
+
+def contents(log: PartitionStore) -> dict[int, bytes]:
+    """All batches by their base offsets, with CRCs checked and offsets contiguous."""
+    segments, snapshot = log.segments(), log.load()
+    got: dict[int, bytes] = {}
+    offset = snapshot.log_start_offset
+    while offset < snapshot.log_end_offset:
+        chunk = read_all(log, offset)
+        for header in iter_headers(chunk):
+            check_crc(chunk, header)
+            assert header.base_offset <= offset
+            offset = header.next_offset
+            got[header.base_offset] = chunk[header.position : header.end_position]
+    assert segments[-1].end_offset == offset
+    return got
 
 
 def joined(batches: Sequence[StoredBatch]) -> bytes:

@@ -18,7 +18,7 @@ from odradek.storage_backends.lmdb_segments.layout import META_KEY
 from odradek.storage_backends.lmdb_segments.segment import EnvSettings, open_env
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
 from odradek.storage_backends.options import StoreOptions
-from odradek.storage_backends.testing.access import fill, read_all
+from odradek.storage_backends.testing.access import contents, fill, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
 from odradek.wire.records.batch import check_crc, iter_headers
@@ -51,21 +51,6 @@ def partition_dir(root) -> Path:
 
 def names(root):
     return sorted(each.name for each in partition_dir(root).iterdir())
-
-
-def contents(log):
-    """Everything readable, with CRCs checked and offsets contiguous."""
-    segments, snapshot = log.segments(), log.load()
-    got, offset = {}, snapshot.log_start_offset
-    while offset < snapshot.log_end_offset:
-        chunk = read_all(log, offset)
-        for header in iter_headers(chunk):
-            check_crc(chunk, header)
-            assert header.base_offset <= offset
-            offset = header.next_offset
-            got[header.base_offset] = chunk[header.position : header.end_position]
-    assert segments[-1].end_offset == offset
-    return got
 
 
 class TestKill9:

@@ -26,7 +26,7 @@ from odradek.storage_backends.sql import queries
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.schema import METADATA, OUTBOX_METADATA, VERSION
 from odradek.storage_backends.sql.store import SqlStore
-from odradek.storage_backends.testing.access import base_offsets, fill, read_all
+from odradek.storage_backends.testing.access import base_offsets, contents, fill, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY, SIBLING
 from tests.long_form import rounds
@@ -204,13 +204,9 @@ class TestKill9:
                 log = store.open(KEY, LogPolicy(segment_bytes=20_000))
                 snapshot = log.load()
                 assert snapshot.log_end_offset >= acknowledged
-                offset = snapshot.log_start_offset - snapshot.log_start_offset % 2
-                while offset < snapshot.log_end_offset:
-                    expected = make_batch(
-                        offset, 2, max_timestamp_ms=offset, payload=b"%d" % offset * (1 + offset % 200)
-                    )
-                    assert read_all(log, max(offset, snapshot.log_start_offset), max_bytes=1) == expected.data
-                    offset += 2
+                for base, data in contents(log).items():
+                    payload = b"%d" % base * (1 + base % 200)
+                    assert data == make_batch(base, 2, max_timestamp_ms=base, payload=payload).data
                 assert max(int(state) for state in snapshot.producers.values()) == snapshot.log_end_offset - 2
         assert acknowledged > 20
 
