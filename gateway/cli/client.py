@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import click
 
@@ -255,6 +255,12 @@ def retrying(target: Target, call: Callable[[], T]) -> T:
             if not error.retriable or time.monotonic() >= deadline or _is_permanent(error):
                 raise
         time.sleep(RETRY_PAUSE_S)
+
+
+def send(admin: Admin, request: Any) -> Any:
+    """Send a message that kafka-python has no method for to any broker; its response."""
+    manager = cast("Any", admin)._manager  # noqa: SLF001 - it has no public way to send one
+    return manager.run(manager.send, request)
 
 
 def _is_permanent(error: Any) -> bool:

@@ -10,6 +10,7 @@ from odradek.gateway.cli.client import Admin, Target, TopicPartition, open_admin
 from odradek.gateway.cli.errors import CliError, broker_error_text
 from odradek.gateway.cli.options import INT32_MAX, INT64_MAX, TopicName, connection_options, json_option
 from odradek.gateway.cli.output import counted, emit_json, meter, note, table
+from odradek.gateway.cli.removal import check_removable, remove_node, serves
 from odradek.gateway.cli.replica_plan import Place, Replicas, TooFewBrokersError, onto, over, without
 from odradek.gateway.cli.throttle import brokers_of, remove_throttle, set_throttle
 
@@ -73,7 +74,8 @@ def describe(target: Target, *, as_json: bool) -> None:
         emit_json(state)
         return
     click.echo(f"cluster {state['cluster_id']}, active controller {state['active_controller']} of {state['voters']}")
-    table(("BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS", "OUT OF SYNC"), [list(row.values()) for row in brokers])
+    columns = ("BROKER", "ADDRESS", "RACK", "SERVES", "LEADS", "REPLICAS", "OUT OF SYNC")
+    table(columns, [[*({**row, "serves": "yes" if row["serves"] else "no"}).values()] for row in brokers])
     click.echo(
         f"{counted(len(partitions), 'partition')}, {state['without_leader']} without a leader, "
         f"{state['under_replicated']} under-replicated"
@@ -87,6 +89,7 @@ def _broker_row(broker: Mapping[str, Any], partitions: Sequence[Mapping[str, Any
         "broker": number,
         "address": f"{broker['host']}:{broker['port']}",
         "rack": broker.get("rack"),
+        "serves": serves(broker),
         "leads": sum(part["leader_id"] == number for part in partitions),
         "replicas": len(held),
         "out_of_sync": sum(number not in part["isr_nodes"] for part in held),
@@ -185,6 +188,20 @@ def drain(target: Target, *, brokers: Sequence[int], throttle: int | None, no_wa
         _move(admin, target, held, _planned(lambda: without(held, brokers, known)), throttle, wait=not no_wait)
 
 
+@cluster.command("remove", epilog="\b\nExample:\n  odradek cluster remove 9")
+@click.argument("nodes", metavar="ID...", type=click.IntRange(0, INT32_MAX), nargs=-1, required=True)
+@connection_options
+def remove(target: Target, *, nodes: Sequence[int]) -> None:
+    """Forget nodes that were drained and stopped: as brokers and as voters."""
+    with open_admin(target) as admin:
+        found = retrying(target, admin.describe_cluster)
+        topics = retrying(target, admin.describe_topics)
+        for node in nodes:
+            check_removable(node, found, topics)
+        for node in nodes:
+            note(f"node {node} removed as a {' and a '.join(remove_node(admin, target, node))}")
+
+
 def _planned(plan: Callable[[], dict[Place, list[int]]]) -> dict[Place, list[int]]:
     try:
         return plan()
@@ -193,8 +210,9 @@ def _planned(plan: Callable[[], dict[Place, list[int]]]) -> dict[Place, list[int
 
 
 def _brokers(admin: Admin, target: Target) -> dict[int, str | None]:
+    """The racks of the brokers that serve."""
     found = retrying(target, admin.describe_cluster)
-    return {broker["broker_id"]: broker.get("rack") for broker in found["brokers"]}
+    return {broker["broker_id"]: broker.get("rack") for broker in found["brokers"] if serves(broker)}
 
 
 def _check_known(brokers: Sequence[int], known: Mapping[int, object]) -> None:

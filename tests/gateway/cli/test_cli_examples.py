@@ -32,6 +32,7 @@ WITHOUT_END = ("serve", "--follow", "--continuous")
 REFUSED = {
     "odradek transactions abort payments:3 --start-offset 1200": "no transaction is open in payments-3",
     "odradek cluster drain 3": "there is no broker 3 that serves",
+    "odradek cluster remove 9": "BROKER_ID_NOT_REGISTERED",
     "odradek recover --adopt orders --yes": "'orders' names no topics that were set aside",
     "odradek transactions describe payments-1 --json": "TRANSACTIONAL_ID_NOT_FOUND",
 }

@@ -263,6 +263,8 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("cluster drain 1 --throttle fast", "cluster drain --throttle", 2, "not a valid integer"),
     ("cluster drain -- -1", "cluster drain brokers", 2, "the range 0<=x"),
     ("cluster drain 77", "cluster drain brokers", 1, "there is no broker 77"),
+    ("cluster remove -- -1", "cluster remove nodes", 2, "the range 0<=x"),
+    ("cluster remove 77", "cluster remove nodes", 1, "BROKER_ID_NOT_REGISTERED"),
     ("recover --data /nonexistent", "recover --data", 1, "there is no directory"),
     ("recover --data EMPTY --adopt ''", "recover --adopt", 1, "names no topics that were set aside"),
     ("recover --data EMPTY --partitions orders", "recover --partitions", 2, "is not NAME=VALUE"),
