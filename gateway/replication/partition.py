@@ -352,10 +352,7 @@ class PartitionLog(Watchable):
         """The same for everything that is in the log now. In a log that has failed nothing waits any more."""
         if self.state is not OPEN:
             return DONE
-        log = self._log
-        assert log is not None
-        end_offset = log.log_end_offset
-        return DONE if end_offset <= log.high_watermark else self._committed_waits.until(end_offset)
+        return self.committed(self.log.log_end_offset)
 
     def _submit(self, write: LogWrite, end_offset: int) -> Completion[None]:
         assert self._queue is not None
