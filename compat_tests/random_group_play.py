@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from compat_tests.every_version import comparable
 from compat_tests.random_groups import PARTITIONS, STRANGER, VERSIONS, WAIT_LIMIT_S, Author, Belief, Consumer, Step
-from odradek.coordinator.contract import Outcome, Token
+from odradek.coordinator.contract import Outcome, Reply, Token
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.shard import ClientInfo, GroupShard
 from odradek.wire.api_keys import ApiKey
@@ -147,10 +147,11 @@ class ShardChannel:
             if topic.partitions[0].partition_index >= PARTITIONS:  # refused before it gets to the shard
                 self._answers[self._waiting.pop(token)] = None
                 return []
+        if isinstance(request, HeartbeatRequest):
+            return [Outcome((), (Reply(token, shard.heartbeat(request, 0)),))]
         operations: dict[type[Message], Callable[[Any, ClientInfo, Token, int], Outcome]] = {
             JoinGroupRequest: shard.join_group,
             SyncGroupRequest: shard.sync_group,
-            HeartbeatRequest: shard.heartbeat,
             LeaveGroupRequest: shard.leave_group,
             OffsetCommitRequest: shard.offset_commit,
             OffsetDeleteRequest: shard.offset_delete,

@@ -77,9 +77,10 @@ def _described(ctx: RequestContext) -> DescribeQuorumResponsePartitionData:
         )
     high_watermark, log_end_offset = ctx.services.controller.extent()
     now_ms = ctx.services.env.wall_ms()
+    has_directory = ctx.api_version >= NODES_SINCE and core.voters_in_log is not None  # a setting names none
     own = ReplicaState(
         replica_id=core.me.id,
-        replica_directory_id=core.me.directory_id if ctx.api_version >= NODES_SINCE else ZERO_UUID,
+        replica_directory_id=core.me.directory_id if has_directory else ZERO_UUID,
         log_end_offset=log_end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
