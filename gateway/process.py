@@ -278,8 +278,8 @@ async def _join(
     replication = ReplicationManager(env, nursery, lambda: settings.config, lambda: metadata.image)
     replicas = _replicas(config, env, store, nursery, settings, replication)
     metadata_log = MetadataReplica(METADATA_KEY, metadata_log_config(config), config.node_id, replicas.resources)
-    in_quorum, cluster_id_of = quorum_settings(config), lambda: metadata.logged.cluster_id
-    quorum = QuorumDriver(in_quorum, store, env, metadata_log, nursery, cluster_id_of, advertised_controllers)
+    in_quorum, logged_id = quorum_settings(config, env.host_name()), lambda: metadata.logged.cluster_id
+    quorum = QuorumDriver(in_quorum, store, env, metadata_log, nursery, logged_id, advertised_controllers)
     leadership = QuorumLeadership(quorum)
     static = MetadataConfig(config.node_id, config.layers.static)
     controller = Controller(quorum, env, static, metadata, leadership)

@@ -33,6 +33,8 @@ CONTROLLER: Final = "controller"
 PLAINTEXT: Final = "PLAINTEXT"
 """`security.inter.broker.protocol`; any other is refused as a protection that is not there."""
 
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
 _ROLES: Final = "process.roles"
 _VOTERS: Final = "controller.quorum.voters"
 _BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
@@ -55,8 +57,7 @@ class NodeConfig:
     """A node's part in its cluster.
 
     `voters` are the controllers, this node's own id alone where it is a cluster of one (its address is then that of its
-    listener for controllers, or empty), and empty where they are known by `bootstrap_servers` alone. `founds_quorum`:
-    those name no other controller, and so this one begins the quorum if its log is empty.
+    listener for controllers, or empty), and empty where they are known by `bootstrap_servers` alone.
     `listeners` are for clients and brokers, `controller_listeners` for controllers and for brokers that talk to them.
     """
 
@@ -65,7 +66,6 @@ class NodeConfig:
     is_controller: bool
     voters: tuple[Voter, ...]
     bootstrap_servers: tuple[tuple[str, int], ...]
-    founds_quorum: bool
     listeners: tuple[Endpoint, ...]
     advertised_listeners: tuple[Endpoint, ...]
     controller_listeners: tuple[Endpoint, ...]
@@ -77,6 +77,21 @@ class NodeConfig:
     def is_alone(self) -> bool:
         """Whether this node is the whole quorum, which then needs no network."""
         return self.is_controller and [voter.node_id for voter in self.voters] == [self.node_id]
+
+    def founds_quorum(self, machine: str) -> bool:
+        """Whether the one bootstrap server is this controller, which so begins the quorum if its log is empty.
+
+        `machine` is the name that a listener on every interface is reached by. Another controller may have the same
+        port on another machine, so the name counts too.
+        """
+        if not self.is_controller or self.voters or len(self.bootstrap_servers) != 1:
+            return False
+        [(host, port)] = self.bootstrap_servers
+        listens, says = self.controller_listeners[0], self.advertised_controller_listeners[0]
+        names = {listens.host.lower(), says.host.lower() or machine.lower()}
+        if not says.host or names & set(_LOOPBACK):
+            names |= set(_LOOPBACK)
+        return port == listens.port and host.lower() in names
 
 
 def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
@@ -111,7 +126,6 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
         is_controller=is_controller,
         voters=voters,
         bootstrap_servers=servers,
-        founds_quorum=is_controller and not voters and _names_itself_alone(servers, controller_listeners),
         listeners=listeners,
         advertised_listeners=advertised(listeners, _of(wanted, names, controllers=False)),
         controller_listeners=controller_listeners,
@@ -148,11 +162,6 @@ def _voters(layers: BrokerLayers) -> tuple[Voter, ...]:
 def _servers(layers: BrokerLayers) -> tuple[tuple[str, int], ...]:
     pairs = [text.rpartition(":") for text in texts(layers, "controller.quorum.bootstrap.servers")]
     return tuple((host.strip("[]"), int(port)) for host, _, port in pairs)
-
-
-def _names_itself_alone(servers: Sequence[tuple[str, int]], controller_listeners: Sequence[Endpoint]) -> bool:
-    """Whether `controller.quorum.bootstrap.servers` has one address, which is this controller's."""
-    return [port for _, port in servers] == [each.port for each in controller_listeners[:1]]
 
 
 def _of(endpoints: Sequence[Endpoint], names: Sequence[str], *, controllers: bool) -> tuple[Endpoint, ...] | None:

@@ -23,8 +23,8 @@ def metadata_log_config(config: BrokerConfig) -> LogConfig:
     )
 
 
-def quorum_settings(config: BrokerConfig) -> QuorumSettings:
-    """The quorum as `controller.quorum.…` says."""
+def quorum_settings(config: BrokerConfig, machine: str) -> QuorumSettings:
+    """The quorum as `controller.quorum.…` says, on a machine of that name."""
     timing = Timing(
         election_ms=_number(config, "controller.quorum.election.timeout.ms"),
         fetch_ms=_number(config, "controller.quorum.fetch.timeout.ms"),
@@ -33,7 +33,8 @@ def quorum_settings(config: BrokerConfig) -> QuorumSettings:
     )
     node = config.node
     own = [(each.host, each.port) for each in (*node.controller_listeners, *node.advertised_controller_listeners)]
-    asked = () if node.founds_quorum else node.bootstrap_servers
+    founds = node.founds_quorum(machine)
+    asked = () if founds else node.bootstrap_servers
     servers = [(number, server) for number, server in enumerate(asked, FIRST_SERVER) if server not in own]
     voters = {voter.node_id: (voter.host, voter.port) for voter in node.voters} or {
         -number: server for number, server in servers
@@ -45,7 +46,7 @@ def quorum_settings(config: BrokerConfig) -> QuorumSettings:
         _number(config, "controller.quorum.fetch.max.bytes"),
         _number(config, "controller.quorum.fetch.snapshot.max.bytes"),
         listener=node.controller_listener_names[0] if node.controller_listener_names else "",
-        founds=node.founds_quorum,
+        founds=founds,
     )
 
 

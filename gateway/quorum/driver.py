@@ -50,7 +50,9 @@ T = TypeVar("T")
 
 ELECTION_STATE: Final = "quorum.state"
 DIRECTORY_ID: Final = "directory.id"
-"""The properties of the store that hold the election state, and the id of the directory (KIP-853).
+CLUSTER_ID: Final = "cluster.id"
+"""The properties of the store that hold the election state, the id of the directory (KIP-853), and the cluster's, which
+`gateway/metadata/cluster_id.py` writes.
 
 `kraft.version` is one as well: 1 where the log names the voters, so that the node never takes itself for the only one.
 """
@@ -99,9 +101,9 @@ class Fetched(NamedTuple):
 class QuorumDriver:
     """This node's part in the quorum.
 
-    `news` is notified when the leader, the epoch or the high watermark may have changed. `cluster_id` gives the id of
-    the cluster, empty while it is not known; requests of another cluster are refused. `endpoints` are where this node
-    listens to other controllers.
+    `news` is notified when the leader, the epoch or the high watermark may have changed. `logged_cluster_id` gives the
+    cluster's id as the published image has it, empty while it has none. `endpoints` are where this node listens to
+    other controllers.
     """
 
     def __init__(
@@ -111,14 +113,15 @@ class QuorumDriver:
         env: Environment,
         replica: MetadataReplica,
         nursery: trio.Nursery,
-        cluster_id: Callable[[], str],
+        logged_cluster_id: Callable[[], str],
         endpoints: Mapping[str, tuple[str, int]],
     ) -> None:
         self.settings = settings
         self.replica = replica
         self.news = Watchable()
-        self.cluster_id = cluster_id
         self.endpoints = endpoints
+        self._logged_cluster_id = logged_cluster_id
+        self._stored_cluster_id = ""
         self._endpoints = dict(settings.voters)
         self._store = store
         self._env = env
@@ -151,6 +154,13 @@ class QuorumDriver:
         """The machine; to be looked at only."""
         assert self._core is not None, "the quorum was not opened"
         return self._core
+
+    def cluster_id(self) -> str:
+        """The id of the cluster, empty while it is not known: the store's, which a node knows that has just started.
+
+        Nodes say it in each request, and refuse those of another cluster: at an address there may be another by now.
+        """
+        return self._stored_cluster_id or self._logged_cluster_id()
 
     @property
     def leader_id(self) -> int:
@@ -207,6 +217,7 @@ class QuorumDriver:
             election = from_text(properties.get(ELECTION_STATE, ""))
         except ValueError as error:
             raise StartError(f"the store's property {ELECTION_STATE} is damaged: {error}") from error
+        self._stored_cluster_id = properties.get(CLUSTER_ID, "")
         directory_id = self._env.uuid()
         self._directory_id = properties.get(DIRECTORY_ID, str(directory_id))
         await self._open_log(properties)

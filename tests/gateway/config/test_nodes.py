@@ -73,16 +73,53 @@ def test_kafkas_sample_of_one_node_names_itself():
         "controller.quorum.bootstrap.servers": "localhost:19093",
     }
     founder = node(settings)
-    assert founder.founds_quorum
+    assert founder.founds_quorum("")
     assert not founder.is_alone
     assert founder.voters == ()
+
+
+@pytest.mark.parametrize(
+    ("listener", "advertised", "server", "founds"),
+    [
+        ("node-1:9093", None, "node-1:9093", True),
+        ("node-2:9093", None, "node-1:9093", False),
+        ("node-1:9093", None, "node-1:9094", False),
+        ("0.0.0.0:9093", "node-1:9093", "NODE-1:9093", True),
+        ("0.0.0.0:9093", "node-2:9093", "node-1:9093", False),
+        (":9093", None, "localhost:9093", True),
+        (":9093", None, "Machine:9093", True),
+        (":9093", None, "node-of-another-name:9093", False),
+        ("127.0.0.1:9093", None, "localhost:9093", True),
+    ],
+    ids=[
+        "name",
+        "other-name",
+        "other-port",
+        "advertised",
+        "advertised-otherwise",
+        "every-interface",
+        "machine",
+        "other-machine",
+        "loopback",
+    ],
+)
+def test_a_controller_founds_a_quorum_where_the_one_address_is_its_own_by_name_and_port(
+    listener: str, advertised: str | None, server: str, founds: bool
+):
+    settings = COMBINED | {
+        "controller.quorum.voters": None,
+        "controller.quorum.bootstrap.servers": server,
+        "listeners": f"PLAINTEXT://:9092,CONTROLLER://{listener}",
+        "advertised.listeners": advertised and f"PLAINTEXT://a:9092,CONTROLLER://{advertised}",
+    }
+    assert node(settings).founds_quorum("machine") is founds
 
 
 @pytest.mark.parametrize("servers", ["a:1", "a:1,b:2,c:3", "a:1,localhost:19093"])
 def test_a_controller_may_be_told_where_others_are(servers: str):
     settings = COMBINED | {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": servers}
     joins = node(settings)
-    assert not joins.founds_quorum
+    assert not joins.founds_quorum("")
     assert not joins.is_alone
     assert len(joins.bootstrap_servers) == len(servers.split(","))
 
