@@ -26,19 +26,20 @@ class RequestMemory:
         self._begun_bytes = 0
         self._waiting: dict[Hashable, trio.Event] = {}  # in the order of asking
         self.taken_bytes = 0
-
-    @property
-    def is_full(self) -> bool:
+        self.is_full = False
         """Whether connections are to wait."""
-        return 0 < self._max_bytes <= self.taken_bytes
+
+    def _change(self, size_bytes: int) -> None:
+        self.taken_bytes += size_bytes
+        self.is_full = 0 < self._max_bytes <= self.taken_bytes
 
     def take(self, size_bytes: int) -> None:
         """So much more is there."""
-        self.taken_bytes += size_bytes
+        self._change(size_bytes)
 
     def give_back(self, size_bytes: int) -> None:
         """So much is done with."""
-        self.taken_bytes -= size_bytes
+        self._change(-size_bytes)
         if self._waiting:
             self._wake_next()
 
@@ -46,7 +47,7 @@ class RequestMemory:
         """The large request that `reader` receives takes so much more."""
         self._begun[reader] = self._begun.get(reader, 0) + size_bytes
         self._begun_bytes += size_bytes
-        self.taken_bytes += size_bytes
+        self._change(size_bytes)
 
     def end(self, reader: Hashable) -> None:
         """`reader` has received all of it, or never will; its bytes are still taken. Idempotent."""

@@ -350,9 +350,10 @@ class PartitionLog(Watchable):
 
     def all_committed(self) -> Completion[None]:
         """The same for everything that is in the log now. In a log that has failed nothing waits any more."""
-        if self.state is not OPEN:
+        log = self._log
+        if self.state is not OPEN or log is None:
             return DONE
-        return self.committed(self.log.log_end_offset)
+        return self.committed(log.log_end_offset)
 
     def _submit(self, write: LogWrite, end_offset: int) -> Completion[None]:
         assert self._queue is not None

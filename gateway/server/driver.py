@@ -144,7 +144,7 @@ class ConnectionDriver:
             if self._request_memory.is_full:
                 await self._wait_for_memory()
             if self._receive():
-                await self._handle_received()
+                await self._handle_received(worker)
         except Exception as error:  # noqa: BLE001 - whatever it is, other connections are served on
             self._pipeline.close(error)
         finally:
@@ -167,7 +167,7 @@ class ConnectionDriver:
         buffer = pipeline.buffer()
         if buffer is None:
             return False
-        if pipeline.unfinished_bytes:
+        if pipeline.unfinished_bytes and not self._is_led:
             self._account()
         received = self.transport.receive_now(buffer)
         if received is None:
@@ -182,14 +182,15 @@ class ConnectionDriver:
             await self._memory.room()
             self._pipeline.go_on()
 
-    async def _handle_received(self) -> None:
+    async def _handle_received(self, worker: Worker) -> None:
         """Handle the requests that have come, in their order.
 
         A call of its own, so that nothing refers to the last request while the next is waited for.
         """
         pipeline = self._pipeline
         while (taken := pipeline.next_request()) is not None:
-            self._account()
+            if not worker.is_leader:
+                self._account()
             try:
                 await self._handle(*taken)
             except Exception as error:  # noqa: BLE001 - logged at the end, when the replies before are out
@@ -204,7 +205,7 @@ class ConnectionDriver:
         else:
             ctx, request, route = dispatcher.open(frame, self._session)
         pipeline.decoded(exchange, ctx, route.is_pipelined, route.keeps_memory)
-        if not route.keeps_memory:
+        if not route.keeps_memory and not self._is_led:
             self._account()
         while not pipeline.begin(exchange):
             await self._replied.wait()
@@ -286,18 +287,21 @@ class ConnectionDriver:
         context = self._pipeline.replied().context
         if context is not None and context.on_sent:
             context.finish()
-        self._account()
-        self._replied.wake()
+        worker = self._worker
+        if worker is None or not worker.is_leader:  # while the leader serves, nothing waits for a reply to be out
+            self._account()
+            self._replied.wake()
 
     # Memory and the end
 
-    def _account(self) -> None:
-        """Account for the memory of this connection's requests.
+    @property
+    def _is_led(self) -> bool:
+        """Whether the leader serves it: nothing else runs until it begins to wait, or is done, and accounts then."""
+        return self._worker is not None and self._worker.is_leader
 
-        Nothing else runs while the leader serves: it is enough to account when it begins to wait, or is done.
-        """
-        if self._worker is None or not self._worker.is_leader:
-            self._memory.set(self._pipeline.memory_bytes, self._pipeline.unfinished_bytes)
+    def _account(self) -> None:
+        """Account for the memory of this connection's requests."""
+        self._memory.set(self._pipeline.memory_bytes, self._pipeline.unfinished_bytes)
 
     def _close_if_done(self) -> None:
         """Close the transport of a closed connection and end its tasks; the last of them ends the connection."""

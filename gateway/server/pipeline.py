@@ -177,7 +177,7 @@ class Pipeline(Generic[T]):
         if frames:
             self.unfinished_bytes = 0
             self._received.extend(frames)
-            self._on(REQUESTS)
+            self.state = TRANSITIONS[RECEIVING][REQUESTS]  # as `_on` does: each request comes through here
 
     def hold_back(self) -> None:
         """Receive nothing until `go_on`."""
@@ -208,7 +208,7 @@ class Pipeline(Generic[T]):
             if self.state is not HANDLING:
                 self._settle()
                 return None
-            self._on(BEGUN)
+            self.state = TRANSITIONS[HANDLING][BEGUN]
             if self._reader.fault is not None:
                 self._refuse_input(self._reader.fault)
             return None

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import trio
@@ -135,6 +136,49 @@ async def test_a_connection_with_more_to_receive_lets_others_go_first(nursery):
     nursery.start_soon(serving.workers.run)
     await serving.report(serving.connection("much", rounds=3), serving.connection("a"), serving.connection("b"))
     assert begun(serving.served) == ["much", "a", "b", "much", "much"]
+
+
+class TurnCounter(trio.abc.Instrument):
+    """Counts the turns of the scheduler."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        del timeout
+        self.turns += 1
+
+
+async def test_news_that_comes_while_a_connection_is_served_takes_no_other_turn_once(nursery):
+    serving, counter = Serving(nursery), TurnCounter()
+    trio.lowlevel.add_instrument(counter)
+    nursery.start_soon(serving.workers.run)
+    served_in: list[int] = []
+    chain = [serving.connection(name) for name in ("first", "meanwhile", "last")]
+
+    def note(then: Sequence[ScriptConnection]) -> None:
+        served_in.append(counter.turns)
+        serving.poller.report(*then)
+
+    for number, one in enumerate(chain, 1):
+        one.on_serve = partial(note, chain[number : number + 1])
+    await serving.report(chain[0])
+    first, meanwhile, last = served_in
+    assert first == meanwhile < last
+
+
+async def test_what_the_served_leave_to_the_ticker_is_done_before_the_leader_looks_once_more(nursery):
+    serving = Serving(nursery)
+    nursery.start_soon(serving.workers.run)
+    first, then = serving.connection("first"), serving.connection("then")
+
+    def leave_a_call() -> None:
+        serving.ticker.soon(lambda: serving.served.append("called"))
+        serving.poller.report(then)
+
+    first.on_serve = leave_a_call
+    await serving.report(first)
+    assert serving.served == ["first begins", "first ends", "called", "then begins", "then ends"]
 
 
 async def test_other_tasks_get_turns_while_very_many_are_served(nursery):
