@@ -7,7 +7,7 @@ What they did and saw is a history without anomalies, and every one of them is s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
@@ -71,7 +71,8 @@ def test_no_anomalies_while_brokers_fail(cluster: TestCluster) -> None:
         for fault in ("kill", "pause", "isolate", "wipe"):
             leader = cluster.leader(TOPIC, 0)
             begin(fault, leader, cluster)
-            load.served_again()
+            with load.away_from(leader, cluster) if fault == "isolate" else nullcontext():
+                load.served_again()
             end(fault, leader, cluster)
             load.served_again()
         controller = cluster.controller()

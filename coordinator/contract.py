@@ -59,13 +59,15 @@ class Outcome:
     """What an operation decided. An operation that leaves its own token unanswered will answer it in a later one.
 
     With a `producer` all its records are written in that producer's transaction. `batch` is what `encode_batch` makes
-    of them, if it was called already.
+    of them, if it was called already. `timeout_ms` is how long the replies wait for the commit of what they rest on,
+    None for the runtime's own limit.
     """
 
     records: Sequence[ShardRecord] = ()
     replies: Sequence[Reply] = ()
     producer: Producer | None = None
     batch: bytes | None = None
+    timeout_ms: int | None = None
 
 
 def encode_batch(records: Sequence[ShardRecord], producer: Producer | None, now_ms: int) -> bytes:

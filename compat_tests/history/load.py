@@ -8,6 +8,8 @@ not stop any; `judged` ends them, reads everything once more, and gives what bre
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -18,6 +20,7 @@ from compat_tests.history.recorder import Recorder
 from compat_tests.history.victims import Victim
 from compat_tests.history.workers import MemberWorker, PlainWorker, ReadWorker, Target, TransactionWorker, Worker
 from compat_tests.java_clients import JavaVm
+from odradek.gateway.testing.cluster import TestCluster
 from odradek.gateway.testing.history.checker import Contract, judge
 from odradek.gateway.testing.history.operations import Operation
 
@@ -85,6 +88,19 @@ class Load:
         if group:
             self.members[group].append(name)
         return victim
+
+    @contextmanager
+    def away_from(self, cut_off: int, cluster: TestCluster) -> Iterator[None]:
+        """New clients begin with other brokers than one that clients reach while the other brokers do not.
+
+        librdkafka looks for a transaction coordinator at the brokers that it is connected to. One that knows only a
+        broker with metadata of before the fault is told without end that this broker coordinates, by Kafka as well.
+        """
+        self.target.bootstrap = cluster.bootstrap_without(cut_off)
+        try:
+            yield
+        finally:
+            self.target.bootstrap = cluster.bootstrap
 
     def served_again(self, operations: int = 4) -> None:
         """Return when every client has succeeded so often from now on. Raises TimeoutError."""

@@ -10,14 +10,16 @@ import random
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from compat_tests.history.recorder import Recorder
 from odradek.gateway.testing.history.operations import Key, Outcome, Read, Sent
 
 
-class Target(NamedTuple):
-    """What the clients work on: a topic of a broker or cluster."""
+@dataclass(slots=True)
+class Target:
+    """What the clients work on: a topic of a broker or cluster. A new client begins with the brokers of `bootstrap`."""
 
     bootstrap: str
     topic: str

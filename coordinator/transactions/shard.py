@@ -6,6 +6,7 @@ then calls `complete`.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
 from odradek.coordinator.transactions import add, describe, end, expiry, init, records
@@ -16,6 +17,9 @@ from odradek.coordinator.transactions.table import Partitions, Transaction, Tran
 from odradek.coordinator.transactions.version import HIGHEST
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
+
+SHORTEST_WAIT_MS: Final = 1_000
+"""Replies wait at least so long for their commit, however short the transaction's time-out: it includes a disk sync."""
 
 
 class TransactionShard:
@@ -109,7 +113,11 @@ class TransactionShard:
         return Outcome((), (Reply(token, describe.list_ids(self.table, request, now_ms)),))
 
     def _outcome(self, after: Transaction | None, token: Token, reply: object) -> Outcome:
-        return Outcome(() if after is None else (self._record(after),), (Reply(token, reply),))
+        replies = (Reply(token, reply),)
+        if after is None:
+            return Outcome((), replies)
+        # As in Kafka: a leader that the other replicas have left lets its producers look for another one in time.
+        return Outcome((self._record(after),), replies, timeout_ms=max(after.timeout_ms, SHORTEST_WAIT_MS))
 
     def _record(self, after: Transaction) -> ShardRecord:
         replaying.check_transition(self.table.transactions.get(after.transactional_id), after)

@@ -25,7 +25,7 @@ class OtherBrokers:
         self.node_id = config.node_id
         self._image = image
         self._listener = config.node.inter_broker_listener_name
-        self._timeout_ms = config.request_timeout_ms
+        self.timeout_ms = config.request_timeout_ms
         limits = PeerLimits(connect_timeout_ms=config.socket_connection_setup_timeout_ms)
         self._peers = Peers(env, nursery, f"broker-{config.node_id}-{purpose}", limits)
 
@@ -35,7 +35,7 @@ class OtherBrokers:
         at = None if broker is None or broker.fenced else broker.listeners.get(self._listener)
         if at is None:
             raise PeerDisconnectedError(broker_id, f"it does not serve, or has no listener {self._listener}")
-        return await self._peers.at(broker_id, (at.host, at.port)).call(request, version, self._timeout_ms)
+        return await self._peers.at(broker_id, (at.host, at.port)).call(request, version, self.timeout_ms)
 
     def leader_of(self, topic: str, index: int) -> int | None:
         """The id of a partition's leader, -1 while it has none; None where there is no such partition."""

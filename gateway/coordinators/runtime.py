@@ -72,8 +72,9 @@ class ShardRuntime(Generic[S]):
     gives a function that is called once they are committed, before the replies are released. `discarded` says that the
     shard was discarded after a failed append and not loaded since. Of an `empty` partition there is nothing to replay,
     so that callers wait while it is opened for the first time instead of getting COORDINATOR_LOAD_IN_PROGRESS. A reply
-    whose write is not committed after `write_timeout_ms` is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself
-    stands. `start` is the offset from which a new shard has to replay.
+    whose write is not committed after the outcome's time-out, else after `write_timeout_ms`, is
+    COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself stands. `start` is the offset from which a new shard has to
+    replay.
     """
 
     def __init__(
@@ -288,7 +289,7 @@ class ShardRuntime(Generic[S]):
             self._discard(shard)
             return
         if outcome.replies:
-            self._reply_when_committed(outcome.replies)
+            self._reply_when_committed(outcome.replies, outcome.timeout_ms)
         self._on_deadline(shard.next_deadline_ms())
 
     def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
@@ -351,14 +352,15 @@ class ShardRuntime(Generic[S]):
             raise PartitionUnavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.replica.key)
         self.replica.committed(result.last_offset + 1).on_settled(partial(self._written, self.shard))
 
-    def _reply_when_committed(self, replies: Sequence[Reply]) -> None:
+    def _reply_when_committed(self, replies: Sequence[Reply], timeout_ms: int | None = None) -> None:
         committed = self.replica.all_committed()
         if committed.settled:  # most of all: a heartbeat waits for nothing
             self._release(replies)
             return
         self._when_committed(partial(self._release, replies))
-        if self._write_timeout_ms is not None:
-            self.replica.deadlines.watch(committed, self._write_timeout_ms, partial(self._time_out, replies))
+        timeout_ms = self._write_timeout_ms if timeout_ms is None else timeout_ms
+        if timeout_ms is not None:
+            self.replica.deadlines.watch(committed, timeout_ms, partial(self._time_out, replies))
 
     def _time_out(self, replies: Sequence[Reply]) -> None:
         for reply in replies:

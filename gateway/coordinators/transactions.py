@@ -82,7 +82,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             env,
             lambda: _transaction_shard(config, metadata),
             self._to_finish,
-            write_timeout_ms=config.transaction_max_timeout_ms,
+            write_timeout_ms=brokers.timeout_ms,
         )
         self._env = env
         self._groups = groups

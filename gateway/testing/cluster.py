@@ -175,7 +175,13 @@ class TestCluster:
     @property
     def bootstrap(self) -> str:
         """What clients take as `bootstrap.servers`: all brokers."""
-        return ",".join([f"{self.host}:{node.plan.port}" for node in self._nodes.values()])
+        return self.bootstrap_without()
+
+    def bootstrap_without(self, *broker_ids: int) -> str:
+        """The same without some brokers."""
+        return ",".join(
+            [f"{self.host}:{node.plan.port}" for each, node in self._nodes.items() if each not in broker_ids]
+        )
 
     @property
     def ids(self) -> tuple[int, ...]:

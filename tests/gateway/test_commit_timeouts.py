@@ -4,8 +4,10 @@ import pytest
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, only, produce_many, produce_request
 from gateway_groups import commit_error, committed, find
+from gateway_transactions import Transactional
 
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 
 
 @pytest.fixture
@@ -70,3 +72,17 @@ def test_an_offset_commit_times_out_and_counts_later(broker, client):
     broker.env.release()
     assert commit_error(client, "g", 6, partition=1) in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert committed(client, "g")[("t", 0)] == 5
+
+
+def initialize(client: RawClient, timeout_ms: int) -> ErrorCode:
+    request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=timeout_ms)
+    return ErrorCode(client.call(request).error_code)
+
+
+def test_a_transaction_waits_no_longer_than_its_own_timeout_for_its_log(broker, client):
+    """Kafka's limit as well: a coordinator that the other brokers have left sends its producers elsewhere in time."""
+    Transactional(client, "t")
+    broker.env.hold()
+    assert initialize(client, timeout_ms=300).name == "COORDINATOR_NOT_AVAILABLE"
+    broker.env.release()
+    assert initialize(client, timeout_ms=60_000).name == "NONE"
