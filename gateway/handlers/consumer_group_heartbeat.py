@@ -23,7 +23,7 @@ async def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) ->
     decided = ctx.services.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.consumer_group_heartbeat(
-            request, ctx.client_info(joins=True), token, now_ms
+            request, ctx.client_info(joins=not request.member_id), token, now_ms
         ),
         ConsumerGroupHeartbeatResponse,
     )
