@@ -3,6 +3,7 @@
 UV := $(shell command -v uv 2>/dev/null || echo .venv-uv/bin/uv)
 RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
+TWO := -n 2 --dist loadfile --no-loadscope-reorder # whole files, those with long tests first (compat_tests/order.py)
 
 .PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql torture lint bench simulate clean
 
@@ -32,12 +33,12 @@ cluster-demo: setup-python ## three brokers under load, the leader killed and st
 
 test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
 	@status=0; \
-	  $(WITH_TOOLS) $(RUN) pytest tests -n 2 --dist loadfile --durations 15 || status=1; \
-	  $(WITH_TOOLS) $(RUN) pytest compat_tests -n 2 --dist loadfile || status=1; exit $$status
+	  $(WITH_TOOLS) $(RUN) pytest tests $(TWO) --durations 15 || status=1; \
+	  $(WITH_TOOLS) $(RUN) pytest compat_tests $(TWO) || status=1; exit $$status
 
 compat-sql: setup-python ## every client against a real Kafka and Odradek over SQLite, then over PostgreSQL
 	@status=0; for store in sqlite postgres; do \
-	  ODRADEK_COMPAT_STORAGE=$$store $(WITH_TOOLS) $(RUN) pytest compat_tests -n 2 --dist loadfile || status=1; done; exit $$status
+	  ODRADEK_COMPAT_STORAGE=$$store $(WITH_TOOLS) $(RUN) pytest compat_tests $(TWO) || status=1; done; exit $$status
 
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests

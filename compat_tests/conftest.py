@@ -15,6 +15,7 @@ from compat_tests import api_table
 from compat_tests.brokers import Broker, Odradek
 from compat_tests.clusters import KafkaNodes, Nodes, OdradekNodes
 from compat_tests.comparison import Comparison, Resources, is_missing
+from compat_tests.order import long_files_first
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import JvmKafka, UnavailableError, start_real_kafka
 from compat_tests.session_result import SessionResult
@@ -41,8 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Client libraries leave sockets to the garbage collector; that is theirs to mend, not ours to fail on."""
+    """Client libraries leave sockets to the garbage collector; that is theirs to mend, not ours to fail on.
+
+    Files with long tests come first, after chance has shuffled all.
+    """
+    long_files_first(items)
     for item in items:
         if item.path.is_relative_to(ROOT / "compat_tests"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
