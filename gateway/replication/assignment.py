@@ -1,5 +1,7 @@
 """What the metadata image says of this broker's replica of a partition."""
 
+from typing import Final
+
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
 from odradek.partitions.follower import Follower, follow
 from odradek.partitions.in_sync import ALONE, Brokers, BrokerStanding, Membership
@@ -7,6 +9,8 @@ from odradek.partitions.leader import Leader, lead
 from odradek.partitions.model import LogWrite
 from odradek.partitions.state import PartitionState
 from odradek.wire.values import immutable
+
+NO_LEADER: Final = -1
 
 
 @immutable
@@ -33,8 +37,11 @@ class Assignment:
         """Take the role, and give what is to be stored of it with the first write.
 
         A log that was opened again in an epoch that it led goes on with what the role `before` knew of the ISR: a
-        proposal of it may be in force.
+        proposal of it may be in force. A log of a later epoch than the image has, which a node that starts takes from
+        its newest snapshot, neither leads nor follows until the image knows that epoch.
         """
+        if self.leader_epoch < state.leader_epoch:
+            return follow(state, state.leader_epoch, NO_LEADER), None
         if self.leads and isinstance(before, Leader) and before.state.leader_epoch == self.leader_epoch:
             return before.over(state)
         if self.leads:

@@ -20,7 +20,7 @@ from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Ticker
 from odradek.gateway.errors import PartitionUnavailable
-from odradek.gateway.replication.assignment import Assignment
+from odradek.gateway.replication.assignment import NO_LEADER, Assignment
 from odradek.gateway.replication.commit import Backlog
 from odradek.gateway.replication.replica import LogResources, ReplicaState
 from odradek.gateway.replication.replicas import Replicas
@@ -131,6 +131,19 @@ def test_a_follower_describes_its_producers(broker, client):
     """As in Kafka, where a tool can ask each replica (KIP-664)."""
     assign(broker, "t", 5, OTHER)
     assert error_of(client, describe_producers()) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("leader", [NODE, OTHER])
+def test_a_log_neither_leads_nor_follows_while_the_metadata_are_older_than_it(broker, client, leader):
+    """A node that starts has the image of its newest snapshot until the quorum tells more."""
+    assign(broker, "t", 6, NODE)
+    assert client.produce("t", batch_of(b"second")).base_offset == 1
+    assign(broker, "t", 5, leader)
+    assert client.produce("t", batch_of(b"refused")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    role = broker.in_trio(lambda: replica_of(broker, "t").role)
+    assert (role.leads, role.leader_id, role.state.leader_epoch) == (False, NO_LEADER, 6)
+    assign(broker, "t", 6, NODE)
+    assert client.produce("t", batch_of(b"third")).base_offset == 2
 
 
 def test_an_assignment_of_the_same_epoch_changes_nothing(broker, client):
