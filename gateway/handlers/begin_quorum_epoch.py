@@ -17,4 +17,7 @@ async def handle(ctx: RequestContext, request: BeginQuorumEpochRequest) -> Begin
     asked = quorum.messages.asked_begin(request)
     if error or asked is None:
         return BeginQuorumEpochResponse(error_code=error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for each in request.leader_endpoints:
+        if each.name == quorum.settings.listener:
+            quorum.known_endpoints.leads_at(asked.epoch, asked.leader_id, (each.host, each.port))
     return quorum.messages.begin_response(await quorum.ask(lambda now_ms: quorum.core.begin_epoch(asked, now_ms)))

@@ -38,7 +38,7 @@ def _controllers(ctx: RequestContext) -> DescribeClusterResponse:
     listener = ctx.session.listener
     listed = [
         (node, endpoints.get(listener) or next(iter(endpoints.values())))
-        for node, endpoints in sorted(ctx.services.quorum.voter_endpoints.items())
+        for node, endpoints in sorted(ctx.services.quorum.known_endpoints.of_voters.items())
     ]
     return DescribeClusterResponse(
         cluster_id=ctx.services.cluster_id,

@@ -59,7 +59,7 @@ def _nodes(ctx: RequestContext) -> tuple[Node, ...]:
                 node_id=node,
                 listeners=tuple([Listener(name=name, host=at[0], port=at[1]) for name, at in sorted(listed.items())]),
             )
-            for node, listed in ctx.services.quorum.voter_endpoints.items()
+            for node, listed in ctx.services.quorum.known_endpoints.of_voters.items()
         ]
     )
 

@@ -67,7 +67,7 @@ class VoterChanges:
         quorum = self._quorum
 
         def decide(_now_ms: int) -> Change:
-            return raise_version(quorum.core, quorum.voter_endpoints)
+            return raise_version(quorum.core, quorum.known_endpoints.of_voters)
 
         return await (quorum.ask(decide) if only_checked else self._make(decide, waits=True))
 

@@ -34,6 +34,7 @@ from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal, Watchable
 from odradek.gateway.errors import PartitionUnavailable, StartError
 from odradek.gateway.peers import PeerCallError, PeerLimits, Peers
+from odradek.gateway.quorum.endpoints import ControllerEndpoints
 from odradek.gateway.quorum.metadata_log import MetadataReplica
 from odradek.storage_backends.interface import ReadLease, Store, StoreError
 from odradek.wire.errors import ErrorCode, ProtocolError
@@ -122,7 +123,7 @@ class QuorumDriver:
         self.endpoints = endpoints
         self._logged_cluster_id = logged_cluster_id
         self._stored_cluster_id = ""
-        self._endpoints = dict(settings.voters)
+        self.known_endpoints = ControllerEndpoints(settings.node_id, settings.voters, settings.listener, replica)
         self._store = store
         self._env = env
         self._nursery = nursery
@@ -146,7 +147,11 @@ class QuorumDriver:
 
         settings = self.settings
         return QuorumMessages(
-            self.replica.key, settings.fetch_max_bytes, settings.fetch_snapshot_max_bytes, FETCH_WAIT_MS
+            self.replica.key,
+            settings.fetch_max_bytes,
+            settings.fetch_snapshot_max_bytes,
+            FETCH_WAIT_MS,
+            self.endpoints,
         )
 
     @property
@@ -169,18 +174,7 @@ class QuorumDriver:
 
     def endpoint_of(self, node_id: int) -> tuple[str, int] | None:
         """Where a voter listens to controllers, None where that is not known."""
-        named = self.replica.voters
-        voter = None if named is None else named.voters.get(node_id)
-        known = None if voter is None else voter.endpoints.get(self.settings.listener)
-        return known or self._endpoints.get(node_id)
-
-    @property
-    def voter_endpoints(self) -> Mapping[int, Mapping[str, tuple[str, int]]]:
-        """The voters, and where they listen to controllers, as the log says, or else the settings."""
-        named = self.replica.voters
-        if named is not None:
-            return {each.key.id: each.endpoints for each in named.voters.voters}
-        return {node: {self.settings.listener: at} for node, at in self.settings.voters.items() if node >= 0}
+        return self.known_endpoints.of(node_id, -1 if self._core is None else self._core.epoch)
 
     @property
     def directory_id(self) -> UUID:
@@ -492,7 +486,7 @@ class QuorumDriver:
         if taken is None:
             self.core.failed(send.to, send.number, now_ms)
             return
-        self._endpoints.update(taken.endpoints)
+        self.known_endpoints.learn(taken.answer, taken.endpoints)
         if not self.core.answered(send.to, send.number, taken.answer, now_ms):
             return
         if isinstance(taken.answer, FetchSnapshotAnswer):

@@ -59,9 +59,20 @@ class Taken(NamedTuple):
 
 
 class QuorumMessages:
-    """The messages about one log, the metadata's: a cluster's id is empty while none is known."""
+    """The messages about one log, the metadata's: a cluster's id is empty while none is known.
 
-    def __init__(self, key: PartitionKey, max_bytes: int, max_snapshot_bytes: int, max_wait_ms: int) -> None:
+    `endpoints` are where this node listens to controllers, which it says when it leads.
+    """
+
+    def __init__(
+        self,
+        key: PartitionKey,
+        max_bytes: int,
+        max_snapshot_bytes: int,
+        max_wait_ms: int,
+        endpoints: Mapping[str, tuple[str, int]],
+    ) -> None:
+        self._endpoints = endpoints
         self._max_snapshot_bytes = max_snapshot_bytes
         self._max_wait_ms = max_wait_ms
         self._key = key
@@ -81,7 +92,10 @@ class QuorumMessages:
                 voter_directory_id=to.directory_id, leader_id=request.leader_id, leader_epoch=request.epoch
             )
             of_begin = begin.BeginQuorumEpochRequestTopicData(topic_name=topic, partitions=(begun,))
-            message = begin.BeginQuorumEpochRequest(cluster_id=cluster_id or None, voter_id=to.id, topics=(of_begin,))
+            own = [begin.LeaderEndpoint(name=name, host=at[0], port=at[1]) for name, at in self._endpoints.items()]
+            message = begin.BeginQuorumEpochRequest(
+                cluster_id=cluster_id or None, voter_id=to.id, topics=(of_begin,), leader_endpoints=tuple(own)
+            )
             return Sent(message, BEGIN_VERSION)
         candidates = [
             end.ReplicaInfo(candidate_id=each.id, candidate_directory_id=each.directory_id)

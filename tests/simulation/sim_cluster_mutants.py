@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001 - bugs are planted inside
 """Bugs to plant in whole nodes of a cluster: each takes one safety step away, and breaks one invariant."""
 
 from collections.abc import Callable
@@ -5,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from odradek.coordinator.quorum import changes
 from odradek.gateway.env.completion import DONE
 from odradek.gateway.quorum.metadata_log import QuorumLeader
 from odradek.gateway.replication.following import FollowingLog
@@ -85,6 +87,16 @@ def metadata_committed_by_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumLeader, "_advance", lambda self: self.state.raise_high_watermark(self.state.durable_end_offset))
 
 
+def voters_changed_before_the_last_change_is_committed(patch: pytest.MonkeyPatch) -> None:
+    """The leader of the quorum does not wait for the commit of the last set of voters."""
+
+    def at_once(quorum: Any) -> Any:
+        refused = changes._not_settled(quorum)
+        return refused if refused is not None else quorum.voters_in_log.voters
+
+    patch.setattr(changes, "_changeable", at_once)
+
+
 MUTANTS = {
     mutant.__name__: Mutant(mutant, *rest)
     for mutant, *rest in (
@@ -96,5 +108,6 @@ MUTANTS = {
         (disk_not_synced, Invariant.IN_SYNC_HOLDS, ("power",)),
         (followers_commit_what_they_have, Invariant.IN_SYNC_HOLDS, ("delay",)),
         (metadata_committed_by_one, Invariant.METADATA_PREFIX, ("partition",)),
+        (voters_changed_before_the_last_change_is_committed, Invariant.ONE_VOTER_AT_A_TIME, ("voters", "delay")),
     )
 }

@@ -23,8 +23,8 @@ RESTART_S: Final = 0.5
 class BrokerHost:
     """The machine `host`; its clients connect to `(host, port)`.
 
-    `settings` are the broker's, under Kafka's names. One that is `supervised` is also started again when it ends
-    because its disk fails, as a broker of a cluster does.
+    `settings` are the broker's from its next start on, under Kafka's names. One that is `supervised` is also started
+    again when it ends because its disk fails, as a broker of a cluster does.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class BrokerHost:
         self._skew_ms = 0
         self._world = world
         self._supervised = supervised
-        self._settings = {"listeners": f"PLAINTEXT://{host}:{port}", **(settings or {})}
+        self.settings = {"listeners": f"PLAINTEXT://{host}:{port}", **(settings or {})}
         self._env: SimEnvironment | None = None
         self._process: trio.CancelScope | None = None
         self.pause = Pause()
@@ -123,7 +123,7 @@ class BrokerHost:
         return False
 
     async def _serve(self, env: SimEnvironment) -> None:
-        config = load_config(overrides=self._settings, environ={})
+        config = load_config(overrides=self.settings, environ={})
         async with open_broker(config, env) as broker:
             self.broker = broker
             self._world.record(self.host, "ready")

@@ -1,8 +1,8 @@
 """What goes wrong in a simulated cluster: the seed decides the mix of faults, their times, and how long they last.
 
 Faults may overlap. Two limits keep what is promised a promise: a disk is lost only while every replica is in sync, and
-none other is lost until all are in sync again; a node that keeps the metadata log loses the logs of partitions alone,
-as where `metadata.log.dir` is another disk (a voter without its votes may elect a second leader).
+none other is lost until all are in sync again; a voter for good loses the logs of partitions alone, as where
+`metadata.log.dir` is another disk (a voter without its votes may elect a second leader).
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ import trio
 
 from odradek.gateway.lifecycle.clean_end import PROPERTY as CLEAN_END
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.cluster.voters import VoterChanges
 from odradek.gateway.testing.simulation.disk import DiskPace
 from odradek.gateway.testing.simulation.environment import World
 from odradek.partitions.metadata_log import METADATA_KEY
@@ -31,6 +32,7 @@ FAULTS: Final[Mapping[str, str]] = {
     "bad-disk": "a disk refuses writes and reads, or is full",
     "wipe": "a disk comes back empty",
     "skew": "a clock is set",
+    "voters": "voters of the metadata quorum are added, removed, moved and replaced",
 }
 """The kinds of faults by name."""
 
@@ -49,7 +51,7 @@ class Faults:
 
     `hosts` are by node id; `clients` the names of clients' hosts. `leaders()` are nodes that lead something now, the
     likeliest to be hit; `in_sync()` says whether every replica is. `on_lost` is called with the id of a node whose disk
-    is lost.
+    is lost. `changes` is there where the quorum's voters change.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Faults:
         leaders: Callable[[], Sequence[int]],
         in_sync: Callable[[], bool],
         on_lost: Callable[[int], None],
+        changes: VoterChanges | None = None,
     ) -> None:
         self.kinds = kinds
         self.done: Counter[str] = Counter()
@@ -72,6 +75,7 @@ class Faults:
         self._leaders = leaders
         self._in_sync = in_sync
         self._on_lost = on_lost
+        self._changes = changes
         self._ending: dict[BrokerHost, None] = {}
         self._chance = world.chance("faults")
         self._harm: dict[str, Callable[[BrokerHost], Awaitable[None]]] = {
@@ -88,6 +92,7 @@ class Faults:
             "bad-disk": self._bad_disk,
             "wipe": self._wipe,
             "skew": self._skew,
+            "voters": self._change_voters,
         }
         self._weights = [self._chance.choice((1, 2, 4)) for _ in kinds]
         self._gap_s = self._chance.choice((1.0, 3.0, 8.0))
@@ -184,11 +189,11 @@ class Faults:
         if not host.alive or not self._in_sync():
             self.done["wipe"] -= 1
             return
+        node = next(node for node, each in self._hosts.items() if each is host)
+        votes = node in self._voters and (self._changes is None or not self._changes.lose(node))
         self._ending[host] = None
         await host.crash(power_cut=True)
-        node = next(node for node, each in self._hosts.items() if each is host)
-        votes = node in self._voters
-        self._world.record(host.host, "disk lost")
+        self._world.record(host.host, "disk lost" if votes else "disk lost with the metadata log")
         self._on_lost(node)
         disk = self._world.disk(host.host)
         disk.lose(lambda key: votes and key == METADATA_KEY, lambda name: votes and name != CLEAN_END)
@@ -197,6 +202,11 @@ class Faults:
     async def _skew(self, host: BrokerHost) -> None:
         await trio.lowlevel.checkpoint()
         host.skew_ms = self._chance.choice((-60_000, -1000, 0, 1000, 60_000))
+
+    async def _change_voters(self, host: BrokerHost) -> None:
+        del host
+        if self._changes is not None:
+            await self._changes.change(self._kill)
 
     # The network
 

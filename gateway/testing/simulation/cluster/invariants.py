@@ -10,7 +10,10 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
+from odradek.coordinator.quorum.values import ReplicaKey
+from odradek.coordinator.quorum.voters import VotersAt, VoterSet
 from odradek.gateway.process import Broker
+from odradek.gateway.quorum import MetadataReplica
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.disk import DiskLog
@@ -95,6 +98,10 @@ class Committed:
         return self.batches[-1].last_offset + 1 if self.batches else 0
 
 
+def _keys(voters: VoterSet | None) -> set[ReplicaKey]:
+    return set() if voters is None else {each.key for each in voters.voters}
+
+
 class Member(NamedTuple):
     """A replica of a partition, by its node."""
 
@@ -122,6 +129,7 @@ class Invariants:
         self._high_watermarks: WeakKeyDictionary[PartitionState, int] = WeakKeyDictionary()
         self._roles: dict[Member, object] = {}
         self._active: dict[int, int] = {}
+        self._voters: WeakKeyDictionary[MetadataReplica, tuple[int, VotersAt | None]] = WeakKeyDictionary()
         self._images: dict[int, MetadataImage | None] = {}
         self._epochs: dict[int, int] = {}
 
@@ -181,6 +189,25 @@ class Invariants:
                 self._high_watermarks[state] = now
                 self._commits(Member(node, replica.key), now)
             self._look_at_role(Member(node, replica.key), replica)
+        self._look_at_voters(node, broker)
+
+    def _look_at_voters(self, node: int, broker: Broker) -> None:
+        """A leader that appends a set while it leads compares it with the one that it knows to be committed."""
+        quorum = broker.services.quorum
+        replica, core = quorum.replica, quorum.core
+        named = replica.voters
+        epoch, known = self._voters.get(replica, (-1, None))
+        if epoch == core.epoch and known is named:
+            return
+        self._voters[replica] = core.epoch, named
+        if named is None or named.before is None or core.leadership is None or epoch != core.epoch:
+            return
+        self.tally["voter sets"] += 1
+        committed = replica.voters_before(core.high_watermark)
+        differing = _keys(named.voters) ^ _keys(committed or named.before)
+        if len(differing) > 1 and _keys(named.voters) != _keys(named.before):
+            text = f"node {node} appends {sorted(_keys(named.voters))} while {sorted(_keys(committed))} is committed"
+            raise Violation(Invariant.ONE_VOTER_AT_A_TIME, text)
 
     def _commits(self, member: Member, high_watermark: int) -> None:
         """A replica's high watermark is there: what it has below is what is committed."""

@@ -19,6 +19,7 @@ from odradek.gateway.testing.simulation.cluster.access import ClusterAccess
 from odradek.gateway.testing.simulation.cluster.faults import Faults, mix_of
 from odradek.gateway.testing.simulation.cluster.invariants import Invariants
 from odradek.gateway.testing.simulation.cluster.recorded import RecordedOracle, RecordedTransactions
+from odradek.gateway.testing.simulation.cluster.voters import VoterChanges
 from odradek.gateway.testing.simulation.environment import World
 from odradek.gateway.testing.simulation.loads.load import Load
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation, check
@@ -162,6 +163,7 @@ class Simulation:
             for node, role in roles.items()
         }
         self._brokers = brokers
+        self._changes = VoterChanges(world, self._hosts, voters) if "voters" in self.kinds else None
         access = ClusterAccess(world, {node: (f"node-{node}", 9092) for node in brokers}, REPLICAS)
         self._events, self._ledger = RecordedOracle(EVENTS), RecordedTransactions(LEDGER)
         transactions = TransactionLoad(world, access, self._ledger)
@@ -181,6 +183,7 @@ class Simulation:
             self._invariants.leaders,
             self._invariants.in_sync,
             self._invariants.lost.add,
+            self._changes,
         )
 
     @property
@@ -229,6 +232,8 @@ class Simulation:
 
     async def _live(self, nursery: trio.Nursery) -> None:
         await self._start(nursery)
+        if self._changes is not None:
+            await self._changes.form()
         for load in self._loads:
             await load.set_up()
         await self._under_faults(nursery)

@@ -58,6 +58,7 @@ class Invariant(StrEnum):
     HIGH_WATERMARK_GROWS = "a replica's high watermark never goes back"
     METADATA_PREFIX = "all nodes have the same committed metadata"
     ONE_CONTROLLER = "no two nodes decide in one epoch"
+    ONE_VOTER_AT_A_TIME = "a leader changes the voters by one, from a set that is committed"
     NO_CRASH = "no node ends with an error of its own"
     IN_SYNC_AGAIN = "once faults are over, every replica is in sync"
 
