@@ -14,6 +14,7 @@ from compat_tests.groups import Members
 from compat_tests.processes import wait_for
 from compat_tests.scenarios import take_over
 from odradek.wire.api_keys import ApiKey
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.wire.messages.list_groups import ListGroupsRequest
 
@@ -96,15 +97,22 @@ def _share(*groups: Members) -> list[int]:
 
 def kind_of(side: Side, group: str) -> list[str]:
     """What kind of group ListGroups says that it is."""
-    with Wire(side.bootstrap) as wire:
-        listed = wire.call(ApiKey.LIST_GROUPS, 5, ListGroupsRequest()).groups
-    return [each.group_type for each in listed if each.group_id == group]
+    found: list[str] = []
+    for broker in side.bootstrap.split(","):  # each lists the groups that it coordinates
+        with Wire(broker) as wire:
+            listed = wire.call(ApiKey.LIST_GROUPS, 5, ListGroupsRequest()).groups
+        found += [each.group_type for each in listed if each.group_id == group]
+    return found
 
 
 def described(side: Side, group: str) -> dict[str, Any]:
     """State, and how many partitions each member holds and is to hold."""
-    with Wire(side.bootstrap) as wire:
-        (found,) = wire.call(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest(group_ids=(group,))).groups
+    for broker in side.bootstrap.split(","):
+        with Wire(broker) as wire:
+            request = ConsumerGroupDescribeRequest(group_ids=(group,))
+            (found,) = wire.call(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request).groups
+        if found.error_code != ErrorCode.NOT_COORDINATOR:
+            break
     members = [(_count(member.assignment), _count(member.target_assignment)) for member in found.members]
     return {"state": found.group_state, "assignor": found.assignor_name, "members": sorted(members)}
 

@@ -1,7 +1,7 @@
 """The clients' cases over three nodes: a few of each client, all of them with ODRADEK_CLUSTER_CLIENTS=all.
 
-What is told of the crash of a broker that is alone makes no sense here; `test_history.py` and `tests/cluster` kill
-nodes of a cluster.
+What is observed of the crash of a broker that is alone has no meaning here: `test_cluster_history.py` and
+`tests/gateway/testing` kill the nodes of a cluster.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ OF_ONE_BROKER = {
     "configs",
 }
 """Rows that crash the broker, or look at what a single one is told of itself."""
+RACES = {
+    "aiokafka/unknown-topic": "whether Kafka's next broker knows a topic that the one before has just created by itself"
+}
+"""Cases whose outcome over several brokers is open in Kafka as well, and what it depends on."""
 BOOKS = (
     test_kafka_python.BOOK,
     test_librdkafka.BOOK,
@@ -62,7 +66,7 @@ def chosen() -> list[Any]:
     return [
         pytest.param(case, id=f"{case.client}-{case.name}", marks=pytest.mark.timeout(LIMIT_S, func_only=True))
         for case in cases
-        if everything or f"{case.client}/{case.name}" in FEW
+        if (name := f"{case.client}/{case.name}") in FEW or (everything and name not in RACES)
     ]
 
 

@@ -121,6 +121,8 @@ def too_slow(side: Side) -> Any:
     producer.end(committed=True)
     for each in (producer, other):
         each.close()
+    while "again" not in [value for _, value in read(side, out)]:  # the marker comes after the answer to EndTxn
+        pass
     return {"late": late, "ended": ended, "aborted": aborted, "read": [value for _, value in read(side, out)]}
 
 

@@ -50,6 +50,7 @@ async def _produce(
         bootstrap_servers=bootstrap,
         compression_type=None if codec == "none" else codec,
         enable_idempotence=idempotent,
+        acks="all" if "," in bootstrap or idempotent else 1,  # of a cluster it is read before the replicas have it
         max_request_size=max_bytes,
         max_batch_size=max(16_384, max_bytes),
         request_timeout_ms=int(DEADLINE_S * 1000),
