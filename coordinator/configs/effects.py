@@ -43,7 +43,6 @@ WITHOUT_EFFECT: Final = (
             "alter.log.dirs.replication.quota.*",
             "controller.performance.*",
             "controller.quorum.append.linger.ms",
-            "controller.quorum.auto.join.enable",
             "controller.quorum.election.backoff.max.ms",
             "controller.socket.timeout.ms",
             "num.replica.alter.*",

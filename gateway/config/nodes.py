@@ -38,6 +38,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _ROLES: Final = "process.roles"
 _VOTERS: Final = "controller.quorum.voters"
 _BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
+_AUTO_JOIN: Final = "controller.quorum.auto.join.enable"
 _CONTROLLER_NAMES: Final = "controller.listener.names"
 _INTER_BROKER: Final = "inter.broker.listener.name"
 _PROTOCOL_MAP: Final = "listener.security.protocol.map"
@@ -105,6 +106,8 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
     listeners = tuple(endpoint for endpoint in every if endpoint.name not in names)
     controller_listeners = tuple(endpoint for endpoint in every if endpoint.name in names)
     wanted = parse_endpoints("advertised.listeners", texts(layers, "advertised.listeners"))
+    if layers.values[_AUTO_JOIN] and not is_controller:
+        raise ConfigError(f"{_AUTO_JOIN} is only supported when {_ROLES} contains the 'controller' role.", _AUTO_JOIN)
     voters, servers = _voters(layers), _servers(layers)
     _check_quorum(node_id, roles, voters, servers)
     if is_controller:

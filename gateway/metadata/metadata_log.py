@@ -9,6 +9,7 @@ from odradek.partitions.config import LogConfig
 
 METADATA_LEADER_EPOCH: Final = 1
 """The epoch of a log that is made without a quorum, by `odradek recover`."""
+AUTO_JOIN: Final = "controller.quorum.auto.join.enable"
 FIRST_SERVER: Final = 2
 """The first of `controller.quorum.bootstrap.servers` has the id -2, as in Kafka: -1 is no node."""
 METADATA_MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
@@ -47,6 +48,7 @@ def quorum_settings(config: BrokerConfig, machine: str) -> QuorumSettings:
         _number(config, "controller.quorum.fetch.snapshot.max.bytes"),
         listener=node.controller_listener_names[0] if node.controller_listener_names else "",
         founds=founds,
+        joins=node.is_controller and not node.voters and bool(config.values[AUTO_JOIN]),
     )
 
 

@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 ELECTION_STATE: Final = "quorum.state"
 DIRECTORY_ID: Final = "directory.id"
-CLUSTER_ID: Final = "cluster.id"
+CLUSTER_PROPERTY: Final = "cluster.id"
 """The properties of the store that hold the election state, the id of the directory (KIP-853), and the cluster's, which
 `gateway/metadata/cluster_id.py` writes.
 
@@ -75,7 +75,7 @@ class QuorumSettings:
 
     Where the settings say no ids they are negative, and the endpoints of others come with the leader's answers and from
     the log. `listener` is that of controllers among themselves. `founds`: this node is the first voter of a quorum
-    whose voters its log names (KIP-853).
+    whose voters its log names (KIP-853); `joins`: it becomes a voter by itself (KIP-1186).
     """
 
     node_id: int
@@ -85,6 +85,7 @@ class QuorumSettings:
     fetch_snapshot_max_bytes: int = 1024 * 1024
     listener: str = ""
     founds: bool = False
+    joins: bool = False
 
     @property
     def is_alone(self) -> bool:
@@ -211,7 +212,7 @@ class QuorumDriver:
             election = from_text(properties.get(ELECTION_STATE, ""))
         except ValueError as error:
             raise StartError(f"the store's property {ELECTION_STATE} is damaged: {error}") from error
-        self._stored_cluster_id = properties.get(CLUSTER_ID, "")
+        self._stored_cluster_id = properties.get(CLUSTER_PROPERTY, "")
         directory_id = self._env.uuid()
         self._directory_id = properties.get(DIRECTORY_ID, str(directory_id))
         await self._open_log(properties)
@@ -272,6 +273,10 @@ class QuorumDriver:
     async def run(self) -> None:
         """Take events until cancelled."""
         await self._carry_out()
+        if self.settings.joins:
+            from odradek.gateway.quorum.auto_join import join_by_itself
+
+            self._nursery.start_soon(join_by_itself, self)
         while True:
             if self._events:
                 self._events.popleft()(self.now_ms)

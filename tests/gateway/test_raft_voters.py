@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from uuid import UUID
 
 import pytest
@@ -304,3 +305,38 @@ def test_a_cluster_of_one_becomes_one_that_can_grow_and_not_the_other_way(tmp_pa
     with nodes_in(tmp_path) as nodes, pytest.raises(BaseExceptionGroup) as refused:
         nodes.start(1)
     assert refused.group_contains(StartError, match="quorum[.]bootstrap[.]servers")
+
+
+def keys_at_the_leader(nodes: Nodes) -> list[ReplicaKey]:
+    """The voters that a leader's log names, none while there is no leader."""
+    return next(
+        ([each.key for each in shown(nodes, node)] for node in nodes.brokers if nodes.quorum(node).active_epoch), []
+    )
+
+
+JOINS = {"controller_quorum_auto_join_enable": True, "controller_quorum_fetch_timeout_ms": 1000}
+
+
+def test_a_controller_joins_by_itself_and_replaces_the_directory_that_it_has_lost(tmp_path):
+    with nodes_in(tmp_path) as nodes:
+        nodes.start(1, 1)
+        for node in (2, 3):
+            nodes.start(node, 1, **JOINS)
+        await_that(lambda: [each.key for each in shown(nodes, 1)] == [nodes.key(node) for node in (1, 2, 3)])
+        ports, old = {1: nodes.port(1), 2: nodes.port(2)}, nodes.key(3)
+    rmtree(tmp_path / "node-3")
+    with nodes_in(tmp_path) as nodes:
+        nodes.ports |= ports
+        for node in (1, 2, 3):
+            nodes.start(node, 1, 2, **(JOINS if node == 3 else {}))
+        await_that(nodes.is_led)
+        await_that(lambda: nodes.key(3) in keys_at_the_leader(nodes))
+        await_that(lambda: old not in keys_at_the_leader(nodes))
+
+
+def test_a_controller_whose_voters_are_fixed_does_not_ask_to_join(nodes):
+    voters = ",".join(f"{node}@127.0.0.1:{nodes.port(node)}" for node in (1, 2))
+    for node in (1, 2):
+        nodes.start(node, controller_quorum_voters=voters, **JOINS)
+    await_that(nodes.is_led)
+    assert [nodes.quorum(node).settings.joins for node in (1, 2)] == [False, False]

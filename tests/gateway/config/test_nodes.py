@@ -164,6 +164,10 @@ def test_brokers_may_have_a_listener_of_their_own():
             "controller.quorum.voters=Set(1)",
         ),
         (
+            BROKER | {"controller.quorum.auto.join.enable": "true"},
+            "controller.quorum.auto.join.enable is only supported when process.roles contains the 'controller' role.",
+        ),
+        (
             BROKER | {"listeners": COMBINED["listeners"]},
             "controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
             "running KRaft with just the broker role",

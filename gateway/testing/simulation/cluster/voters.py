@@ -5,6 +5,7 @@ The first controller founds the quorum and the others are added to it before the
     a voter is removed, the leader too         a controller that is no voter is added
     a voter is started at another port         a voter loses its disk, is removed, and is added with its new directory
 
+In half of the runs controllers that are no voters join by themselves (KIP-1186), as well as by these requests.
 A disk of a voter is lost only while all other voters' are there, and every set of voters that may be in force has three
 members: one that is too small has no majority without it.
 """
@@ -54,11 +55,14 @@ class VoterChanges:
         self._smallest = self._chance.choice((1, 1, 2, 3))
         self._lost: set[ReplicaKey] = set()
         self._ports = dict.fromkeys(nodes, PORT)
+        joins = world.chance("auto join").random() < 0.5
         trims = self._chance.random() < 0.5
         for node, host in hosts.items():
             asked = nodes[:1] if node == nodes[0] else nodes
             host.settings.pop("controller.quorum.voters")
             host.settings |= {**bootstrap(asked), **(SMALL_LOG if trims else {})}
+            if joins and node in nodes:
+                host.settings["controller.quorum.auto.join.enable"] = "true"
 
     async def form(self) -> None:
         """Make all controllers voters. Once there are several, none founds a quorum again."""
@@ -84,10 +88,11 @@ class VoterChanges:
         gone = [key for key in sorted(self._lost) if key in named]
         if gone:
             await self._remove(gone[0])
-        elif self._lost and not self._is_settled_without_lost():
             return
-        elif outside and (self._chance.random() < 0.6 or len(named.voters) <= self._smallest):
-            self._lost.clear()
+        if self._lost and not self._is_settled_without_lost():
+            return
+        self._lost.clear()
+        if outside and (self._chance.random() < 0.6 or len(named.voters) <= self._smallest):
             await self._add(self._chance.choice(outside))
         elif len(self._nodes) > 1 and self._chance.random() < 0.2:
             await self._move(self._nodes[-1], restart)

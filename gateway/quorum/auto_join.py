@@ -1,0 +1,64 @@
+"""A controller that is no voter becomes one by itself: `controller.quorum.auto.join.enable` (KIP-1186).
+
+It follows for `controller.quorum.fetch.timeout.ms` first, and asks again after as long, until the log says that it is a
+voter. Where its id is a voter's with another directory, which it has lost, it has that one removed before.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from odradek.coordinator.quorum.values import State
+from odradek.gateway.peers import PeerCallError
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from odradek.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+
+if TYPE_CHECKING:
+    from odradek.gateway.quorum.driver import QuorumDriver
+
+log = logging.getLogger(__name__)
+
+ADD_VERSION, REMOVE_VERSION = 1, 0
+
+
+async def join_by_itself(quorum: "QuorumDriver") -> None:
+    """See the module's head; until cancelled, since an operator may remove the voter again."""
+    while True:
+        await trio.sleep(quorum.settings.timing.fetch_ms / 1000)
+        request = request_of(quorum)
+        endpoint = quorum.endpoint_of(quorum.leader_id)
+        if request is None or endpoint is None:
+            continue
+        version = ADD_VERSION if isinstance(request, AddRaftVoterRequest) else REMOVE_VERSION
+        try:
+            answer = await quorum.call(quorum.leader_id, endpoint, request, version)
+        except PeerCallError as error:
+            log.debug("the leader of the quorum does not answer cause=%s", error)
+            continue
+        assert isinstance(answer, AddRaftVoterResponse | RemoveRaftVoterResponse)
+        what = "joins the voters" if version == ADD_VERSION else "replaces its old directory"
+        code = ErrorCode(answer.error_code)
+        log.info("%s node_id=%d answer=%s", what, quorum.settings.node_id, answer.error_message or code.name)
+
+
+def request_of(quorum: "QuorumDriver") -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
+    """What to ask the leader; None for a voter, and where there is no leader or the settings name the voters."""
+    core, named = quorum.core, quorum.replica.voters
+    if core.state is not State.FOLLOWER or core.is_voter or named is None:
+        return None
+    cluster_id, old = quorum.cluster_id() or None, named.voters.get(core.me.id)
+    if old is not None:
+        return RemoveRaftVoterRequest(
+            cluster_id=cluster_id, voter_id=old.key.id, voter_directory_id=old.key.directory_id
+        )
+    listeners = [Listener(name=name, host=at[0], port=at[1]) for name, at in sorted(quorum.endpoints.items())]
+    return AddRaftVoterRequest(
+        cluster_id=cluster_id,
+        timeout_ms=quorum.settings.timing.request_ms,
+        voter_id=core.me.id,
+        voter_directory_id=core.me.directory_id,
+        listeners=tuple(listeners),
+        ack_when_committed=False,
+    )
