@@ -10,6 +10,7 @@ import pytest
 from examples.flights.processes import missing_for_spark
 from tests.postgres import skip_without_postgres
 
+pytestmark = pytest.mark.timeout(240)  # many start a Spark of their own
 ROOT = Path(__file__).resolve().parents[2]
 JARS = str(ROOT / ".cache" / "jars")
 
@@ -18,7 +19,7 @@ PRINTED = re.findall(r"^\| `([^`]+)` \|", (ROOT / "examples" / "README.md").read
 """The command lines that the page prints."""
 
 
-def output_of(printed: str, timeout_s: int = 100) -> str:
+def output_of(printed: str, timeout_s: int = 200) -> str:
     """What a line of the page prints, run as it stands by a shell that has no uv."""
     assert printed in PRINTED
     done = subprocess.run(

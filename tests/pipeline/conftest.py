@@ -15,14 +15,20 @@ from odradek.pipeline.connection import Connection
 from odradek.testing import TestBroker
 
 HERE = Path(__file__).parent
+SPARK_LIMIT_S = 240
 os.environ.setdefault("ODRADEK_JARS", str(ROOT / ".cache" / "jars"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Py4J, PySpark and librdkafka leave sockets to the garbage collector, which is not what these tests are about."""
+    """Py4J, PySpark and librdkafka leave sockets to the garbage collector, which is not what these tests are about.
+
+    What runs in Spark may take longer: the first of such tests starts it, and every query is compiled anew.
+    """
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+            if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SPARK_LIMIT_S))
 
 
 @pytest.fixture(autouse=True)

@@ -41,5 +41,5 @@ print(count, seen.records, worker == sys.executable, stored)
 def test_it_reads_and_writes_topics(connection: Connection, spark, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     command = [sys.executable, "-c", PROGRAM, connection.bootstrap, str(tmp_path / "data")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, env=environment)
     assert done.stdout.split() == ["1000", "1000", "True", "1000"], done.stderr

@@ -49,6 +49,7 @@ def iceberg_jar() -> None:
         pytest.skip(f"LOUD: Iceberg is not tested here: {error}")
 
 
+@pytest.mark.timeout(240)  # a Spark of its own
 def test_two_runs_give_each_record_once(connection, tmp_path, iceberg_jar):
     if os.environ.get("ODRADEK_NO_JAVA") == "1":
         pytest.skip("no Java here (ODRADEK_NO_JAVA=1)")
