@@ -59,14 +59,11 @@ def test_a_controller_is_added_and_removed(nodes: GrowingNodes) -> None:
     status = tool(nodes, "describe", "--status")
     [cluster_id] = [line.split()[1] for line in status.lines if line.startswith("ClusterId:")]
 
-    # The tool takes the new controller's ids from its directory, which Kafka has formatted.
-    formatted = nodes[2].home / "formatted"
-    formatted.mkdir()
-    ids = {"version": "1", "cluster.id": cluster_id, "node.id": "2", "directory.id": directory_id}
-    (formatted / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in ids.items()))
-    config = nodes[2].home / "controller.properties"
-    lines = [line for line in nodes[2].config.read_text().splitlines() if not line.startswith("log.dirs")]
-    config.write_text("\n".join([*lines, f"log.dirs={formatted}"]) + "\n")
+    meta = nodes[2].home / "data" / "meta.properties"  # which the tool reads
+    wait_for(meta.exists, "the second node's meta.properties", timeout_s=TIMEOUT_S)
+    ids = dict(line.split("=", 1) for line in meta.read_text().splitlines())
+    assert ids == {"version": "1", "cluster.id": cluster_id, "node.id": "2", "directory.id": directory_id}
+    config = nodes[2].config
     added = tool(nodes, "--command-config", str(config), "add-controller")
     assert added.code == 0, added.stderr
     assert f"CONTROLLER://{nodes[2].controller}" in added.stdout

@@ -43,6 +43,8 @@ from odradek.storage_backends.lmdb_segments.layout import (
     segment_name,
     unsynced_name,
 )
+from odradek.storage_backends.lmdb_segments.meta_properties import FILE as META_FILE
+from odradek.storage_backends.lmdb_segments.meta_properties import meta_properties
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles, allowed_files
 from odradek.storage_backends.lmdb_segments.partition import LmdbPartition
 from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, make_durable, open_log
@@ -319,7 +321,10 @@ class LmdbStore:
             merged = {**self._properties, **values}
             text = json.dumps(merged, indent=1, sort_keys=True)
             write_durably(self._root / PROPERTIES_FILE, text.encode())
-            self._properties = merged
+            before, self._properties = self._properties, merged
+            meta, path = meta_properties(merged), self._root / META_FILE
+            if meta is not None and (meta != meta_properties(before) or not path.exists()):
+                write_durably(path, meta)
 
     def outbox(self) -> None:
         """See `Store.outbox`: none."""

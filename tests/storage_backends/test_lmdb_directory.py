@@ -252,3 +252,20 @@ class TestOpener:
     def test_what_cannot_be_opened(self, url, message):
         with pytest.raises(StoreUrlError, match=message):
             open_store(url)
+
+
+def test_kafkas_meta_properties_are_there_once_all_ids_are_known(tmp_path):
+    file = tmp_path / "meta.properties"
+    store = LmdbStore(tmp_path, StoreOptions())
+    store.set_properties({"cluster.id": "a", "node.id": "7"})
+    assert not file.exists()
+    store.set_properties({"directory.id": "00000000-0000-4000-8000-0000000000ff"})
+    told = "cluster.id=a\ndirectory.id=AAAAAAAAQACAAAAAAAAA_w\nnode.id=7\nversion=1\n"
+    assert file.read_text() == told
+    file.unlink()
+    store.set_properties({"other": "b"})
+    assert file.read_text() == told
+    store.set_properties({"node.id": "8"})
+    assert file.read_text() == told.replace("7", "8")
+    store.close()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["format", "lock", "meta.properties", "properties.json"]
