@@ -5,7 +5,7 @@ RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 TWO := -n 2 --dist loadfile --no-loadscope-reorder # whole files, those with long tests first (compat_tests/order.py)
 
-.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql torture lint bench simulate clean
+.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql compat-cluster torture lint bench simulate clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ compat-sql: setup-python ## every client against a real Kafka and Odradek over S
 
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests
+
+compat-cluster: setup-python ## every case of the clients over three nodes beside three nodes of Kafka
+	@ODRADEK_CLUSTER_CLIENTS=all $(WITH_TOOLS) $(RUN) pytest compat_tests/test_cluster_*.py
 
 torture: setup-python ## the long form of the tests that have one: random faults, kills and frames for as long as it takes
 	@ODRADEK_LONG_TESTS=1 $(WITH_TOOLS) $(RUN) pytest -m torture --timeout=3600
