@@ -10,8 +10,10 @@ from compat_tests.java_clients import JavaConsumer, JavaError, JavaProducer, Jav
 PASSING = frozenset({"CommitFailedException", "RebalanceInProgressException", "TimeoutException"})
 """A commit that ended so is none; what it would have committed comes again with the next assignment."""
 
-SOON = {"request_timeout_ms": "5000", "delivery_timeout_ms": "20000", "reconnect_backoff_max_ms": "200"}
-"""A producer turns to another broker sooner than by default (30 s) when one does not answer."""
+SOON = {"request_timeout_ms": "5000", "reconnect_backoff_max_ms": "200"}
+"""A client turns to another broker sooner than by default (30 s) when one does not answer."""
+PRODUCER = {**SOON, "delivery_timeout_ms": "20000"}
+CONSUMER = {**SOON, "isolation_level": "read_committed", "max_poll_records": "200"}
 
 
 class Transactional:
@@ -20,7 +22,7 @@ class Transactional:
     def __init__(self, java: JavaVm, target: Target, transactional_id: str) -> None:
         self._topic = target.topic
         settings = {"transaction_timeout_ms": "8000", "max_block_ms": "30000"}
-        self._producer = JavaProducer(java, target.bootstrap, transactional_id, **SOON, **settings)
+        self._producer = JavaProducer(java, target.bootstrap, transactional_id, **PRODUCER, **settings)
         self._sent: list[Any] = []
         try:
             self._once(self._producer.init)
@@ -60,7 +62,7 @@ class Plain:
 
     def __init__(self, java: JavaVm, target: Target) -> None:
         self._topic = target.topic
-        self._producer = JavaProducer(java, target.bootstrap, None, **SOON)
+        self._producer = JavaProducer(java, target.bootstrap, None, **PRODUCER)
 
     def send(self, partition: int, value: str) -> int:
         try:
@@ -76,8 +78,7 @@ class Reading:
     """A read_committed consumer of all partitions from the beginning. Raises ClientError."""
 
     def __init__(self, java: JavaVm, target: Target) -> None:
-        settings = {"isolation_level": "read_committed", "reconnect_backoff_max_ms": "200", "max_poll_records": "200"}
-        self._consumer = JavaConsumer(java, target.bootstrap, **settings)
+        self._consumer = JavaConsumer(java, target.bootstrap, **CONSUMER)
         self._consumer.assign_from_beginning(target.topic, target.partitions)
 
     def poll(self) -> list[tuple[int, int, str]]:
@@ -94,7 +95,7 @@ class Member:
     """A read_committed member of a group of either protocol (`classic`, `consumer`). Raises ClientError."""
 
     def __init__(self, java: JavaVm, target: Target, group: str, protocol: str) -> None:
-        settings = {"isolation_level": "read_committed", "reconnect_backoff_max_ms": "200", "max_poll_records": "200"}
+        settings = dict(CONSUMER)
         if protocol == "classic":
             settings["session_timeout_ms"] = "6000"
         settings |= {"group_id": group, "group_protocol": protocol, "auto_offset_reset": "earliest"}
