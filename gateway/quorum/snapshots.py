@@ -60,6 +60,7 @@ class Snapshots:
         self._env = env
         self._known: dict[SnapshotId, Kept] = {}
         self._reading = trio.Lock()
+        self._beginning = trio.Lock()
         self._index: tuple[SnapshotId, list[int], list[int]] | None = None
         self._staging: Staging | None = None
         self._writing: SnapshotId | None = None
@@ -106,10 +107,11 @@ class Snapshots:
 
         snapshot = SnapshotId(image.offset + 1, max(image.epoch, 0))
         if snapshot not in self._known:
-            if self._staging is not None and self._staging.key == snapshot_key(*snapshot):
-                await self._drop_staged()
-            await self._drop_unnamed()
-            self._writing = snapshot
+            async with self._beginning:
+                if self._staging is not None and self._staging.key == snapshot_key(*snapshot):
+                    await self._drop_staged()
+                await self._drop_unnamed()
+                self._writing = snapshot
             try:
                 about = () if voters is None else (version_record(), voters_record(voters))
                 batches = snapshot_batches(image, last_timestamp_ms, about)
@@ -128,9 +130,10 @@ class Snapshots:
         from odradek.gateway.quorum.staging import Staging
 
         if position == 0:
-            await self._drop_staged()
-            await self._drop_unnamed()
-            self._staging = Staging(self._store, snapshot_key(*snapshot), POLICY)
+            async with self._beginning:
+                await self._drop_staged()
+                await self._drop_unnamed()
+                self._staging = Staging(self._store, snapshot_key(*snapshot), POLICY)
         staging = self._staging
         if staging is None or staging.key != snapshot_key(*snapshot):
             raise InvalidRecordBatch(f"the download of snapshot {snapshot} was given up")
@@ -154,6 +157,7 @@ class Snapshots:
             await self._env.run_blocking(partial(self._store.delete, staging.key))
 
     async def _drop_unnamed(self) -> None:
+        """Under the lock: what begins while this is under way would be taken for left over."""
         named = {snapshot_key(*each) for each in self._known}
         if self._staging is not None:
             named.add(self._staging.key)
