@@ -16,7 +16,8 @@ from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.cluster.voters import VoterChanges
 from odradek.gateway.testing.simulation.disk import DiskPace
 from odradek.gateway.testing.simulation.environment import World
-from odradek.partitions.metadata_log import METADATA_KEY
+from odradek.partitions.metadata_log import METADATA_KEY, snapshot_of
+from odradek.partitions.model import PartitionKey
 
 FAULTS: Final[Mapping[str, str]] = {
     "kill": "a process dies and is started again",
@@ -44,6 +45,11 @@ def mix_of(world: World, wanted: Sequence[str] | None = None) -> tuple[str, ...]
     if wanted is not None:
         return tuple(kind for kind in FAULTS if kind in wanted)
     return tuple(chosen) or ("kill", "partition")
+
+
+def _is_metadata(key: PartitionKey) -> bool:
+    """Whether it is the metadata log, or a snapshot of it."""
+    return key == METADATA_KEY or snapshot_of(key) is not None
 
 
 class Faults:
@@ -196,7 +202,7 @@ class Faults:
         self._world.record(host.host, "disk lost" if votes else "disk lost with the metadata log")
         self._on_lost(node)
         disk = self._world.disk(host.host)
-        disk.lose(lambda key: votes and key == METADATA_KEY, lambda name: votes and name != CLEAN_END)
+        disk.lose(lambda key: votes and _is_metadata(key), lambda name: votes and name != CLEAN_END)
         await self._down(host)
 
     async def _skew(self, host: BrokerHost) -> None:
