@@ -78,15 +78,21 @@ def group_coordinator_of(cluster: TestCluster, topic: str) -> int:
     return cluster.leader("__consumer_offsets", partition_for(f"{topic}-rd-classic", 5))
 
 
-def a_pair(cluster: TestCluster, topic: str) -> tuple[int, int]:
-    """Two brokers whose link may be cut for good: neither coordinates the transactions on the topic.
+@contextmanager
+def link_cut(cluster: TestCluster, load: Load, *, one_way: bool = False) -> Iterator[None]:
+    """Two brokers do not reach each other, neither of which coordinates the transactions on the topic.
 
     A coordinator that is in touch with the controller keeps its place, and writes its markers to the leaders
-    themselves: cut off from one of them it cannot end a transaction, in Kafka either.
+    themselves: cut off from one of them it cannot end a transaction, in Kafka either. Of a pair with the controller the
+    other one is cut off from the metadata.
     """
-    coordinator = cluster.coordinator(f"{topic}-rd-txn", transactional=True)
+    coordinator = cluster.coordinator(f"{load.target.topic}-rd-txn", transactional=True)
     one, other, *_ = sorted(set(cluster.ids) - {coordinator})
-    return one, other
+    cut_off = other if one == cluster.controller() else one
+    cluster.partition(one, other, one_way=one_way)
+    with load.away_from(cut_off, cluster):
+        yield
+    cluster.heal()
 
 
 ROLES: dict[str, Callable[[TestCluster, str], int]] = {
@@ -155,8 +161,7 @@ def test_a_leader_is_cut_off_from_the_other_brokers(cluster: TestCluster, one_wa
 
 
 def test_two_brokers_do_not_reach_each_other(cluster: TestCluster):
-    with loaded(cluster, "pair") as load:
-        cluster.partition(*a_pair(cluster, "pair"))
+    with loaded(cluster, "pair") as load, link_cut(cluster, load):
         time.sleep(BEYOND_THE_SESSION_S)
         load.served_again()
 
@@ -235,8 +240,7 @@ def some_fault(cluster: TestCluster, load: Load, chance: random.Random, stack: E
         case "restart":
             cluster.restart(victim)
         case _:
-            cluster.partition(*a_pair(cluster, load.target.topic), one_way=kind == "one way")
-            stack.callback(cluster.heal)
+            stack.enter_context(link_cut(cluster, load, one_way=kind == "one way"))
     return f"{kind} {victim}"
 
 
