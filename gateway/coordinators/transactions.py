@@ -34,7 +34,7 @@ from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.peers import PeerCallError
 from odradek.gateway.replication.recovery import Episodes
-from odradek.gateway.replication.replica import Replica
+from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.interface import StoreError
@@ -55,6 +55,8 @@ MARKER_WAIT_MS: Final = 1000
 """How long a request waits for the markers of the previous transaction."""
 MARKED_AT_ONCE: Final = 100
 """How many markers of one transaction are begun before others get a turn."""
+OPENED_AT_ONCE: Final = 4
+"""How many partitions are opened at the same time for markers: what has become of all of them is one turn's work."""
 MARKER_RETRY_MS: Final = 100
 """How soon a marker is tried again that a partition could not take."""
 
@@ -91,6 +93,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._remote_markers = RemoteMarkers(brokers, nursery)
         self._nursery = nursery
         self._unmarked = Episodes(log, replicas.repeats)
+        self._opening = trio.CapacityLimiter(OPENED_AT_ONCE)
         self._finishing: dict[str, trio.Event] = {}
         """Set when the markers of a transactional id are written."""
 
@@ -319,6 +322,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         """
         if replica.key.topic == CONSUMER_OFFSETS:
             return await self._groups.end_transaction(replica.key.index, marker)
+        if replica.state is ReplicaState.CLOSED:
+            async with self._opening:
+                await replica.ensure_open()
         return await write_marker(replica, marker, self._env.wall_ms())
 
 
