@@ -1,16 +1,12 @@
 """What the metadata image says of this broker's replica of a partition."""
 
-from typing import Final
-
-from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
+from odradek.coordinator.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage
 from odradek.partitions.follower import Follower, follow
 from odradek.partitions.in_sync import ALONE, Brokers, BrokerStanding, Membership
 from odradek.partitions.leader import Leader, lead
 from odradek.partitions.model import LogWrite
 from odradek.partitions.state import PartitionState
 from odradek.wire.values import immutable
-
-NO_LEADER: Final = -1
 
 
 @immutable
