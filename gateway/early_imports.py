@@ -26,17 +26,29 @@ _LATE: Final = (
     "odradek.coordinator.transactions.end",
     "odradek.coordinator.groups.consumer.resolver",
     "odradek.coordinator.regex",
+    "odradek.coordinator.metadata.controller.auto_create",
+    "odradek.coordinator.metadata.controller.producer_ids",
+)
+_AMONG_OTHERS: Final = (
+    "odradek.gateway.peers.peer",
+    "odradek.gateway.coordinators.remote_transactions",
+    "odradek.coordinator.metadata.controller.balancing",
+    "odradek.wire.messages.alter_partition",
 )
 
 
-def late_modules() -> list[str]:
-    """The modules by name, those first that most clients need first: groups, then the handlers in the APIs' order."""
-    return [*_LATE, *(f"odradek.gateway.handlers.{key.name.lower()}" for key in ADVERTISED)]
+def late_modules(*, is_alone: bool) -> list[str]:
+    """The modules by name, those first that most clients need first: groups, then the handlers in the APIs' order.
+
+    A node that is not alone needs more: what it asks other nodes, and what it decides when one of them is lost.
+    """
+    handlers = [f"odradek.gateway.handlers.{key.name.lower()}" for key in ADVERTISED]
+    return [*_LATE, *([] if is_alone else _AMONG_OTHERS), *handlers]
 
 
-async def import_early(env: Environment, is_stopping: Callable[[], bool]) -> None:
+async def import_early(env: Environment, is_stopping: Callable[[], bool], *, is_alone: bool) -> None:
     """Import them all, or until the broker stops; it takes some tenths of a second, in worker threads."""
-    for name in late_modules():
+    for name in late_modules(is_alone=is_alone):
         if is_stopping():
             return
         await env.run_blocking(partial(import_module, name))

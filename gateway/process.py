@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from odradek.coordinator.metadata.controller.create_topics import create_topics
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.settings import DecisionContext, MetadataConfig
@@ -68,13 +67,12 @@ from odradek.partitions.fetching.selection import RACK_AWARE
 from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.storage_backends.interface import Store, StoreError
 from odradek.storage_backends.options import StoreOptions
-from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from odradek.gateway.outbox.service import OutboxService
+    from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 log = logging.getLogger(__name__)
 
@@ -254,8 +252,10 @@ def _replicas(
 
 
 async def _alter_partition(
-    channel: ControllerChannel, config: BrokerConfig, request: AlterPartitionRequest
-) -> AlterPartitionResponse:
+    channel: ControllerChannel, config: BrokerConfig, request: "AlterPartitionRequest"
+) -> "AlterPartitionResponse":
+    from odradek.wire.messages.alter_partition import AlterPartitionResponse
+
     try:
         response = await channel.call(request, ALTER_PARTITION_VERSION, config.request_timeout_ms)
     except (ControllerUnreachableError, CoordinatorUnavailable) as error:
@@ -422,6 +422,9 @@ class Running:
         )
 
     async def _create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        from odradek.coordinator.metadata.controller.create_topics import create_topics
+        from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
         wanted = CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -497,7 +500,7 @@ async def _tell_ready(broker: Broker, env: Environment, on_ready: Callable[[Runn
     on_ready(running)
     if signals:
         notify(READY, f"serving clients at {running.bootstrap}")
-        await import_early(env, lambda: services.stopping)
+        await import_early(env, lambda: services.stopping, is_alone=broker.config.node.is_alone)
 
 
 async def collect_garbage() -> None:

@@ -15,7 +15,6 @@ import click
 
 from odradek.gateway.cli.assignment import Assignment
 from odradek.gateway.cli.errors import CliError
-from odradek.gateway.cli.signals import stop_when_stdin_ends
 from odradek.gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
@@ -68,6 +67,8 @@ class Address(click.ParamType[tuple[str, int]]):
 
 def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: object) -> None:
     if wanted:
+        from odradek.gateway.cli.signals import stop_when_stdin_ends
+
         stop_when_stdin_ends()
 
 

@@ -1,6 +1,6 @@
 """Transaction markers: what ends a producer's transaction in one partition (KIP-98)."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.coordinator.contract import Producer
 from odradek.gateway.env.completion import DONE, Completion
@@ -8,6 +8,11 @@ from odradek.gateway.replication.replica import Replica
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.builder import end_transaction_marker
+
+MARKER_STANDS: Final = frozenset(
+    {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+)
+"""Answers after which a marker is not written again: it is there, or nothing of the transaction is open there."""
 
 
 class Marker(NamedTuple):

@@ -2,7 +2,6 @@
 
 import trio
 
-from odradek.coordinator.metadata.controller.producer_ids import MAX_RESERVED
 from odradek.gateway.metadata.client import ControllerClient
 
 
@@ -29,6 +28,8 @@ class ProducerIds:
 
         Ids above `MAX_RESERVED` are not reached in any case. Raises CoordinatorUnavailable.
         """
+        from odradek.coordinator.metadata.controller.producer_ids import MAX_RESERVED
+
         if producer_id < self._next or producer_id > MAX_RESERVED:
             return
         async with self._lock:

@@ -33,11 +33,6 @@ MARKERS_AT_ONCE: Final = 500
 _Place = tuple[str, int]
 _Waiting = tuple[Marker, _Place, Completion[ErrorCode]]
 
-MARKER_STANDS: Final = frozenset(
-    {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
-)
-"""Answers after which a marker is not written again: it is there, or nothing of the transaction is open there."""
-
 
 class RemoteMarkers:
     """Writes markers into partitions that other brokers lead; its tasks run in `nursery`."""

@@ -12,7 +12,7 @@ after a pause. Here such a request waits up to a second for the markers, which m
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
@@ -25,9 +25,8 @@ from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEAT
 from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
-from odradek.gateway.coordinators.markers import Marker, write_marker
+from odradek.gateway.coordinators.markers import MARKER_STANDS, Marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
-from odradek.gateway.coordinators.remote_transactions import MARKER_STANDS, RemoteMarkers, ask_coordinator
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
 from odradek.gateway.metadata.client import ControllerClient
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from odradek.coordinator.transactions.end import Ended
     from odradek.coordinator.transactions.shard import TransactionShard
     from odradek.coordinator.transactions.table import Partitions, Transaction
+    from odradek.gateway.coordinators.remote_transactions import RemoteMarkers
     from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,6 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._groups = groups
         self._producer_ids = producer_ids
         self._brokers = brokers
-        self._remote_markers = RemoteMarkers(brokers, nursery)
         self._nursery = nursery
         self._unmarked = Episodes(log, replicas.repeats)
         self._opening = trio.CapacityLimiter(OPENED_AT_ONCE)
@@ -193,7 +192,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         if leader_id is None:
             answers = await self.look_up(producer, partitions)
         else:
-            answers = await ask_coordinator(self._brokers, leader_id, producer, partitions, verify_only=True)
+            answers = await self._ask(leader_id, producer, partitions, verify_only=True)
         return {place: _to_producer(error) for place, error in answers.items()}
 
     def _elsewhere(self, transactional_id: str) -> int | None:
@@ -202,6 +201,14 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         if leader_id in (None, NO_LEADER):
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return None if leader_id == self._brokers.node_id else leader_id
+
+    async def _ask(
+        self, leader_id: int, producer: "ProducerIdentity", partitions: "Partitions", *, verify_only: bool
+    ) -> Mapping[tuple[str, int], ErrorCode]:
+        """As `ask_coordinator`, which is imported with the first such call: a broker that is alone has none."""
+        from odradek.gateway.coordinators.remote_transactions import ask_coordinator
+
+        return await ask_coordinator(self._brokers, leader_id, producer, partitions, verify_only=verify_only)
 
     async def add_for_write(
         self, producer: "ProducerIdentity", partitions: "Partitions"
@@ -213,7 +220,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         """
         leader_id = self._elsewhere(producer.transactional_id)
         if leader_id is not None:
-            answers = await ask_coordinator(self._brokers, leader_id, producer, partitions, verify_only=False)
+            answers = await self._ask(leader_id, producer, partitions, verify_only=False)
             return {place: _to_producer(error) for place, error in answers.items()}
         error = _to_producer(await self.add_at_once(producer, partitions))
         return {(topic, index): error for topic, indexes in partitions.items() for index in indexes}
@@ -246,6 +253,13 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 await finished.wait()
 
     # Markers
+
+    @cached_property
+    def _remote_markers(self) -> "RemoteMarkers":
+        """The markers for other brokers, imported with the first."""
+        from odradek.gateway.coordinators.remote_transactions import RemoteMarkers
+
+        return RemoteMarkers(self._brokers, self._nursery)
 
     def _to_finish(self, shard: "TransactionShard") -> Callable[[], None]:
         return partial(self._begin_finishing, shard.take_unfinished())

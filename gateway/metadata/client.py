@@ -2,16 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.controller.auto_create import wanted_topic
-from odradek.coordinator.metadata.controller.producer_ids import (
-    PRODUCER_ID_BLOCK,
-    ProducerIdBlock,
-    allocate_producer_ids,
-    reserve_producer_ids,
-)
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import CoordinatorUnavailable
@@ -20,9 +13,11 @@ from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreac
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.wire.schema.schema import Message
+
+if TYPE_CHECKING:  # what decides on topics and producer ids is imported with the first: a broker starts faster
+    from odradek.coordinator.metadata.controller.producer_ids import ProducerIdBlock
+    from odradek.wire.messages.create_topics import CreatableTopic
 
 CREATE_TOPICS_VERSION: Final = 7
 ALLOCATE_VERSION: Final = 0
@@ -55,6 +50,9 @@ class ControllerClient:
         """Create the topics of these names that do not exist; None for a name whose topic is there now."""
         if self._leadership.is_active:
             return await self._controller.auto_create(names)
+        from odradek.coordinator.metadata.controller.auto_create import wanted_topic
+        from odradek.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
         context = self._context()
         topics = [_with_defaults(context, wanted_topic(context, name)) for name in dict.fromkeys(names)]
         request = CreateTopicsRequest(topics=tuple(topics), timeout_ms=context.number("request.timeout.ms"))
@@ -68,10 +66,18 @@ class ControllerClient:
             for name, (code, message) in codes.items()
         }
 
-    async def producer_id_block(self) -> ProducerIdBlock:
+    async def producer_id_block(self) -> "ProducerIdBlock":
         """Producer ids that were never given before and never will be again."""
+        from odradek.coordinator.metadata.controller.producer_ids import (
+            PRODUCER_ID_BLOCK,
+            ProducerIdBlock,
+            allocate_producer_ids,
+        )
+
         if self._leadership.is_active:
             return await self._controller.decide(allocate_producer_ids, PRODUCER_ID_BLOCK)
+        from odradek.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
         context = self._context()
         own = context.image.brokers.get(context.node_id)
         request = AllocateProducerIdsRequest(broker_id=context.node_id, broker_epoch=-1 if own is None else own.epoch)
@@ -83,6 +89,8 @@ class ControllerClient:
 
     async def reserve_producer_ids(self, producer_id: int) -> int:
         """Let no id up to `producer_id` be given; returns the smallest that is free. Only the active controller can."""
+        from odradek.coordinator.metadata.controller.producer_ids import reserve_producer_ids
+
         return await self._controller.decide(reserve_producer_ids, producer_id)
 
     async def _call(self, request: Message, version: int) -> Message:
@@ -104,7 +112,7 @@ class ControllerClient:
             self._metadata.news.unwatch(news)
 
 
-def _with_defaults(context: DecisionContext, topic: CreatableTopic) -> CreatableTopic:
+def _with_defaults(context: DecisionContext, topic: "CreatableTopic") -> "CreatableTopic":
     """The topic with the defaults of this broker, where it has none of its own: the controller's may differ."""
     count, factor = topic.num_partitions, topic.replication_factor
     return replace(

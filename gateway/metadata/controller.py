@@ -11,7 +11,6 @@ import trio
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.contract import Outcome, Token
-from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
 from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, found_cluster, register_broker
 from odradek.coordinator.metadata.controller.shard import MetadataShard, Operation
 from odradek.coordinator.metadata.image.image import ListenerImage
@@ -174,6 +173,8 @@ class Controller:
 
     async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
         """Create the topics of these names that do not exist; None for a name whose topic is there now."""
+        from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
+
         outcomes: dict[str, RefusedError | None] = {}
         for part in in_parts(tuple(names), ()):
             outcomes |= await self.decide(auto_create_topics, part)

@@ -3,7 +3,6 @@
 A metadata log that is missing or empty beside other logs is never made anew: every topic would be unknown then.
 """
 
-import shlex
 from collections.abc import Mapping
 from functools import partial
 
@@ -80,6 +79,8 @@ async def refuse_unless_alone(store: Store, env: Environment, what: str) -> None
 
 def recover_advice(location: str) -> str:
     """Advice for a metadata log that is damaged or lost."""
+    import shlex
+
     return (
         f"restore it from a backup; or run `odradek recover --data {shlex.quote(location)}`, which makes it again from "
         "the partitions' directories"

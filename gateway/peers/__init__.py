@@ -24,11 +24,9 @@ of the oldest request ends the connection.
 
 from odradek.gateway.peers.errors import PeerCallError, PeerDisconnectedError, PeerResponseError, PeerTimedOutError
 from odradek.gateway.peers.limits import PeerLimits
-from odradek.gateway.peers.peer import Peer
 from odradek.gateway.peers.peers import Peers
 
 __all__ = [
-    "Peer",
     "PeerCallError",
     "PeerDisconnectedError",
     "PeerLimits",

@@ -1,10 +1,14 @@
 """The peers of one purpose: each node once, at the endpoint that it was last asked for at."""
 
+from typing import TYPE_CHECKING
+
 import trio
 
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.peers.limits import PeerLimits
-from odradek.gateway.peers.peer import Peer
+
+if TYPE_CHECKING:  # imported with the first peer: a broker that is alone starts faster without
+    from odradek.gateway.peers.peer import Peer
 
 
 class Peers:
@@ -19,10 +23,12 @@ class Peers:
         self._limits = limits or PeerLimits()
         self._peers: dict[int, Peer] = {}
 
-    def at(self, node_id: int, endpoint: tuple[str, int]) -> Peer:
+    def at(self, node_id: int, endpoint: tuple[str, int]) -> "Peer":
         """The node, which is called at `endpoint` from now on. Nothing is dialled before the first call."""
         peer = self._peers.get(node_id)
         if peer is None:
+            from odradek.gateway.peers.peer import Peer
+
             peer = Peer(self._env, self._nursery, node_id, endpoint, self._client_id, self._limits)
             self._peers[node_id] = peer
         else:

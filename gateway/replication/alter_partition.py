@@ -7,7 +7,7 @@ now. A partition whose answer is an error that says nothing of the proposal itse
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import trio
@@ -18,13 +18,12 @@ from odradek.gateway.replication.proposals import IsrAnswer
 from odradek.partitions.in_sync import REFUSED, VIEW_IS_OLD, IsrDecision, IsrProposal
 from odradek.partitions.model import PartitionKey
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.alter_partition import (
-    AlterPartitionRequest,
-    AlterPartitionRequestPartitionData,
-    AlterPartitionRequestTopicData,
-    AlterPartitionResponse,
-    BrokerState,
-)
+
+if TYPE_CHECKING:  # imported with the first proposal: a broker that is alone starts faster without
+    from odradek.wire.messages.alter_partition import (
+        AlterPartitionRequest,
+        AlterPartitionResponse,
+    )
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ class AlterPartitionSender:
         self,
         broker_id: int,
         broker_epoch: Callable[[], int | None],
-        call: Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]],
+        call: "Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]",
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
@@ -111,7 +110,14 @@ def _is_definite(answer: IsrAnswer) -> bool:
     return isinstance(answer, IsrDecision) or answer in REFUSED or answer in VIEW_IS_OLD
 
 
-def _request(broker_id: int, broker_epoch: int, sent: dict[_Place, _Waiting]) -> AlterPartitionRequest:
+def _request(broker_id: int, broker_epoch: int, sent: dict[_Place, _Waiting]) -> "AlterPartitionRequest":
+    from odradek.wire.messages.alter_partition import (
+        AlterPartitionRequest,
+        AlterPartitionRequestPartitionData,
+        AlterPartitionRequestTopicData,
+        BrokerState,
+    )
+
     by_topic: dict[UUID, list[AlterPartitionRequestPartitionData]] = {}
     for (topic_id, index), (proposal, _) in sent.items():
         members = [BrokerState(broker_id=each.broker_id, broker_epoch=each.broker_epoch) for each in proposal.members]
@@ -129,7 +135,7 @@ def _request(broker_id: int, broker_epoch: int, sent: dict[_Place, _Waiting]) ->
     return AlterPartitionRequest(broker_id=broker_id, broker_epoch=broker_epoch, topics=tuple(topics))
 
 
-def _answers(response: AlterPartitionResponse) -> dict[_Place, IsrAnswer]:
+def _answers(response: "AlterPartitionResponse") -> dict[_Place, IsrAnswer]:
     answers: dict[_Place, IsrAnswer] = {}
     for topic in response.topics:
         for part in topic.partitions:

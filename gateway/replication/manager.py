@@ -19,12 +19,12 @@ from odradek.gateway.peers import PeerDisconnectedError, PeerLimits, PeerRespons
 from odradek.gateway.replication.alter_partition import AlterPartitionSender
 from odradek.gateway.replication.isr_changes import note_removed
 from odradek.gateway.replication.replicas import Replicas
-from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.wire.schema.schema import Message
 
 if TYPE_CHECKING:  # a broker that is alone fetches from no other, and starts faster without
     from odradek.gateway.replication.fetcher import FetcherSettings
     from odradek.gateway.replication.fetchers import FetcherLag, ReplicaFetchers
+    from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
     from odradek.wire.messages.fetch import FetchRequest, FetchResponse
     from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
@@ -32,7 +32,7 @@ FETCH_VERSION: Final = 17
 """The version that followers send: the first with a directory, the last before brokers tell the high watermark."""
 LIST_OFFSETS_VERSION: Final = 9
 
-AskController = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
+AskController = Callable[["AlterPartitionRequest"], Awaitable["AlterPartitionResponse"]]
 """Raises odradek.gateway.replication.alter_partition.NoAnswerError."""
 
 
@@ -97,7 +97,7 @@ class ReplicationManager:
         if self._fetchers is not None:
             self._fetchers.stop()
 
-    async def _alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    async def _alter_partition(self, request: "AlterPartitionRequest") -> "AlterPartitionResponse":
         assert self._ask is not None, "no proposal is made before the start"
         return await self._ask(request)
 

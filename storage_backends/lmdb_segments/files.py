@@ -32,7 +32,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 def boot_id() -> str:
     """Return what tells one run of the operating system from the next, empty where there is no such thing."""
-    return _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else ""
+    return _BOOT_ID.read_text(encoding="utf-8").strip() if _BOOT_ID.exists() else ""
 
 
 class DirectoryLock:

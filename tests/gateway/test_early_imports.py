@@ -13,10 +13,10 @@ from odradek.gateway.config import load_config
 from odradek.gateway.early_imports import late_modules
 
 def imported():
-    return [name for name in late_modules() if name in sys.modules]
+    return [name for name in LATE if name in sys.modules]
 
 def stop_when_done(running):
-    while serves and imported() != late_modules():
+    while serves and imported() != LATE:
         time.sleep(0.01)
     running.stop()
 
@@ -24,6 +24,7 @@ def on_ready(running):
     at_ready.extend(imported())
     threading.Thread(target=stop_when_done, args=(running,)).start()
 
+LATE = late_modules(is_alone=True)
 at_ready, serves = [], sys.argv[2] == "serves"
 settings = {"log.dirs": sys.argv[1], "listeners": "PLAINTEXT://127.0.0.1:0"}
 run_broker(load_config(overrides=settings, environ={}), on_ready, signals=serves)
@@ -41,7 +42,7 @@ def test_late_modules_are_imported_after_the_start(tmp_path):
     at_ready, at_end = imported(tmp_path, "serves")
     assert "odradek.coordinator.groups.shard" not in at_ready
     assert "odradek.gateway.handlers.offset_commit" not in at_ready
-    assert at_end == late_modules()
+    assert at_end == late_modules(is_alone=True)
 
 
 def test_none_are_imported_for_a_broker_inside_a_test(tmp_path):

@@ -34,10 +34,3 @@ def balance_leaders(context: DecisionContext) -> BrokerChange:
 def elect_uncleanly(context: DecisionContext) -> BrokerChange:
     """Elect leaders of leaderless partitions whose topics allow that records are lost."""
     return elect_leaderless(context, only_unclean=True)
-
-
-def interval_ms(context: DecisionContext) -> int | None:
-    """How often leaders are balanced, None when they never are."""
-    if not context.flag("auto.leader.rebalance.enable"):
-        return None
-    return 1000 * context.number("leader.imbalance.check.interval.seconds")

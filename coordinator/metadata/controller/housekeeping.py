@@ -2,10 +2,11 @@
 
 One call does one thing, and at most `MAX_CHANGES` partitions of it: what is left stays due, so that the next call goes
 on with it. Brokers are fenced one after the other, each on what the fencing before it has left (as in Kafka).
+
+What changes partitions is imported when something is due, which it never is in a cluster of one: a broker starts faster
+without.
 """
 
-from odradek.coordinator.metadata.controller.balancing import balance_leaders, elect_uncleanly, interval_ms
-from odradek.coordinator.metadata.controller.broker_changes import elect_leaderless, fence
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.schema.schema import Message
 
@@ -20,7 +21,7 @@ class Housekeeping:
     def begin(self, context: DecisionContext) -> None:
         """The controller has become active: sessions and intervals begin."""
         context.sessions.begin(context.image.brokers, context.now_ms)
-        interval = interval_ms(context)
+        interval = _balance_interval_ms(context)
         self._balance_ms = None if interval is None else context.now_ms + interval
         self._unclean_ms = context.now_ms + context.number("unclean.leader.election.interval.ms")
 
@@ -35,6 +36,8 @@ class Housekeeping:
 
     def run(self, context: DecisionContext) -> list[Message]:
         """The records of the first thing that is due; none when nothing is, or nothing comes of it."""
+        from odradek.coordinator.metadata.controller.broker_changes import elect_leaderless, fence
+
         timeout_ms = context.number("broker.session.timeout.ms")
         stale = context.sessions.stale(context.image.brokers, timeout_ms, context.now_ms)
         if stale is not None:
@@ -46,6 +49,8 @@ class Housekeeping:
         return self._at_intervals(context)
 
     def _at_intervals(self, context: DecisionContext) -> list[Message]:
+        from odradek.coordinator.metadata.controller.balancing import balance_leaders, elect_uncleanly
+
         if self._unclean_ms is not None and self._unclean_ms <= context.now_ms:
             elected = elect_uncleanly(context)
             if elected.complete:
@@ -54,6 +59,13 @@ class Housekeeping:
         if self._balance_ms is not None and self._balance_ms <= context.now_ms:
             balanced = balance_leaders(context)
             if balanced.complete:
-                self._balance_ms = context.now_ms + (interval_ms(context) or 0)
+                self._balance_ms = context.now_ms + (_balance_interval_ms(context) or 0)
             return balanced.records
         return []
+
+
+def _balance_interval_ms(context: DecisionContext) -> int | None:
+    """How often leaders are balanced, None when they never are."""
+    if not context.flag("auto.leader.rebalance.enable"):
+        return None
+    return 1000 * context.number("leader.imbalance.check.interval.seconds")

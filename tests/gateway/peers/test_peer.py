@@ -10,7 +10,6 @@ import trio
 from peer_server import PeerServer, Received, Script, answer, hang_up, ignore
 
 from odradek.gateway.peers import (
-    Peer,
     PeerCallError,
     PeerDisconnectedError,
     PeerLimits,
@@ -18,6 +17,7 @@ from odradek.gateway.peers import (
     Peers,
     PeerTimedOutError,
 )
+from odradek.gateway.peers.peer import Peer
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.wire.errors import UnsupportedVersionError
 from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

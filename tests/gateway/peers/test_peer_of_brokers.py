@@ -5,7 +5,8 @@ import trio
 
 from odradek.gateway.config import load_config
 from odradek.gateway.env.environment import ProductionEnvironment
-from odradek.gateway.peers import Peer, PeerCallError, PeerDisconnectedError
+from odradek.gateway.peers import PeerCallError, PeerDisconnectedError
+from odradek.gateway.peers.peer import Peer
 from odradek.gateway.process import open_broker
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
