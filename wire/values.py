@@ -1,8 +1,9 @@
 """Values with slots: what `@dataclass(frozen=True, slots=True)` and `@dataclass(slots=True)` make, at less cost.
 
 A dataclass compiles half a dozen methods when its class is made, which takes longer than importing most modules, and a
-broker needs dozens of such classes before it can answer. Here the constructor is compiled for the first object, and
-everything else is shared. Meant for modules that every start imports; anywhere else a dataclass does as well.
+broker needs dozens of such classes before it can answer. Here the constructor is compiled when a class has more than a
+few objects, and everything else is shared. Meant for modules that every start imports; anywhere else a dataclass does
+as well.
 
 `dataclasses.replace` and `fields` work, and so do `field`'s `default`, `default_factory` and `repr`. Values do not
 inherit from each other.
@@ -15,9 +16,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError
 from operator import attrgetter
-from typing import Any, NoReturn, TypeVar, cast, dataclass_transform
+from typing import Any, Final, NoReturn, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
+
+COMPILED_AFTER: Final = 10
+"""So many objects are made by a general constructor; to compile one takes as long as it needs for 20 of them."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -41,6 +45,7 @@ def _made(cls: type[T], methods: dict[str, Any]) -> type[T]:
         "__match_args__": names,
         "__defaults__": {name: vars(cls)[name] for name in names if name in vars(cls)},
         "__values__": attrgetter(*names),
+        "__made__": 0,
     }
     return cast("type[T]", type(cls)(cls.__name__, cls.__bases__, methods | kept | own))
 
@@ -58,10 +63,22 @@ class _LazyFields:
 
 
 def _init(self: Any, *args: object, **named: object) -> None:  # noqa: ANN401
-    """Stand in for the constructor until the first use, which compiles the real one."""
+    """The constructor of a class's first objects: a general one. One more than those compiles what the others take."""
     cls: Any = self.__class__
-    cls.__init__ = _make_init(cls)
-    cls.__init__(self, *args, **named)
+    cls.__made__ += 1
+    values = dict(zip(cls.__slots__, args, strict=False)) | named
+    is_refused = len(values) < len(args) + len(named) or not values.keys() <= set(cls.__slots__)
+    for name in cls.__slots__:
+        if name not in values:
+            default, factory = _default(cls.__defaults__.get(name, MISSING))
+            values[name] = default if factory is MISSING else factory()
+            is_refused |= values[name] is MISSING
+    if is_refused or cls.__made__ > COMPILED_AFTER:
+        cls.__init__ = _make_init(cls)
+        cls.__init__(self, *args, **named)  # of what is refused it raises the TypeError
+        return
+    for name, value in values.items():
+        object.__setattr__(self, name, value)
 
 
 def _make_init(cls: Any) -> Callable[..., None]:  # noqa: ANN401

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from odradek.wire.values import immutable, mutable
+from odradek.wire.values import COMPILED_AFTER, immutable, mutable
 
 T = TypeVar("T")
 
@@ -85,6 +85,24 @@ def test_the_first_object_of_a_class_may_be_refused():
     with pytest.raises(TypeError):
         Fresh()
     assert Fresh(1).number == 1
+
+
+@pytest.mark.parametrize("kind", [immutable, mutable])
+def test_objects_before_and_after_the_constructor_is_compiled_are_the_same(kind):
+    @kind
+    class Fresh:
+        name: str
+        limit: int = 3
+        seen: list[str] = field(default_factory=list[str])
+
+    general = Fresh.__init__
+    first = [Fresh("a", limit=each) for each in range(COMPILED_AFTER)]
+    assert Fresh.__init__ is general
+    later = [Fresh("a", limit=each) for each in range(COMPILED_AFTER)]
+    assert Fresh.__init__ is not general
+    assert first == later
+    assert Fresh("a") == Fresh(name="a", limit=3, seen=[])
+    assert len({id(each.seen) for each in first + later}) == 2 * COMPILED_AFTER
 
 
 def test_it_cannot_be_changed():
