@@ -43,7 +43,7 @@ compat-sql: setup-python ## every client against a real Kafka and Odradek over S
 test-fast: setup-python ## only what needs neither Java nor a real Kafka
 	@$(RUN) pytest tests
 
-compat-cluster: setup-python ## every case of the clients over three nodes beside three nodes of Kafka
+compat-cluster: setup-python ## all requests and the clients' cases over three nodes beside three of Kafka
 	@ODRADEK_CLUSTER_CLIENTS=all $(WITH_TOOLS) $(RUN) pytest compat_tests/test_cluster_*.py
 
 torture: setup-python ## the long form of the tests that have one: random faults, kills and frames for as long as it takes

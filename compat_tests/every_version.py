@@ -109,6 +109,10 @@ class Wire:
         assert correlation == self._correlation
         return response
 
+    def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> str:
+        """Create a topic; the error's name. Returns when its leaders answer."""
+        return create_topic(self.bootstrap, name, partitions, configs)
+
     def exactly(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
@@ -134,7 +138,7 @@ class Stage:
     def topic(self, suffix: str = "", partitions: int = 2, configs: Mapping[str, str] = {}) -> str:
         """Create a topic; returns when its leaders answer."""
         name = f"{self.name}{suffix}"
-        error = create_topic(self.wire.bootstrap, name, partitions, dict(configs))
+        error = self.wire.create_topic(name, partitions, dict(configs))
         assert error == "NONE", f"CreateTopics {name}: {error}"
         asked = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
         self.ids[name] = self.wire.call(ApiKey.METADATA, 12, asked).topics[0].topic_id

@@ -29,8 +29,6 @@ def add_partitions(
     `version` is the `transaction.version` that the producer follows. Returns the id's next state, None where it does
     not change, and the error for all partitions.
     """
-    if not producer.transactional_id:
-        return None, ErrorCode.INVALID_REQUEST
     current = table.transactions.get(producer.transactional_id)
     error = check_producer(current, producer)
     if error or current is None:
@@ -87,7 +85,7 @@ def verify(table: TransactionTable, producer: ProducerIdentity, partitions: Part
     TRANSACTION_ABORTABLE where the partition is not in the transaction.
     """
     current = table.transactions.get(producer.transactional_id)
-    error = check_producer(current, producer) if producer.transactional_id else ErrorCode.INVALID_REQUEST
+    error = check_producer(current, producer)
     if current is not None and not error and current.state in PREPARED:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     asked = [(topic, index) for topic, indexes in partitions.items() for index in sorted(indexes)]

@@ -17,8 +17,8 @@ def describe_transaction(table: TransactionTable, transactional_id: str) -> desc
     """One transactional id as tools show it."""
     found = table.transactions.get(transactional_id)
     if found is None:
-        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
-        return describe_transactions.TransactionState(transactional_id=transactional_id, error_code=error)
+        missing = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        return describe_transactions.TransactionState(transactional_id=transactional_id, error_code=missing)
     return describe_transactions.TransactionState(
         transactional_id=transactional_id,
         transaction_state=found.state.label,

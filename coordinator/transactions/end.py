@@ -61,8 +61,6 @@ def end_transaction(
     now_ms: int,
 ) -> Decided:
     """Decide an EndTxn. `fresh_id` is an unused producer id, None before one is known to be needed."""
-    if not producer.transactional_id:
-        return None, Ended(ErrorCode.INVALID_REQUEST)
     current = table.transactions.get(producer.transactional_id)
     if version < EPOCH_PER_TRANSACTION:
         error = check_producer(current, producer)

@@ -27,8 +27,7 @@ def init_producer_id(
     table: TransactionTable, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int
 ) -> Decided:
     """Decide an InitProducerId. `fresh_id` is an unused producer id, None before one is known to be needed."""
-    if not request.transactional_id:
-        return refuse(ErrorCode.INVALID_REQUEST)
+    assert request.transactional_id is not None
     if not 0 < request.transaction_timeout_ms <= table.config.transaction_max_timeout_ms:
         return refuse(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     current = table.transactions.get(request.transactional_id)

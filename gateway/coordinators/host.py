@@ -93,7 +93,7 @@ class Coordinator(Generic[S]):
 
         One that only `reads` is also run while the log of the shard takes no writes.
         """
-        reply = await self.runtime(self.partition(key)).call(operation, reads=reads)
+        reply = await self.runtime_of(key).call(operation, reads=reads)
         assert isinstance(reply, reply_type)
         return reply
 
@@ -102,7 +102,7 @@ class Coordinator(Generic[S]):
 
         Raises CoordinatorUnavailable.
         """
-        return await self.runtime(self.partition(key)).ask(question)
+        return await self.runtime_of(key).ask(question)
 
     async def begin(
         self, key: str, operation: Callable[[S, Token, int], Outcome]
@@ -111,7 +111,7 @@ class Coordinator(Generic[S]):
 
         Returns the completion of the reply, and what the caller must call in the end, whether it has come or not.
         """
-        runtime = self.runtime(self.partition(key))
+        runtime = self.runtime_of(key)
         token, reply = await runtime.begin(operation)
         return reply, partial(runtime.abandon, token)
 
@@ -140,6 +140,10 @@ class Coordinator(Generic[S]):
         if topic is None:
             raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         return partition_for(key, len(topic.partitions))
+
+    def runtime_of(self, key: str) -> ShardRuntime[S]:
+        """The shard that owns the key. Raises CoordinatorUnavailable where this broker does not lead its partition."""
+        return self.runtime(self.partition(key))
 
     def runtime(self, partition: int) -> ShardRuntime[S]:
         """The shard of a partition, loaded or not. Raises CoordinatorUnavailable where this broker does not lead it."""

@@ -27,6 +27,7 @@ from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import MARKER_STANDS, Marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
+from odradek.gateway.coordinators.runtime import ShardRuntime
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
 from odradek.gateway.metadata.client import ControllerClient
@@ -95,6 +96,15 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._opening = trio.CapacityLimiter(OPENED_AT_ONCE)
         self._finishing: dict[str, trio.Event] = {}
         """Set when the markers of a transactional id are written."""
+
+    def runtime_of(self, key: str) -> ShardRuntime["TransactionShard"]:
+        """The shard of a transactional id. Raises CoordinatorUnavailable.
+
+        An empty id is INVALID_REQUEST at every broker, as in Kafka, and not only at the one that would coordinate it.
+        """
+        if not key:
+            raise CoordinatorUnavailable(ErrorCode.INVALID_REQUEST)
+        return super().runtime_of(key)
 
     # Producers
 

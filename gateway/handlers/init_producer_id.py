@@ -19,8 +19,6 @@ async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitPro
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return await _idempotent(ctx)
-    if not request.transactional_id:
-        return _refused(ErrorCode.INVALID_REQUEST)
     response = await answer_of_coordinator(ctx.services.transactions.init_producer_id(request), _refused)
     error = fencing_error(response.error_code, ctx.api_version, FENCED_SINCE)
     return _refused(error) if error else response
