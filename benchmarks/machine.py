@@ -11,6 +11,9 @@ from pathlib import Path
 
 from compat_tests.real_kafka import UnavailableError, jars_folder, java_command
 
+READY_BYTES = 800_000_000
+"""About what one round of the largest load writes."""
+_READY_WRITE_BYTES = 4 * 1024 * 1024
 PACKAGES = ("odradek", "trio", "lmdb", "confluent-kafka")
 
 
@@ -55,3 +58,17 @@ def _java() -> str:
         return str(error)
     named = re.search(r'version "([^"]+)"', done.stderr)
     return named[1] if named else "unknown"
+
+
+def ready_memory(folder: Path) -> None:
+    """Write a file as large as a round's log, and remove it: the memory of the page cache is there afterwards.
+
+    The host of a virtual machine takes back what the machine has not used for some seconds, in blocks of 2 MB, and
+    gives it again at the first touch, which takes ten times as long as to fill it. Without this the side that is
+    measured first pays for it, and the other one gets the memory that the first has just given back.
+    """
+    filler, name = bytes(_READY_WRITE_BYTES), folder / "ready"
+    with name.open("wb", buffering=0) as file:
+        for _ in range(0, READY_BYTES, _READY_WRITE_BYTES):
+            file.write(filler)
+    name.unlink()

@@ -9,6 +9,7 @@ from benchmarks.brokers import Side
 from benchmarks.cases import CPU, Case, Effort, Figure, Mode
 from benchmarks.java_perf import producer_perf
 from benchmarks.loads import run_load
+from benchmarks.machine import ready_memory
 
 MB_A_SECOND = (Figure("rate", "MB/s"),)
 _JAVA_BYTES = {Mode.PAGE_CACHE: 80_000_000, Mode.FSYNC: 10_000_000}
@@ -19,6 +20,7 @@ _JAVA_MAX_RECORDS = 300_000
 def librdkafka(side: Side, mode: Mode, effort: Effort, *, size_bytes: int, partitions: int = 1) -> Mapping[str, float]:
     """MB a second until everything is acknowledged, and the broker's CPU seconds per MB."""
     broker = side.broker
+    ready_memory(broker.home)
     with broker.topic(partitions, mode) as topic:
         before = broker.cpu_seconds()
         done = run_load(
@@ -37,6 +39,7 @@ def librdkafka(side: Side, mode: Mode, effort: Effort, *, size_bytes: int, parti
 def java(side: Side, mode: Mode, effort: Effort, *, size_bytes: int, partitions: int = 1) -> Mapping[str, float]:
     """MB a second by kafka-producer-perf-test's own count, and the broker's CPU seconds per MB."""
     broker = side.broker
+    ready_memory(broker.home)
     records = min(_JAVA_MAX_RECORDS, int(_JAVA_BYTES[mode] * effort.scale / size_bytes))
     with broker.topic(partitions, mode) as topic:
         before = broker.cpu_seconds()

@@ -118,6 +118,11 @@ class FaultyPartition:
         return self._failed or self._inner.failed
 
     @property
+    def unsynced_commit_bytes(self) -> int:
+        """See `PartitionStore.unsynced_commit_bytes`."""
+        return self._inner.unsynced_commit_bytes
+
+    @property
     def key(self) -> PartitionKey:
         """See `PartitionStore.key`."""
         return self._inner.key

@@ -20,6 +20,7 @@ from odradek.storage_backends.outbox import Outbox
 from odradek.wire.values import immutable
 
 __all__ = [
+    "ANY_COMMIT_BYTES",
     "NO_ROWS",
     "DiskFullError",
     "LogPolicy",
@@ -39,6 +40,9 @@ __all__ = [
     "StrayLog",
 ]
 
+
+ANY_COMMIT_BYTES: Final = 1 << 62
+"""What `PartitionStore.unsynced_commit_bytes` is where a larger commit is always cheaper a byte, or no matter."""
 
 NO_ROWS: Final[Mapping[int, bytes]] = {}
 """No producer's row."""
@@ -172,6 +176,14 @@ class PartitionStore(Protocol):
         `close` then raises StoreError; held leases stay valid. What the failed call left is decided by what is on the
         medium when the log is opened: all of it, nothing, or where the method says so a part. The log that is opened
         then is durable as a whole.
+        """
+        ...
+
+    @property
+    def unsynced_commit_bytes(self) -> int:
+        """From how many bytes of batches on a `commit` without `sync` should get no further writes.
+
+        A larger one is allowed, and costs at least as much a byte. Never changes.
         """
         ...
 

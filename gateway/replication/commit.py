@@ -90,8 +90,9 @@ class CommitQueue:
     `on_durable(end_offset)` is called on the Trio thread after each commit, before its completion settles, with the end
     offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, or when another call
     has left the store's log `failed`, before the completions do.
-    A commit takes writes until it has `max_bytes`; a larger single write is a commit of its own. Commits wait for the
-    disk while the log is `synced`, which may change at any time. How long each takes is counted in `times`.
+    A commit takes writes until it has `max_bytes`, or those that the store wants without a sync; a larger single write
+    is a commit of its own. Commits wait for the disk while the log is `synced`, which may change at any time. How long
+    each takes is counted in `times`.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class CommitQueue:
         self._ticker = ticker
         self._backlog = backlog
         self._max_bytes = max_bytes
+        self._unsynced_max_bytes = min(max_bytes, store.unsynced_commit_bytes)
         self.synced = synced
         self._times = times
         self._began_us = 0
@@ -126,8 +128,9 @@ class CommitQueue:
         """Queue `write`, after which the log ends at `end_offset`. Raises StoreError while the log is failed."""
         if self._failure is not None:
             raise self._failure
+        max_bytes = self._max_bytes if self.synced else self._unsynced_max_bytes
         group = self._pending[-1] if self._pending else None
-        if group is None or group.exclusive_call is not None or group.size_bytes >= self._max_bytes:
+        if group is None or group.exclusive_call is not None or group.size_bytes >= max_bytes:
             group = _Group()
             self._pending.append(group)
         size_bytes = 0

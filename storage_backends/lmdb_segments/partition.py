@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
@@ -37,6 +38,10 @@ from odradek.storage_backends.lmdb_segments.segment import LogDb, Segment
 from odradek.storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
 from odradek.storage_backends.lmdb_segments.tables import snapshot
 from odradek.storage_backends.planning import NO_TIMESTAMP, Run, SegmentFill, plan_runs
+
+_UNSYNCED_COMMIT_BYTES: Final = 1_000_000
+"""LMDB writes a commit's batches in one call of the system. For 2 MB and more at once Linux looks for blocks of memory
+of 2 MB, and the host of a virtual machine may have to provide those first: such calls took up to ten times as long."""
 
 
 class SegmentGoneError(Exception):
@@ -78,6 +83,11 @@ class LmdbPartition:
     def failed(self) -> bool:
         """See `PartitionStore.failed`."""
         return bool(self._failure)
+
+    @property
+    def unsynced_commit_bytes(self) -> int:
+        """See `PartitionStore.unsynced_commit_bytes`."""
+        return _UNSYNCED_COMMIT_BYTES
 
     def load(self) -> LogSnapshot:
         """See `PartitionStore.load`."""

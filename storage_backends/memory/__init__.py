@@ -5,6 +5,7 @@ from threading import Lock
 
 from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
+    ANY_COMMIT_BYTES,
     NO_ROWS,
     LogPolicy,
     SegmentDraft,
@@ -62,6 +63,11 @@ class MemoryPartition:
     def failed(self) -> bool:
         """See `PartitionStore.failed`: memory does not fail."""
         return False
+
+    @property
+    def unsynced_commit_bytes(self) -> int:
+        """See `PartitionStore.unsynced_commit_bytes`."""
+        return ANY_COMMIT_BYTES
 
     def load(self) -> LogSnapshot:
         """See `PartitionStore.load`."""

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
 from odradek.storage_backends.interface import (
+    ANY_COMMIT_BYTES,
     NO_ROWS,
     LogPolicy,
     OffsetNotInStoreError,
@@ -71,6 +72,11 @@ class SqlPartition:
     def failed(self) -> bool:
         """See `PartitionStore.failed`."""
         return self._failed
+
+    @property
+    def unsynced_commit_bytes(self) -> int:
+        """See `PartitionStore.unsynced_commit_bytes`: the database has one way to commit, which waits for its disk."""
+        return ANY_COMMIT_BYTES
 
     def load(self) -> LogSnapshot:
         """See `PartitionStore.load`."""

@@ -1,10 +1,13 @@
 """The parts of the benchmark harness that reckon and print; what loads a broker is proved by running it."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.cases import CPU, KAFKA, ODRADEK, Case, Effort, Figure, Mode, NotMeasuredError
 from benchmarks.cold import acknowledged_ms
 from benchmarks.java_perf import parse_consumer, parse_producer
+from benchmarks.machine import ready_memory
 from benchmarks.proc import parse_smaps_rollup, parse_stat
 from benchmarks.runner import CaseResult, run_rounds
 from benchmarks.stats import Spread, paired_ratios, percentile, rounded, verdict
@@ -180,3 +183,17 @@ def test_another_version_is_named_in_the_place_of_kafka():
     text = plain(rows_of(result), "earlier")
     assert "Odradek / earlier" in text
     assert "Kafka" not in text
+
+
+def test_memory_is_made_ready_by_large_writes_of_a_file_that_is_gone_afterwards(tmp_path, monkeypatch):
+    sizes, unlink = [], Path.unlink
+
+    def note_size(path):
+        sizes.append(path.stat().st_size)
+        unlink(path)
+
+    monkeypatch.setattr("benchmarks.machine.READY_BYTES", 10_000_000)
+    monkeypatch.setattr(Path, "unlink", note_size)
+    ready_memory(tmp_path)
+    assert sizes == [12 * 1024 * 1024]
+    assert not list(tmp_path.iterdir())

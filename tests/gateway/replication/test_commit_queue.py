@@ -29,6 +29,7 @@ class GatedStore:
         self.failure: Exception | None = None
         self.failed = False
         self.waits = False
+        self.unsynced_commit_bytes = 500
 
     def commit(self, writes: list[LogWrite], *, sync: bool) -> None:
         if self.failure is not None:
@@ -206,6 +207,19 @@ async def test_a_commit_takes_no_more_than_its_bytes(nursery: trio.Nursery) -> N
         bench.env.permits.release()
     await completions[-1].wait()
     assert [len(commit) for commit in bench.store.commits] == [3, 2]
+
+
+@pytest.mark.parametrize(("sync", "commits"), [(False, [3, 2]), (True, [5])])
+async def test_a_store_says_how_much_a_commit_without_sync_takes(
+    nursery: trio.Nursery, sync: bool, commits: list[int]
+) -> None:
+    bench = Bench(nursery, sync=sync)
+    for offset in range(5):
+        bench.queue.submit(write(offset, size=199), offset + 1)
+    bench.env.permits.release()
+    await bench.queue.drained()
+    assert [len(commit) for commit in bench.store.commits] == commits
+    assert bench.durable[-1] == 5
 
 
 async def test_producers_wait_while_too_much_is_pending(nursery: trio.Nursery) -> None:
