@@ -39,8 +39,13 @@ async def join_by_itself(quorum: "QuorumDriver") -> None:
             continue
         assert isinstance(answer, AddRaftVoterResponse | RemoveRaftVoterResponse)
         what = "joins the voters" if version == ADD_VERSION else "replaces its old directory"
-        code = ErrorCode(answer.error_code)
-        log.info("%s node_id=%d answer=%s", what, quorum.settings.node_id, answer.error_message or code.name)
+        if code := ErrorCode(answer.error_code):
+            refused, cause = "refused: %s node_id=%d cause=%s", answer.error_message or code.name
+            quorum.replica.repeats.note(
+                (what, code), log, logging.WARNING, refused, what, quorum.settings.node_id, cause
+            )
+        else:
+            log.info("%s node_id=%d", what, quorum.settings.node_id)
 
 
 def request_of(quorum: "QuorumDriver") -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
