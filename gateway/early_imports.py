@@ -16,6 +16,8 @@ import trio
 from odradek.gateway.env.environment import Environment
 from odradek.wire.api_keys import ADVERTISED
 
+FIRST_PAUSE_S: Final = 0.1
+"""How long the clients that have waited for the start are served without a thread that imports."""
 PAUSE_S: Final = 0.001
 """How long the interpreter is left to requests after each module."""
 
@@ -48,6 +50,7 @@ def late_modules(*, is_alone: bool) -> list[str]:
 
 async def import_early(env: Environment, is_stopping: Callable[[], bool], *, is_alone: bool) -> None:
     """Import them all, or until the broker stops; it takes some tenths of a second, in worker threads."""
+    await trio.sleep(FIRST_PAUSE_S)
     for name in late_modules(is_alone=is_alone):
         if is_stopping():
             return

@@ -5,6 +5,7 @@ the property is missing: with a store of a version that kept the copy alone, or 
 """
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -38,13 +39,16 @@ class ClusterId:
         """The id for a cluster that this node founds: that of the store, the configured one, or a random one."""
         return self.text or self._configured or text_of(next(random_ids(self._env)))
 
-    async def format(self) -> None:
-        """Give the store the configured id, or a random one, unless it has one. Raises StartError."""
+    async def format(self, with_properties: Mapping[str, str]) -> None:
+        """Give the store the configured id, or a random one, unless it has one; in the same write others as well.
+
+        Raises StartError.
+        """
         if self.text:
             return
         chosen = self.new()
         try:
-            await self._write(chosen)
+            await self._write({PROPERTY: chosen, **with_properties})
         except StoreError as error:
             raise StartError(f"the cluster's id cannot be stored: {error}") from error
         self.text = chosen
@@ -63,7 +67,7 @@ class ClusterId:
             self.text = logged
             self._check_configured()
             try:
-                await self._write(logged)
+                await self._write({PROPERTY: logged})
             except StoreError as error:
                 log.warning("cannot store the cluster's id, tried again at the next start cause=%s", error)
 
@@ -74,5 +78,5 @@ class ClusterId:
                 f"({CLUSTER_ID}; CLUSTER_ID in a container)"
             )
 
-    async def _write(self, text: str) -> None:
-        await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: text}))
+    async def _write(self, properties: Mapping[str, str]) -> None:
+        await self._env.run_blocking(partial(self._store.set_properties, properties))

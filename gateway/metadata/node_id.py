@@ -5,6 +5,7 @@ counts as that node's. So a store is never used under another id.
 """
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -18,19 +19,21 @@ PROPERTY: Final = "node.id"
 
 
 class NodeId:
-    """Whose store it is: `check` before it is used, `claim` once it is."""
+    """Whose store it is: `check` before it is used, `claim` once it is.
+
+    `properties` makes the store this node's as well, for one write with what else a store is formatted with.
+    """
 
     def __init__(self, store: Store, env: Environment, node_id: int) -> None:
         self._store = store
         self._env = env
         self._node_id = node_id
-        self._is_stored = False
+        self.properties: Mapping[str, str] = {PROPERTY: str(node_id)}
 
     async def check(self) -> None:
         """Raise StartError when the store is another node's, and StoreError when it cannot be read."""
-        stored = (await self._env.run_blocking(self._store.properties)).get(PROPERTY, "")
-        self._is_stored = stored == str(self._node_id)
-        if stored and not self._is_stored:
+        stored = await self._stored()
+        if stored not in ("", str(self._node_id)):
             location = (await self._env.run_blocking(self._store.space)).location
             raise StartError(
                 f"Stored node id {stored} doesn't match configured node.id {self._node_id} in {location}: set "
@@ -39,9 +42,11 @@ class NodeId:
 
     async def claim(self) -> None:
         """Make the store this node's. One that takes no writes is made so at the next start."""
-        if self._is_stored:
-            return
         try:
-            await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: str(self._node_id)}))
+            if not await self._stored():
+                await self._env.run_blocking(partial(self._store.set_properties, self.properties))
         except StoreError as error:
             log.warning("cannot store the node's id, tried again at the next start cause=%s", error)
+
+    async def _stored(self) -> str:
+        return (await self._env.run_blocking(self._store.properties)).get(PROPERTY, "")

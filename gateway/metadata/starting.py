@@ -41,7 +41,7 @@ async def start_metadata(
     await cluster_id.read()
     if not await env.run_blocking(partial(store.holds, METADATA_KEY)):
         await refuse_unless_alone(store, env, "no metadata log")
-        await cluster_id.format()
+        await cluster_id.format(owner.properties)
     doing = "read"
     try:
         await reader.open()
@@ -50,7 +50,7 @@ async def start_metadata(
             await cluster_id.take_logged(metadata.image.cluster_id)
         else:
             await refuse_unless_alone(store, env, "an empty metadata log")
-            await cluster_id.format()
+            await cluster_id.format(owner.properties)
         await take_back(metadata.image, store, env, config.node_id)
         doing = "written"
         await controller.register(cluster_id.text, listeners, config.rack)

@@ -63,11 +63,11 @@ def test_a_store_without_metadata_is_formatted_once():
     async def formatted(configured: str) -> str:
         cluster_id = ClusterId(store, FaultyEnvironment(), configured)
         await cluster_id.read()
-        await cluster_id.format()
+        await cluster_id.format({"node.id": "1"})
         return cluster_id.text
 
     assert trio.run(formatted, OURS) == trio.run(formatted, "") == OURS
-    assert store.properties() == {PROPERTY: OURS}
+    assert store.properties() == {PROPERTY: OURS, "node.id": "1"}
     with pytest.raises(StartError, match=f"belongs to cluster {OURS}, not to {OTHER}"):
         trio.run(formatted, OTHER)
 
