@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 FIRST_PORT, LAST_PORT = 23_000, 23_999  # below the ephemeral range, so that no other program gets one by chance
 START_TIMEOUT_S = 60
 KAFKA_JVM = ["-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
+"""The environment of the processes that are measured: Python keeps compiled modules, as an installation has them."""
 BOTH = {"group.initial.rebalance.delay.ms": "0"}
 """A join is measured without the three seconds that an empty group waits for more members."""
 EARLIER = "earlier"
@@ -65,7 +67,7 @@ class RunningBroker:
 
     def _start(self) -> None:
         started = time.perf_counter()
-        self._daemon = Daemon(self._command, log=self._log)
+        self._daemon = Daemon(self._command, log=self._log, env=WITH_BYTECODE)
         try:
             self._await_metadata(started + START_TIMEOUT_S)
         except BaseException:

@@ -6,6 +6,7 @@ The target is 150 ms on an idle machine; it is reported here and asserted nowher
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from benchmarks.brokers import Side
+from benchmarks.brokers import WITH_BYTECODE, Side
 from benchmarks.cases import ODRADEK, Case, Effort, Figure, Mode, NotMeasuredError
 from compat_tests.processes import ROOT
 
@@ -43,7 +44,8 @@ def cold(side: Side, mode: Mode, effort: Effort, *, storage: str) -> Mapping[str
     with tempfile.TemporaryDirectory(prefix="odradek-cold-") as folder:
         command = [sys.executable, "-c", _SCRIPT, storage or folder, frame.hex()]
         started = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+        env = {**os.environ, **WITH_BYTECODE}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, env=env)
         whole_s = time.perf_counter() - started
     if done.returncode != 0:
         raise NotMeasuredError(f"the fresh interpreter failed: {done.stderr.strip().splitlines()[-1:]}")
