@@ -5,7 +5,6 @@ command line), default. Topic configs stand above all of them, each with its own
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -22,16 +21,27 @@ from odradek.coordinator.configs.tables import (
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
-@dataclass(frozen=True)
 class BrokerLayers:
     """The texts that were set, by layer. Values are computed once, so keep an object for as long as nothing changes.
 
     Properties raise ConfigRefusedError when a text is not valid; what passed validation never is.
     """
 
-    static: Mapping[str, str]
-    dynamic_default: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    dynamic_broker: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        dynamic_default: Mapping[str, str] = _NOTHING,
+        dynamic_broker: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        self.static: Final = static
+        self.dynamic_default: Final = dynamic_default
+        self.dynamic_broker: Final = dynamic_broker
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BrokerLayers):
+            return NotImplemented
+        mine = (self.static, self.dynamic_default, self.dynamic_broker)
+        return mine == (other.static, other.dynamic_default, other.dynamic_broker)
 
     @cached_property
     def originals(self) -> Mapping[str, str]:

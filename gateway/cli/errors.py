@@ -22,9 +22,9 @@ INTERRUPTED = 130
 READER_GONE = 141
 TERMINATED = 143
 
-_CLIENT_ERROR = re.compile(r"\[Error (?P<code>-?\d+)\] \w+(?:: (?P<message>.*))?", re.DOTALL)
+_CLIENT_ERROR = r"\[Error (?P<code>-?\d+)\] \w+(?:: (?P<message>.*))?"
 
-_QUOTED_MESSAGE = re.compile(r"error_message=(?P<quote>['\"])(?P<message>.*?)(?P=quote)[,)]", re.DOTALL)
+_QUOTED_MESSAGE = r"error_message=(?P<quote>['\"])(?P<message>.*?)(?P=quote)[,)]"
 
 
 class CliError(click.ClickException):
@@ -73,7 +73,7 @@ def broker_error_text(code: int, message: str | None = None) -> str:
 def client_error_text(text: str) -> str:
     """The same for what kafka-python made of an error code: `[Error 40] SomeError: message`, or a bare class name."""
     errors = cast("Any", sys.modules["kafka.errors"])
-    if match := _CLIENT_ERROR.fullmatch(text):
+    if match := re.fullmatch(_CLIENT_ERROR, text, re.DOTALL):
         return broker_error_text(int(match["code"]), match["message"])
     return broker_error_text(getattr(errors, text).errno) if hasattr(errors, text) else text
 
@@ -85,7 +85,7 @@ def confluent_error_text(error: Any) -> str:  # noqa: ANN401 - older versions ha
 
 def response_message(text: str) -> str | None:
     """The broker's own message out of an error in which kafka-python quotes request and response whole."""
-    match = _QUOTED_MESSAGE.search(text)
+    match = re.search(_QUOTED_MESSAGE, text, re.DOTALL)
     return match["message"] if match else None
 
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from odradek.coordinator.configs.tables import broker_definition
 from odradek.gateway.config.errors import ConfigError
-from odradek.gateway.config.properties import parse_properties
 from odradek.gateway.config.python_values import setting_text
 from odradek.gateway.config.variables import dotted, settings_of
 from odradek.wire.values import immutable
@@ -55,6 +54,8 @@ def read_file(path: Path) -> Settings:
         raise ConfigError(f"cannot read the configuration file {path}: {error}") from error
     if path.suffix == ".toml":
         return _read_toml(path, content)
+    from odradek.gateway.config.properties import parse_properties
+
     return {name: Setting(value.strip(), f"{path}:{line}") for name, value, line in parse_properties(content)}
 
 

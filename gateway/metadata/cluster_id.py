@@ -30,9 +30,9 @@ class ClusterId:
         self._env = env
         self._configured = configured
 
-    async def read(self) -> None:
-        """Take the id from the store. Raises StartError when another one is configured, and StoreError."""
-        self.text = (await self._env.run_blocking(self._store.properties)).get(PROPERTY, "")
+    def read(self, properties: Mapping[str, str]) -> None:
+        """Take the id from the store's properties. Raises StartError when another one is configured."""
+        self.text = properties.get(PROPERTY, "")
         self._check_configured()
 
     def new(self) -> str:

@@ -75,8 +75,9 @@ class Membership:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """See `join_cluster`."""
-        await self._owner.check()
-        await self._cluster_id.read()
+        properties = await self._env.run_blocking(self._store.properties)
+        await self._owner.check(properties)
+        self._cluster_id.read(properties)
         if not await self._env.run_blocking(partial(self._store.holds, METADATA_KEY)):
             await refuse_unless_alone(self._store, self._env, "no metadata log")
         try:

@@ -30,9 +30,9 @@ class NodeId:
         self._node_id = node_id
         self.properties: Mapping[str, str] = {PROPERTY: str(node_id)}
 
-    async def check(self) -> None:
-        """Raise StartError when the store is another node's, and StoreError when it cannot be read."""
-        stored = await self._stored()
+    async def check(self, properties: Mapping[str, str]) -> None:
+        """Raise StartError when the store is another node's, as its properties say."""
+        stored = properties.get(PROPERTY, "")
         if stored not in ("", str(self._node_id)):
             location = (await self._env.run_blocking(self._store.space)).location
             raise StartError(
@@ -43,10 +43,7 @@ class NodeId:
     async def claim(self) -> None:
         """Make the store this node's. One that takes no writes is made so at the next start."""
         try:
-            if not await self._stored():
+            if PROPERTY not in await self._env.run_blocking(self._store.properties):
                 await self._env.run_blocking(partial(self._store.set_properties, self.properties))
         except StoreError as error:
             log.warning("cannot store the node's id, tried again at the next start cause=%s", error)
-
-    async def _stored(self) -> str:
-        return (await self._env.run_blocking(self._store.properties)).get(PROPERTY, "")

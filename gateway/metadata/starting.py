@@ -36,10 +36,12 @@ async def start_metadata(
     Raises StartError when the log is damaged or missing, another cluster's or another node's, and StoreError.
     """
     owner = NodeId(store, env, config.node_id)
-    await owner.check()
     cluster_id = ClusterId(store, env, config.layers.static.get(CLUSTER_ID, ""))
-    await cluster_id.read()
-    if not await env.run_blocking(partial(store.holds, METADATA_KEY)):
+    properties = await env.run_blocking(store.properties)
+    await owner.check(properties)
+    cluster_id.read(properties)
+    is_new = not await env.run_blocking(partial(store.holds, METADATA_KEY))
+    if is_new:
         await refuse_unless_alone(store, env, "no metadata log")
         await cluster_id.format(owner.properties)
     doing = "read"
@@ -48,7 +50,7 @@ async def start_metadata(
         await controller.load()
         if metadata.image.cluster_id:
             await cluster_id.take_logged(metadata.image.cluster_id)
-        else:
+        elif not is_new:
             await refuse_unless_alone(store, env, "an empty metadata log")
             await cluster_id.format(owner.properties)
         await take_back(metadata.image, store, env, config.node_id)

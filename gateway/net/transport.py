@@ -306,7 +306,9 @@ class TcpListener:
 
 async def listen_tcp(host: str, port: int) -> Sequence[Listener]:
     """Listen on every address that `host` stands for; an empty host means all interfaces. Raises OSError."""
-    opened = await trio.open_tcp_listeners(port, host=host or None, backlog=LISTEN_BACKLOG)
+    # As bytes, a name is looked up as it is: Python's module for names in other scripts takes a while to import.
+    name = host.encode() if host.isascii() else host
+    opened = await trio.open_tcp_listeners(port, host=name or None, backlog=LISTEN_BACKLOG)
     return [TcpListener(socket.socket(fileno=listener.socket.detach())) for listener in opened]
 
 

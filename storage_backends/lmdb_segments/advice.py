@@ -1,6 +1,5 @@
 """What a user can do about a damaged file of a store: it depends on whose file it is."""
 
-import shlex
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +33,13 @@ def what_is_lost(topic: str) -> str:
 def recover_advice(root: Path) -> str:
     """Return what helps against a damaged or missing metadata log of the store in `root`."""
     return (
-        f"restore it from a backup; or stop the broker and run `odradek recover --data {shlex.quote(str(root))}`, "
+        f"restore it from a backup; or stop the broker and run `odradek recover --data {in_shell(root)}`, "
         "which makes the metadata log again from the partitions' directories"
     )
+
+
+def in_shell(path: Path) -> str:
+    """The path as a shell's word. What quotes it is imported for the first advice: a broker starts faster."""
+    import shlex
+
+    return shlex.quote(str(path))

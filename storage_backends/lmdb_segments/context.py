@@ -3,14 +3,18 @@
 import logging
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from odradek.storage_backends.lmdb_segments.layout import DELETED_SUFFIX
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
 from odradek.storage_backends.options import StoreOptions
 from odradek.wire.values import immutable
+
+if TYPE_CHECKING:  # imported with the first file that is removed: a broker starts faster
+    from concurrent.futures import ThreadPoolExecutor
 
 _logger = logging.getLogger(__name__)
 
@@ -22,20 +26,30 @@ class Janitor:
     """
 
     def __init__(self) -> None:
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="odradek-store-janitor")
+        self._worker: ThreadPoolExecutor | None = None
+        self._mutex = Lock()
         self._numbers: Iterator[int] = count()
 
     def remove(self, path: Path) -> None:
         """Rename `path` out of the way and remove it later. Raises OSError when it cannot be renamed."""
         doomed = path.rename(path.with_name(f"{path.name}.{next(self._numbers)}{DELETED_SUFFIX}"))
         try:
-            self._worker.submit(_purge_later, doomed)
+            self._started().submit(_purge_later, doomed)
         except RuntimeError as error:  # no thread can be started
             _logger.warning("cannot remove %s now (%s); the next start tries again", doomed, error)
 
     def close(self) -> None:
         """Finish what is under way."""
-        self._worker.shutdown()
+        if self._worker is not None:
+            self._worker.shutdown()
+
+    def _started(self) -> "ThreadPoolExecutor":
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._mutex:
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="odradek-store-janitor")
+            return self._worker
 
 
 def _purge_later(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
@@ -19,7 +18,7 @@ from odradek.storage_backends.interface import (
     StoreSpace,
     StrayLog,
 )
-from odradek.storage_backends.lmdb_segments.advice import what_is_lost
+from odradek.storage_backends.lmdb_segments.advice import in_shell, what_is_lost
 from odradek.storage_backends.lmdb_segments.context import Janitor, StoreContext, purge
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
 from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id, sync_directory, write_durably
@@ -411,7 +410,7 @@ def _is_partition(directory: Path) -> bool:
 def _format_again(path: Path) -> str:
     return (
         "if only that file was damaged or lost, and this version wrote the directory, write it again: "
-        f"echo '{FORMAT_NAME} {FORMAT_VERSION}' > {shlex.quote(str(path))}"
+        f"echo '{FORMAT_NAME} {FORMAT_VERSION}' > {in_shell(path)}"
     )
 
 

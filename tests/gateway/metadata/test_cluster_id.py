@@ -62,7 +62,7 @@ def test_a_store_without_metadata_is_formatted_once():
 
     async def formatted(configured: str) -> str:
         cluster_id = ClusterId(store, FaultyEnvironment(), configured)
-        await cluster_id.read()
+        cluster_id.read(store.properties())
         await cluster_id.format({"node.id": "1"})
         return cluster_id.text
 
