@@ -384,7 +384,8 @@ CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
 }
 """As `ADVERTISED`, but on controller listeners. An API joins it with its handler and the test that drives it."""
 
-_BY_NUMBER: dict[int, ApiKey] = {int(key): key for key in ApiKey}
+API_KEY_BY_NUMBER: dict[int, ApiKey] = {int(key): key for key in ApiKey}
+"""The same as `api_key_of`."""
 
 _NEVER = 1 << 15
 FLEXIBLE_FROM: dict[ApiKey, int] = {
@@ -395,7 +396,7 @@ FLEXIBLE_FROM: dict[ApiKey, int] = {
 
 def api_key_of(number: int) -> ApiKey | None:
     """The API of this number, or None for one that neither Kafka 4.4 nor Odradek has."""
-    return _BY_NUMBER.get(number)
+    return API_KEY_BY_NUMBER.get(number)
 
 
 def is_advertised(key: ApiKey, version: int) -> bool:

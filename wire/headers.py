@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from odradek.wire.api_keys import FLEXIBLE_FROM, ApiKey, api_key_of, is_flexible
+from odradek.wire.api_keys import API_KEY_BY_NUMBER, FLEXIBLE_FROM, ApiKey, api_key_of, is_flexible
 from odradek.wire.errors import DecodeError, UnsupportedVersionError
 from odradek.wire.messages import request_class, response_class
 from odradek.wire.schema.codec import (
@@ -66,7 +66,7 @@ def read_request_header(view: memoryview) -> tuple[ApiKey, int, int, str | None,
         number, version, correlation_id, size = _REQUEST_START.unpack_from(view, 0)
     except struct.error:
         raise DecodeError(f"a request of {len(view)} bytes is too short for its header") from None
-    key = api_key_of(number)
+    key = API_KEY_BY_NUMBER.get(number)  # as `api_key_of` does: each request comes through here
     if key is None:
         raise UnsupportedVersionError(f"unknown API key {number}")
     pos = _CLIENT_ID_AT + size

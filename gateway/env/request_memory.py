@@ -95,13 +95,13 @@ class RequestMemory:
 
 
 class MemoryAccount:
-    """What the requests of one connection take of the broker's request memory."""
+    """What the requests of one connection take of the broker's request memory: `taken_bytes` now."""
 
-    __slots__ = ("_memory", "_taken_bytes", "_unfinished_bytes")
+    __slots__ = ("_memory", "_unfinished_bytes", "taken_bytes")
 
     def __init__(self, memory: RequestMemory) -> None:
         self._memory = memory
-        self._taken_bytes = 0
+        self.taken_bytes = 0
         self._unfinished_bytes = 0
 
     async def room(self) -> None:
@@ -112,8 +112,8 @@ class MemoryAccount:
         """What complete requests take now, and the one that is being received."""
         if unfinished_bytes != self._unfinished_bytes:
             self._set_unfinished(unfinished_bytes)
-        change_bytes = request_bytes + unfinished_bytes - self._taken_bytes
-        self._taken_bytes += change_bytes
+        change_bytes = request_bytes + unfinished_bytes - self.taken_bytes
+        self.taken_bytes += change_bytes
         if change_bytes > 0:
             self._memory.take(change_bytes)
         elif change_bytes < 0:
@@ -124,6 +124,6 @@ class MemoryAccount:
         self._unfinished_bytes = size_bytes
         if grown_bytes > 0:
             self._memory.grow(self, grown_bytes)
-            self._taken_bytes += grown_bytes
+            self.taken_bytes += grown_bytes
         else:
             self._memory.end(self)

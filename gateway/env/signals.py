@@ -108,23 +108,21 @@ class Ticker:
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery
         self._calls: list[Callable[[], None]] = []
-        self._is_gathering = False
+        self.is_gathering = False  # set by the running task: the calls are left to it until it waits
         self._work = Signal()
         nursery.start_soon(self._run)
 
     def soon(self, call: Callable[[], None]) -> None:
         """Run `call` at the next tick, or when the task that gathers makes its calls."""
-        if not self._calls and not self._is_gathering:
+        if not self._calls and not self.is_gathering:
             self._work.wake()
         self._calls.append(call)
 
-    def gather(self) -> None:
-        """Leave the calls to the running task, which makes them, or leaves them to the next tick, before it waits."""
-        self._is_gathering = True
-
     def make_gathered(self) -> None:
         """Make the calls now, unless they are so many that others are to have a turn between them."""
-        self._is_gathering = False
+        self.is_gathering = False
+        if not self._calls:
+            return
         if len(self._calls) > CALLS_AT_ONCE:
             self._work.wake()
             return
@@ -134,7 +132,7 @@ class Ticker:
 
     def leave_gathered(self) -> None:
         """Leave the calls to the next tick: the task that gathered them has to wait."""
-        self._is_gathering = False
+        self.is_gathering = False
         if self._calls:
             self._work.wake()
 

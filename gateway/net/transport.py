@@ -107,10 +107,10 @@ class TcpTransport:
     """
 
     __slots__ = (
-        "_has_ended",
         "_is_more_likely",
         "_is_new",
         "_sock",
+        "has_ended",
         "may_have_more",
         "number",
         "peer",
@@ -125,8 +125,8 @@ class TcpTransport:
         self.number = sock.fileno()
         self._is_new = True
         self._is_more_likely = False
-        self.may_have_more = False
-        self._has_ended = False
+        self.may_have_more = False  # set by the poller, and
+        self.has_ended = False  # so is this: the peer sends nothing more
         self.sent_bytes = 0
         self.peer_host, self.peer = _peer_names(sock)
 
@@ -134,11 +134,6 @@ class TcpTransport:
     def is_closed(self) -> bool:
         """Whether it was closed on our side; `number` may be another connection's then."""
         return self._sock.fileno() < 0
-
-    def note_arrival(self, *, is_end: bool) -> None:
-        """Called by the poller: bytes have come, or the end of them."""
-        self.may_have_more = True
-        self._has_ended = self._has_ended or is_end
 
     def receive_now(self, buffer: memoryview) -> int | None:
         """Receive what is there. A receive that does not fill its buffer has emptied the socket, but for the end."""
@@ -149,7 +144,7 @@ class TcpTransport:
         except BlockingIOError:
             self.may_have_more = False
             return None
-        if received < len(buffer) and not self._has_ended:
+        if received < len(buffer) and not self.has_ended:
             self.may_have_more = False
         return received
 

@@ -351,7 +351,7 @@ class PartitionLog(Watchable):
     def all_committed(self) -> Completion[None]:
         """The same for everything that is in the log now. In a log that has failed nothing waits any more."""
         log = self._log
-        if self.state is not OPEN or log is None:
+        if self.state is not OPEN or log is None or log.log_end_offset <= log.high_watermark:
             return DONE
         return self.committed(log.log_end_offset)
 

@@ -149,7 +149,8 @@ class ConnectionDriver:
             self._pipeline.close(error)
         finally:
             self._worker = None
-            self._memory.set(self._pipeline.memory_bytes, self._pipeline.unfinished_bytes)
+            if self._memory.taken_bytes or self._pipeline.memory_bytes or self._pipeline.unfinished_bytes:
+                self._account()
             if self._pipeline.state is CLOSED:
                 self._close_if_done()
         return self._pipeline.state is RECEIVING and self.transport.may_have_more

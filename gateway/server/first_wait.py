@@ -1,25 +1,20 @@
-"""Notices that a coroutine has to wait, at the moment when it first does."""
+"""Goes on with a coroutine that was begun by hand, to find out whether it waits at all."""
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from types import coroutine
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar
 
 T = TypeVar("T")
-A = TypeVarTuple("A")
 
 
 @coroutine
-def noticing_wait(
-    awaited: Coroutine[Any, Any, T], on_wait: Callable[[Unpack[A]], None], *arguments: *A
-) -> Generator[Any, Any, T]:
-    """Await `awaited`, and call `on_wait(*arguments)` once, just before it first waits; never when it runs through.
+def resumed(begun: Coroutine[Any, Any, T], trap: Any) -> Generator[Any, Any, T]:  # noqa: ANN401
+    """Await the rest of a coroutine whose `send(None)` gave `trap`: it waits for the first time.
 
-    It runs in the task that awaits this, as it would without. `on_wait` must not raise.
+    What it does before runs in the task that sent, without a wait; nothing may wait between that and this.
     """
     try:
-        trap = awaited.send(None)
-        on_wait(*arguments)
         while True:
-            trap = awaited.send((yield trap))  # Trio answers a trap with an outcome, and throws nothing in
+            trap = begun.send((yield trap))  # Trio answers a trap with an outcome, and throws nothing in
     except StopIteration as done:
         return done.value

@@ -18,7 +18,7 @@ asking it would find one at a time, where a turn finds several.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 import trio
@@ -26,7 +26,7 @@ import trio
 from odradek.gateway.env.signals import Signal, Ticker
 from odradek.gateway.net.poller import Poller
 from odradek.gateway.net.transport import Transport
-from odradek.gateway.server.first_wait import noticing_wait
+from odradek.gateway.server.first_wait import resumed
 
 SERVED_IN_A_ROW: Final = 64
 """How many connections the leader serves before other tasks get a turn; some milliseconds of small requests."""
@@ -53,7 +53,7 @@ class Worker:
 class Connection(Protocol):
     """What is served."""
 
-    async def serve(self, worker: Worker) -> bool:
+    def serve(self, worker: Worker) -> Coroutine[Any, Any, bool]:
         """Receive once and handle what came; True when there may be more.
 
         Never raises but when it is cancelled; `worker` is the task that it runs in.
@@ -117,10 +117,11 @@ class Workers:
         """Find out which connections have news, and serve some; then those whose news came meanwhile."""
         if self._ready:
             await trio.lowlevel.checkpoint()
-            self._add(self._poller.ready())
+            arrived = self._poller.ready()
         else:
-            self._add(await self._poller.wait())
-        if await self._serve_row(worker) and not self._ready:
+            arrived = await self._poller.wait()
+        self._add(arrived)
+        if await self._serve_row(worker) and not self._ready and self._poller.takes_turns:
             arrived = self._poller.ready()  # these need no turn of the scheduler
             if arrived:
                 self._add(arrived)
@@ -133,18 +134,25 @@ class Workers:
     async def _serve_row(self, worker: Worker) -> bool:
         """Serve connections that have news; False when another task leads now."""
         ready = self._ready
-        self._ticker.gather()
+        ticker = self._ticker
+        ticker.is_gathering = True
         for _ in range(min(len(ready), SERVED_IN_A_ROW)):
             connection = ready.popleft()
             self._taken += 1
-            has_more = await noticing_wait(connection.serve(worker), self._resign, worker, connection)
-            if not worker.is_leader:
+            serving = connection.serve(worker)
+            try:
+                trap = serving.send(None)
+            except StopIteration as served:
+                has_more = served.value
+            else:
+                self._resign(worker, connection)
+                has_more = await resumed(serving, trap)
                 await self._catch_up_with(worker, connection, has_more=has_more)
                 return False
             if has_more:
                 ready.append(connection)
                 self._queued += 1
-        self._ticker.make_gathered()
+        ticker.make_gathered()
         return True
 
     @staticmethod

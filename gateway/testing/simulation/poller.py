@@ -48,6 +48,11 @@ class MemoryPoller(Generic[T]):
         """See `Poller.unregister`."""
         self._registered.pop(transport, None)
 
+    @property
+    def takes_turns(self) -> bool:
+        """See `Poller.takes_turns`."""
+        return True
+
     async def wait(self) -> Sequence[T]:
         """See `Poller.wait`."""
         arrivals = [each.transport.incoming.next_arrival for each in self._registered.values()]

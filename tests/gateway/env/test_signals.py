@@ -99,7 +99,7 @@ async def test_a_call_that_asks_for_another_gets_it_in_the_next_round(nursery: t
 
 async def test_gathered_calls_are_made_by_the_task_that_gathers(nursery: trio.Nursery) -> None:
     ticker, made = Ticker(nursery), []
-    ticker.gather()
+    ticker.is_gathering = True
     for number in range(3):
         ticker.soon(lambda number=number: made.append(number))
     await wait_all_tasks_blocked()
@@ -110,7 +110,7 @@ async def test_gathered_calls_are_made_by_the_task_that_gathers(nursery: trio.Nu
 
 async def test_gathered_calls_that_are_many_are_left_to_the_next_tick(nursery: trio.Nursery) -> None:
     ticker, made = Ticker(nursery), []
-    ticker.gather()
+    ticker.is_gathering = True
     for number in range(CALLS_AT_ONCE + 1):
         ticker.soon(lambda number=number: made.append(number))
     ticker.make_gathered()

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from odradek.gateway.env.signals import Signal, Ticker
-from odradek.gateway.server.first_wait import noticing_wait
+from odradek.gateway.server.first_wait import resumed
 from odradek.gateway.server.workers import SERVED_IN_A_ROW, SPARE_WORKERS, Connection, Worker, Workers
 
 
@@ -30,6 +30,10 @@ class ScriptPoller:
 
     def unregister(self, transport) -> None:
         raise NotImplementedError
+
+    @property
+    def takes_turns(self) -> bool:
+        return True
 
     async def wait(self) -> Sequence[Connection]:
         await self._changed.wait()
@@ -269,21 +273,18 @@ async def add(one: int, *, waits: int) -> int:
     return one + waits
 
 
-async def test_the_first_wait_alone_is_noticed():
-    noticed: list[str] = []
-    assert await noticing_wait(add(1, waits=0), lambda: noticed.append("none")) == 1
-    assert await noticing_wait(add(1, waits=3), lambda: noticed.append("three")) == 4
-    assert noticed == ["three"]
+async def test_a_call_that_was_begun_by_hand_goes_on():
+    begun_call = add(1, waits=3)
+    assert await resumed(begun_call, begun_call.send(None)) == 4
 
 
-async def test_an_error_comes_out_before_and_after_a_wait():
-    async def fails(*, waits: int) -> None:
-        await add(0, waits=waits)
-        raise KeyError(waits)
+async def test_an_error_comes_out_after_a_wait():
+    async def fails() -> None:
+        raise KeyError(await add(0, waits=1))
 
-    for waits in (0, 1):
-        with pytest.raises(KeyError):
-            await noticing_wait(fails(waits=waits), lambda: None)
+    begun_call = fails()
+    with pytest.raises(KeyError):
+        await resumed(begun_call, begun_call.send(None))
 
 
 async def test_cancellation_gets_to_what_is_awaited():
@@ -296,7 +297,8 @@ async def test_cancellation_gets_to_what_is_awaited():
             ends.append("cleaned up")
 
     with trio.move_on_after(0):
-        await noticing_wait(waits(), lambda: None)
+        begun_call = waits()
+        await resumed(begun_call, begun_call.send(None))
     assert ends == ["cleaned up"]
 
 
