@@ -96,7 +96,10 @@ def _missing(wanted: Wanted, error: ErrorCode) -> PartitionData:
 
 
 class _Reading:
-    """One fetch as it looks, again and again, until there is enough. `failed`: a partition's answer is an error."""
+    """One fetch as it looks, again and again, until there is enough.
+
+    `failed`: a partition's answer is an error. `settled`: it waits no more (`env.deadlines.Awaited`).
+    """
 
     def __init__(
         self, ctx: RequestContext, request: FetchRequest, isolation: Isolation, found: Sequence[_Found]
@@ -112,6 +115,7 @@ class _Reading:
         self._empty: list[_Answer] | None = None
         self._leader_only = ctx.api_version < READS_FROM_FOLLOWERS_SINCE
         self._rack = request.rack_id if ctx.services.replicas.selects_by_rack else ""
+        self.settled = False
         self._begin()
 
     def _begin(self) -> None:
@@ -122,6 +126,7 @@ class _Reading:
     async def read_until(self, deadline_ms: int) -> list[_Answer]:
         """What is found; the leases are given back when the answer is sent."""
         services = self._ctx.services
+        is_waiting = False
         try:
             while True:
                 answers = await self._look()
@@ -130,13 +135,17 @@ class _Reading:
                 left_ms = deadline_ms - services.env.monotonic_ms()
                 if left_ms <= 0:
                     break
+                if not is_waiting:
+                    is_waiting = True
+                    services.replicas.deadlines.watch(self, left_ms, self._news.wake)
                 self._undo()
-                await self._news.wait(left_ms)
+                await self._news.wait()
                 self._begin()
             self._ctx.on_sent.extend(self._give_back)
             self._note_throttled()
             return answers
         finally:
+            self.settled = True
             for watched, mark in self._watched or ():
                 watched.unwatch(mark)
 

@@ -108,10 +108,20 @@ class Workers:
             await trio.lowlevel.checkpoint()
 
     async def _work(self, worker: Worker) -> None:
-        while worker.is_leader or await self._is_promoted(worker):
-            with trio.CancelScope() as worker.scope:
-                while worker.is_leader:
-                    await self._lead(worker)
+        is_needed = True
+        while is_needed:
+            with trio.CancelScope() as worker.scope:  # a new one only after it was cancelled: it costs much of a Fetch
+                is_needed = await self._work_in_scope(worker)
+
+    async def _work_in_scope(self, worker: Worker) -> bool:
+        """Lead, again and again; False when there are enough who do, True when the scope was cancelled."""
+        while True:
+            while worker.is_leader:
+                await self._lead(worker)
+            if worker.scope.cancel_called:  # too late for what it was to end
+                return True
+            if not await self._is_promoted(worker):
+                return False
 
     async def _lead(self, worker: Worker) -> None:
         """Find out which connections have news, and serve some; then those whose news came meanwhile."""

@@ -1,10 +1,12 @@
 """What is done about results that do not come in time."""
 
+import weakref
+
 import trio
 from trio.testing import MockClock
 
 from odradek.gateway.env.completion import Completion, completed
-from odradek.gateway.env.deadlines import Deadlines
+from odradek.gateway.env.deadlines import SWEEP_FROM, Deadlines
 from odradek.gateway.env.environment import ProductionEnvironment
 
 
@@ -44,3 +46,45 @@ async def test_a_wait_begun_later_is_not_forgotten(nursery: trio.Nursery, autoju
     deadlines.watch(Completion(), 10_000, lambda: deadlines.watch(Completion(), 10, lambda: ended.append("third")))
     await trio.sleep(20)
     assert ended == ["first", "second", "third"]
+
+
+class Wait:
+    """What is waited for, and knows whether it is referred to."""
+
+    def __init__(self) -> None:
+        self.settled = False
+
+
+async def test_waits_that_ended_behind_one_that_is_open_are_let_go(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    deadlines, ended = Deadlines(VirtualTime(), nursery), list[str]()
+    deadlines.watch(Wait(), 60_000, lambda: ended.append("first"))
+    kept = weakref.WeakSet[Wait]()
+    for _ in range(20 * SWEEP_FROM):
+        wait = Wait()
+        kept.add(wait)
+        deadlines.watch(wait, 60_000, lambda: ended.append("settled"))
+        wait.settled = True
+    assert len(kept) <= 2 * SWEEP_FROM
+    deadlines.watch(Wait(), 60_000, lambda: ended.append("last"))
+    await trio.sleep(100)
+    assert ended == ["first", "last"]
+    assert len(kept) <= 1, "the loop's own variable"
+
+
+async def test_waits_may_begin_while_others_of_their_length_end(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    deadlines, ended = Deadlines(VirtualTime(), nursery), list[str]()
+
+    def go_on() -> None:
+        for _ in range(2 * SWEEP_FROM):
+            deadlines.watch(completed(None), 1000, lambda: ended.append("settled"))
+        deadlines.watch(Completion(), 1000, lambda: ended.append("next"))
+
+    deadlines.watch(Completion(), 1000, go_on)
+    for _ in range(SWEEP_FROM):
+        deadlines.watch(Completion(), 1000, lambda: ended.append("open"))
+    await trio.sleep(3)
+    assert ended == ["open"] * SWEEP_FROM + ["next"]

@@ -232,6 +232,28 @@ async def test_interrupting_ends_the_wait_of_one_connection_alone(nursery):
     assert len([each for each in serving.served if each.endswith("ends")]) == 6
 
 
+async def test_an_interruption_that_comes_too_late_ends_nothing_else(nursery):
+    serving = Serving(nursery)
+    nursery.start_soon(serving.workers.run)
+    one, then = serving.connection("one", waits=True), [serving.connection(name, waits=True) for name in "abc"]
+    await serving.report(one)
+    one.go_on.set()  # it goes on in the next turn, and has nothing more to wait for
+    one.workers[0].interrupt()
+    await trio.testing.wait_all_tasks_blocked()
+    for each in then:
+        await serving.report(each)
+    assert begun(serving.served) == ["one", "a", "b", "c"]
+    for each in then:
+        each.go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert sorted(each for each in serving.served if each.endswith("ends")) == [
+        "a ends",
+        "b ends",
+        "c ends",
+        "one ends",
+    ]
+
+
 async def test_interrupting_the_task_that_leads_changes_nothing(nursery):
     serving = Serving(nursery)
     nursery.start_soon(serving.workers.run)
