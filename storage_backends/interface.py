@@ -13,11 +13,13 @@ are mapped to `StoreError` at the backend's edge and never leave it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
-from odradek.storage_backends.outbox import Outbox
 from odradek.wire.values import immutable
+
+if TYPE_CHECKING:  # not imported for its type alone: a broker starts faster
+    from odradek.storage_backends.outbox import Outbox
 
 __all__ = [
     "ANY_COMMIT_BYTES",
@@ -362,7 +364,7 @@ class Store(Protocol):
         """Durably add or replace named values, all at once. Raises StoreFullError, StoreError."""
         ...
 
-    def outbox(self) -> Outbox | None:
+    def outbox(self) -> "Outbox | None":
         """The store's outbox, the same object each time; None where its medium has none."""
         ...
 

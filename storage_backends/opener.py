@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from odradek.storage_backends.beside import Backfill, LogsBeside
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.options import StoreOptions
+
+if TYPE_CHECKING:  # not imported for their types alone: a broker starts faster
+    from odradek.storage_backends.beside import Backfill, LogsBeside
 
 __all__ = ["StoreOptions", "StoreUrlError", "open_backfill", "open_beside", "open_store"]
 
 _Factory = Callable[[str, StoreOptions], Store]
-_Viewer = Callable[[str], LogsBeside]
-_Backfiller = Callable[[str], Backfill]
+_Viewer = Callable[[str], "LogsBeside"]
+_Backfiller = Callable[[str], "Backfill"]
 
 _BACKENDS = {
     "memory": "odradek.storage_backends.memory:open_memory_store",
@@ -44,7 +46,7 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
     return _factory(parts.scheme)(_path(url, parts), options or StoreOptions())
 
 
-def open_beside(url: str) -> LogsBeside:
+def open_beside(url: str) -> "LogsBeside":
     """Look at the logs of the store that `url` names, beside the broker that may be writing them.
 
     Raises StoreUrlError, also for a store in the memory of another process, StoreFormatError where there is no store
@@ -59,7 +61,7 @@ def open_beside(url: str) -> LogsBeside:
     return cast("_Viewer", _imported(_LMDB_VIEWER))(_path(url, parts))
 
 
-def open_backfill(url: str) -> Backfill:
+def open_backfill(url: str) -> "Backfill":
     """Open a database in order to fill in rows of older records. Raises StoreUrlError for other stores, StoreError."""
     parts = urlsplit(url)
     if parts.scheme not in _SQL_SCHEMES:

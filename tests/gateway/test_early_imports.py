@@ -74,6 +74,8 @@ NOT_AT_READY = {
     "odradek.gateway.peers.peer": "there is no other node",
     "odradek.gateway.quorum.messages": "the quorum has one voter",
     "odradek.gateway.replication.fetchers": "there is no other broker",
+    "odradek.storage_backends.beside": "the broker itself has the store",
+    "odradek.storage_backends.outbox": "the store is another one",
     "odradek.wire.messages.alter_partition": "there is no other broker",
     "odradek.wire.messages.create_topics": "no topic is created",
     "odradek.wire.messages.fetch": "no request has come",

@@ -279,9 +279,8 @@ def test_values_of_the_start_are_no_dataclasses():
         "print(*made)\n"
     )
     made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    ours = [name for name in made if not name.startswith("types.")]  # bare ones, for `replace`
-    # Its cached properties need a dictionary.
-    assert ours == ["odradek.coordinator.configs.layers.BrokerLayers"]
+    assert made, "bare ones are made for `replace`: what is made is noted"
+    assert [name for name in made if not name.startswith("types.")] == []
 
 
 def test_a_process_that_forgets_to_stop_its_broker_still_ends():
