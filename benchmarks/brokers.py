@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.cases import FLUSH_MESSAGES, KAFKA, ODRADEK, Mode, NotMeasuredError
 from benchmarks.proc import cpu_seconds
 from compat_tests.brokers import ALONE
-from compat_tests.processes import Daemon
+from compat_tests.processes import Daemon, free_port
 from compat_tests.real_kafka import UnavailableError, jars_folder, java_command, kafka_settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from compat_tests.clusters import Nodes
 
-FIRST_PORT, LAST_PORT = 23_000, 23_999  # below the ephemeral range, so that no other program gets one by chance
 START_TIMEOUT_S = 60
 KAFKA_JVM = ["-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
@@ -41,17 +40,7 @@ BOTH = {"group.initial.rebalance.delay.ms": "0"}
 EARLIER = "earlier"
 """The name of another version of Odradek, where it takes Kafka's place."""
 _CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
-_ports = iter(range(FIRST_PORT, LAST_PORT))
 _numbers = iter(range(1_000_000))
-
-
-def free_port() -> int:
-    """A port without a listener."""
-    for port in _ports:
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise NotMeasuredError(f"no free port from {FIRST_PORT} to {LAST_PORT}")
 
 
 class RunningBroker:

@@ -16,13 +16,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.brokers import BOTH, RunningBroker, Side, free_port
+from benchmarks.brokers import BOTH, RunningBroker, Side
 from benchmarks.cases import CPU, FLUSH_MESSAGES, KAFKA, ODRADEK, Case, Effort, Figure, Mode, NotMeasuredError
 from benchmarks.loads import run_load
 from benchmarks.proc import cpu_seconds, memory_mb
 from compat_tests.clusters import REPLICATED, KafkaNodes, Nodes, OdradekNodes
 from compat_tests.real_kafka import UnavailableError
 from odradek.gateway.testing.asking import ask
+from odradek.gateway.testing.ports import free_ports_in_a_row
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.wire.records.builder import SimpleRecord, build_batch
@@ -159,7 +160,7 @@ def _synchronous(side: Side, brokers: int, mode: Mode, effort: Effort) -> Mappin
 def _serving(side: Side, brokers: int) -> Iterator[tuple[str, list[int]]]:
     """`odradek serve`, alone or with `--brokers`: its bootstrap servers, and the processes of its brokers."""
     home = side.home()
-    first = _ports_in_a_row(brokers * 2)
+    first = free_ports_in_a_row(brokers * 2)[0]
     bootstrap = ",".join([f"127.0.0.1:{first + number}" for number in range(brokers)])
     more = [] if brokers == 1 else ["--brokers", str(brokers)]
     where = ["--listen", f"127.0.0.1:{first}", "--data", str(home / "data")]
@@ -171,14 +172,6 @@ def _serving(side: Side, brokers: int) -> Iterator[tuple[str, list[int]]]:
         yield bootstrap, [broker.pid] if brokers == 1 else _children(broker.pid)
     finally:
         broker.stop()
-
-
-def _ports_in_a_row(wanted: int) -> int:
-    ports = [free_port()]
-    while len(ports) < wanted:
-        port = free_port()
-        ports = [*ports, port] if port == ports[-1] + 1 else [port]
-    return ports[0]
 
 
 def _children(pid: int) -> list[int]:

@@ -14,30 +14,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from odradek.gateway.testing.ports import free_ports
+
 ROOT = Path(__file__).resolve().parent.parent
-_FIRST_PORT, _LAST_PORT = 20_000, 32_000  # below the ephemeral range: nothing else is given these by chance
-_taken: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nothing listens on now and that this process has not handed out before."""
-    span = _LAST_PORT - _FIRST_PORT
-    start = (os.getpid() * 37) % span
-    for step in range(span):
-        port = _FIRST_PORT + (start + step) % span
-        if port not in _taken and _is_free(port):
-            _taken.add(port)
-            return port
-    raise RuntimeError("no free port between 20000 and 32000")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+    """A port that nothing listens at, reserved for this process (`odradek.gateway.testing.ports`)."""
+    return free_ports(1)[0]
 
 
 class Guard:

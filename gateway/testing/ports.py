@@ -8,37 +8,48 @@ from typing import Final
 FIRST_PORT: Final = 20_000
 LAST_PORT: Final = 32_000
 """Below the range that systems take the ports of outgoing connections from: a broker that is down keeps its port."""
+HOST: Final = "127.0.0.1"
 ATTEMPTS: Final = 1000
-# By chance, and not in order, so that processes that start brokers at the same time take different ones; the chance is
-# not that of `random`, since test runs give all their processes one seed.
+# By chance, and not in order, so that most attempts succeed; the chance is not that of `random`, since test runs give
+# all their processes one seed.
+
+_reserved: list[socket.socket] = []
+"""UDP sockets at the ports that this process has handed out. Brokers listen with TCP, so the sockets are not in their
+way; but another process, or a second call, cannot bind the same UDP port, and so takes another port. The reservation
+also holds while a broker is down, and ends with the process, however that ends."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of the loopback interface that are not in use. Raises OSError when none are found."""
-    ports: list[int] = []
-    with ExitStack() as held:
-        while len(ports) < count:
-            ports += _bound(1, held)
-    return ports
+    """Different ports of the loopback interface that are not in use, and that stay reserved for this process.
+
+    No other call returns them, in any process. Raises OSError when none are found.
+    """
+    return [port for _ in range(count) for port in free_ports_in_a_row(1)]
 
 
 def free_ports_in_a_row(count: int) -> range:
     """As `free_ports`, each one more than the one before it."""
-    with ExitStack() as held:
-        return _bound(count, held)
-
-
-def _bound(count: int, held: ExitStack) -> range:
-    """Ports in a row, in use as long as `held` is not closed."""
     for _ in range(ATTEMPTS):
         first = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - count)
         ports = range(first, first + count)
         with ExitStack() as attempt:
             try:
-                for port in ports:
-                    attempt.enter_context(socket.create_server(("127.0.0.1", port)))
+                reserved = [attempt.enter_context(_reserve(port)) for port in ports]
             except OSError:
                 continue
-            held.enter_context(attempt.pop_all())
+            attempt.pop_all()
+            _reserved.extend(reserved)
             return ports
     raise OSError(f"no free port from {FIRST_PORT} to {LAST_PORT}")
+
+
+def _reserve(port: int) -> socket.socket:
+    """Raises OSError when the port is reserved already, or something listens at it."""
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        reservation.bind((HOST, port))
+        socket.create_server((HOST, port)).close()
+    except OSError:
+        reservation.close()
+        raise
+    return reservation
