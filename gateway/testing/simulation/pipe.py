@@ -47,24 +47,28 @@ class Pipe:
         self._window_bytes = window_bytes
         self._chunks: deque[tuple[float, memoryview | End]] = deque()
         self._last_arrival = 0.0
-        self._changed = trio.Event()
+        self._changed: trio.Event | None = None
         self._put_count = 0
         self.on_change: Callable[[], None] = _ignore
 
     @property
-    def arrivals(self) -> int:
+    def is_blocked(self) -> bool:
+        """Whether the network lets nothing through at present."""
+        return self._blocked()
+
+    def arrivals(self, now: float) -> int:
         """How many sends, and ends, have arrived so far."""
         if self._blocked():
             return 0
-        now = trio.current_time()
-        return self._put_count - sum(arrival > now for arrival, _ in self._chunks)
+        if self._last_arrival <= now:
+            return self._put_count
+        return self._put_count - sum([arrival > now for arrival, _ in self._chunks])
 
-    @property
-    def next_arrival(self) -> float:
+    def next_arrival(self, now: float) -> float:
         """When the next of them arrives that has not arrived yet, if nothing changes until then."""
-        now = trio.current_time()
-        on_their_way = () if self._blocked() else (arrival for arrival, _ in self._chunks if arrival > now)
-        return min(on_their_way, default=math.inf)
+        if self._last_arrival <= now or self._blocked():
+            return math.inf
+        return next((arrival for arrival, _ in self._chunks if arrival > now), math.inf)
 
     @property
     def room_bytes(self) -> int:
@@ -106,18 +110,21 @@ class Pipe:
     def notify(self) -> None:
         """Wake the tasks that wait here."""
         self.on_change()
-        self._changed.set()
-        self._changed = trio.Event()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
 
     async def changed(self) -> None:
         """Wait until something changes: room, the end, the network. Look again afterwards."""
+        if self._changed is None:
+            self._changed = trio.Event()
         await self._changed.wait()
 
     async def arrival(self) -> None:
         """Wait until something may have arrived. Look again afterwards."""
         until = self._chunks[0][0] if self._chunks and not self._blocked() else float("inf")
         with trio.move_on_at(until):
-            await self._changed.wait()
+            await self.changed()
 
 
 def _ignore() -> None:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from operator import attrgetter
+from typing import Final, Generic, TypeVar
 
 import trio
 
@@ -14,39 +15,76 @@ T = TypeVar("T")
 
 
 class _Watched(Generic[T]):
-    """One transport, and how much of what came for it has been reported."""
+    """One transport, and how much of what came for it has been reported; `number` is its place among all of them."""
 
-    def __init__(self, transport: MemoryTransport, key: T) -> None:
+    __slots__ = ("_arrivals", "_is_broken", "_poller", "incoming", "is_registered", "key", "number", "transport")
+
+    def __init__(self, poller: "MemoryPoller[T]", transport: MemoryTransport, key: T, number: int) -> None:
         self.transport = transport
+        self.incoming = transport.incoming
         self.key = key
+        self.number = number
+        self.is_registered = True
+        self._poller = poller
         self._arrivals = 0
         self._is_broken = False
 
-    def has_news(self) -> bool:
+    def change(self) -> None:
+        """Something is on its way, was taken, or has ended."""
+        self._poller.changed(self)
+
+    def has_news(self, now: float) -> bool:
         """Whether anything came since this was called last."""
-        arrivals, is_broken = self.transport.incoming.arrivals, self.transport.is_broken
+        arrivals, is_broken = self.incoming.arrivals(now), self.transport.is_broken
         has_news = arrivals > self._arrivals or is_broken > self._is_broken
         self._arrivals, self._is_broken = max(arrivals, self._arrivals), is_broken
         return has_news
 
+    def may_have_news(self, now: float) -> bool:
+        """Whether any may come later without a change before."""
+        return self.incoming.is_blocked or self.incoming.next_arrival(now) < math.inf
+
+
+_IN_ORDER: Final = attrgetter("number")
+
 
 class MemoryPoller(Generic[T]):
-    """Reports transports in the order in which they were registered."""
+    """Reports transports in the order in which they were registered.
+
+    Most transports have nothing to report most of the time: only those are looked at that have changed since, or have
+    something on its way.
+    """
 
     def __init__(self) -> None:
         self._registered: dict[Transport, _Watched[T]] = {}
+        self._count = 0
+        self._moving: dict[_Watched[T], None] = {}
         self._changed = Signal()
 
     def register(self, transport: Transport, key: T) -> None:
         """See `Poller.register`."""
         assert isinstance(transport, MemoryTransport)
-        self._registered[transport] = _Watched(transport, key)
-        transport.incoming.on_change = self._changed.wake
-        self._changed.wake()
+        before = self._registered.get(transport)
+        if before is None:
+            self._count += 1
+        self.unregister(transport)
+        watched = _Watched(self, transport, key, self._count if before is None else before.number)
+        self._registered[transport] = watched
+        transport.incoming.on_change = watched.change
+        watched.change()
 
     def unregister(self, transport: Transport) -> None:
         """See `Poller.unregister`."""
-        self._registered.pop(transport, None)
+        watched = self._registered.pop(transport, None)
+        if watched is not None:
+            watched.is_registered = False
+            self._moving.pop(watched, None)
+
+    def changed(self, watched: _Watched[T]) -> None:
+        """Look at it in the next wait; the pipe of one that is not registered any more may still change."""
+        if watched.is_registered:
+            self._moving[watched] = None
+        self._changed.wake()
 
     @property
     def takes_turns(self) -> bool:
@@ -55,9 +93,10 @@ class MemoryPoller(Generic[T]):
 
     async def wait(self) -> Sequence[T]:
         """See `Poller.wait`."""
-        arrivals = [each.transport.incoming.next_arrival for each in self._registered.values()]
+        now = trio.current_time()
+        until = min([each.incoming.next_arrival(now) for each in self._moving], default=math.inf)
         try:
-            with trio.move_on_at(min(arrivals, default=math.inf)):
+            with trio.move_on_at(until):
                 await self._changed.wait()
         except trio.Cancelled:
             self._changed.wake()  # what it was woken for is found by the next wait
@@ -66,8 +105,14 @@ class MemoryPoller(Generic[T]):
 
     def ready(self) -> Sequence[T]:
         """See `Poller.ready`."""
-        return [each.key for each in self._registered.values() if each.has_news()]
+        if not self._moving:
+            return ()
+        now = trio.current_time()
+        looked_at = sorted(self._moving, key=_IN_ORDER)
+        self._moving = {each: None for each in looked_at if each.may_have_news(now)}
+        return [each.key for each in looked_at if each.has_news(now)]
 
     def close(self) -> None:
         """See `Poller.close`."""
-        self._registered.clear()
+        for transport in list(self._registered):
+            self.unregister(transport)

@@ -11,6 +11,7 @@ runs in another thread takes from the same random (so it has its own, too); iter
 process to process (use dicts).
 """
 
+import math
 import random
 import threading
 from collections.abc import Awaitable, Callable, Generator, MutableSequence
@@ -45,8 +46,9 @@ class _Chance(random.Random):
         return self._of_this_thread().random()
 
     def shuffle(self, x: MutableSequence[Any]) -> None:
-        """See `random.Random.shuffle`."""
-        self._of_this_thread().shuffle(x)
+        """See `random.Random.shuffle`, which draws nothing for one task; most turns of the loop have one."""
+        if len(x) > 1:
+            self._of_this_thread().shuffle(x)
 
 
 class Pause:
@@ -128,6 +130,28 @@ def deterministic_scheduling(seed: int) -> Generator[None]:
 
 def run_virtually(seed: int, main: Callable[[], Awaitable[T]]) -> T:
     """Run `main` to its end in virtual time: sleeping costs nothing, and one seed gives one course of events."""
-    clock = trio.testing.MockClock(autojump_threshold=0)
     with deterministic_scheduling(seed), _pausable():
-        return trio.run(main, clock=clock)
+        return trio.run(main, clock=_virtual_clock())
+
+
+def _virtual_clock() -> trio.abc.Clock:
+    """A clock that jumps to the next deadline when no task can run.
+
+    Trio accepts none but its own `MockClock` here. That asks the real clock whenever it is asked, and Trio for all its
+    statistics before it jumps; the two methods are replaced by what they come to, which saves a tenth of a simulation.
+    """
+    clock: Any = trio.testing.MockClock(autojump_threshold=0)
+    run: Any = getattr(import_module("trio._core._run"), "GLOBAL_RUN_CONTEXT")  # noqa: B009 - not exported
+    now = clock.current_time()
+
+    def current_time() -> float:
+        return now
+
+    def jump_to_next_deadline() -> None:
+        nonlocal now
+        jump = run.runner.deadlines.next_deadline() - now
+        if 0 < jump < math.inf:
+            now += jump
+
+    clock.current_time, clock._autojump = current_time, jump_to_next_deadline  # noqa: SLF001
+    return clock

@@ -6,8 +6,9 @@ every replica from then on. A step is a message that comes to a node, or a block
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from operator import attrgetter, is_not
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
 from odradek.coordinator.quorum.values import ReplicaKey
@@ -26,6 +27,8 @@ from odradek.partitions.state import PartitionState
 
 EPOCH_AT: Final = slice(12, 16)
 """Where a batch has its leader epoch."""
+_LOG: Final = attrgetter("log")
+_REPLICA: Final = attrgetter("replica")
 
 
 class Mirror:
@@ -47,13 +50,12 @@ class Mirror:
             return 0
         known = len(self.batches)
         last_base = self.batches[-1].base_offset if known else -1
+        new: list[StoredBatch] = []
         for segment in reversed(live.segments):
+            new += takewhile(lambda batch: batch.base_offset > last_base, reversed(segment.batches))
             if segment.base_offset <= last_base:
                 break
-        else:
-            segment = live.segments[0]
-        for each in live.segments[live.segments.index(segment) :]:
-            self.batches += [batch for batch in each.batches if batch.base_offset > last_base]
+        self.batches += reversed(new)
         return known
 
     def _goes_on(self, log: DiskLog) -> bool:
@@ -69,9 +71,13 @@ class Mirror:
                 return place >= 0 and segment.batches[place] is last
         return False
 
-    def is_of(self, log: DiskLog) -> bool:
-        """Whether it is this log that is followed, and its newest batch is the one known."""
-        return log.live is self._live and self._goes_on(log)
+    def is_up_to_date(self, log: DiskLog) -> bool:
+        """Whether it is this log that is followed, and it ends as it is known to end."""
+        live = log.live
+        if live is not self._live or live.log_end_offset != self.end_offset:
+            return False
+        newest = live.segments[-1].batches
+        return bool(newest and self.batches and newest[-1] is self.batches[-1]) or self._goes_on(log)
 
     @property
     def end_offset(self) -> int:
@@ -109,6 +115,27 @@ class Member(NamedTuple):
     key: PartitionKey
 
 
+class WatchedLog(NamedTuple):
+    """A log on a disk, and what is known of it."""
+
+    log: DiskLog
+    member: Member
+    mirror: Mirror
+
+
+class WatchedReplica:
+    """A replica in a node's memory, and what was seen of it last."""
+
+    __slots__ = ("high_watermark", "member", "replica", "role", "state")
+
+    def __init__(self, replica: Replica, member: Member) -> None:
+        self.replica = replica
+        self.member = member
+        self.state: PartitionState | None = None
+        self.high_watermark = 0
+        self.role: object = None
+
+
 class Invariants:
     """Looks on. What is found first is kept in `found`, and `on_found` is called: no production code is to catch it.
 
@@ -126,10 +153,10 @@ class Invariants:
         self._nodes = {host.host: node for node, host in hosts.items()}
         self._mirrors: dict[Member, Mirror] = {}
         self._committed: dict[PartitionKey, Committed] = {}
-        self._high_watermarks: WeakKeyDictionary[PartitionState, int] = WeakKeyDictionary()
-        self._roles: dict[Member, object] = {}
+        self._logs: dict[int, Sequence[WatchedLog]] = dict.fromkeys(hosts, ())
+        self._replicas: dict[int, Sequence[WatchedReplica]] = dict.fromkeys(hosts, ())
         self._active: dict[int, int] = {}
-        self._voters: WeakKeyDictionary[MetadataReplica, tuple[int, VotersAt | None]] = WeakKeyDictionary()
+        self._voters: dict[int, tuple[MetadataReplica, int, VotersAt | None]] = {}
         self._images: dict[int, MetadataImage | None] = {}
         self._epochs: dict[int, int] = {}
 
@@ -139,8 +166,9 @@ class Invariants:
         if node is None:
             return
         host = self._hosts[node]
-        for key, log in self._world.disk(name).logs.items():
-            self._look_at_disk(Member(node, key), log)
+        for log, member, mirror in self._logs_of(node, self._world.disk(name).logs):
+            if not mirror.is_up_to_date(log):
+                self._look_at_disk(member, log, mirror)
         broker = host.broker if host.alive else None
         if broker is not None:
             self._look_at_memory(node, broker)
@@ -148,12 +176,18 @@ class Invariants:
 
     # Disks
 
-    def _look_at_disk(self, member: Member, log: DiskLog) -> None:
-        mirror = self._mirrors.get(member)
-        if mirror is None:
-            mirror = self._mirrors[member] = Mirror()
-        elif mirror.end_offset == log.live.log_end_offset and mirror.is_of(log):
-            return
+    def _logs_of(self, node: int, logs: Mapping[PartitionKey, DiskLog]) -> Sequence[WatchedLog]:
+        """The logs on a node's disk. There are many steps, and the logs are the same ones after most of them."""
+        watched = self._logs[node]
+        if len(watched) != len(logs) or any(map(is_not, logs.values(), map(_LOG, watched))):
+            members = [Member(node, key) for key in logs]
+            watched = self._logs[node] = [
+                WatchedLog(log, member, self._mirrors.setdefault(member, Mirror()))
+                for member, log in zip(members, logs.values(), strict=True)
+            ]
+        return watched
+
+    def _look_at_disk(self, member: Member, log: DiskLog, mirror: Mirror) -> None:
         start = mirror.follow(log)
         if member.key.topic in self.compacted:
             return
@@ -177,29 +211,48 @@ class Invariants:
     # Memory
 
     def _look_at_memory(self, node: int, broker: Broker) -> None:
-        for replica in (*broker.services.replicas.opened(), broker.services.quorum.replica):
+        for watched in self._replicas_of(node, broker):
+            replica = watched.replica
             state = replica.open_log
             if state is None:
                 continue
-            before, now = self._high_watermarks.get(state, 0), state.high_watermark
-            if now != before:
-                if now < before:
-                    text = f"{replica.key} of node {node} goes from {before} to {now}"
-                    raise Violation(Invariant.HIGH_WATERMARK_GROWS, text)
-                self._high_watermarks[state] = now
-                self._commits(Member(node, replica.key), now)
-            self._look_at_role(Member(node, replica.key), replica)
+            if state is not watched.state:
+                watched.state, watched.high_watermark = state, 0
+            if state.high_watermark != watched.high_watermark:
+                self._high_watermark_moved(watched, state.high_watermark)
+            if replica.role is not watched.role:
+                watched.role = replica.role
+                self._role_changed(watched.member, replica)
         self._look_at_voters(node, broker)
+
+    def _replicas_of(self, node: int, broker: Broker) -> Sequence[WatchedReplica]:
+        """The replicas in a node's memory, which are the same ones after most steps, too."""
+        watched, replicas = self._replicas[node], [*broker.services.replicas.opened(), broker.services.quorum.replica]
+        if len(watched) != len(replicas) or any(map(is_not, replicas, map(_REPLICA, watched))):
+            known = {id(each.replica): each for each in watched}
+            watched = self._replicas[node] = [
+                known.get(id(each)) or WatchedReplica(each, Member(node, each.key)) for each in replicas
+            ]
+        return watched
+
+    def _high_watermark_moved(self, watched: WatchedReplica, now: int) -> None:
+        before, watched.high_watermark = watched.high_watermark, now
+        if now < before:
+            text = f"{watched.member.key} of node {watched.member.node} goes from {before} to {now}"
+            raise Violation(Invariant.HIGH_WATERMARK_GROWS, text)
+        self._commits(watched.member, now)
 
     def _look_at_voters(self, node: int, broker: Broker) -> None:
         """A leader that appends a set while it leads compares it with the one that it knows to be committed."""
         quorum = broker.services.quorum
         replica, core = quorum.replica, quorum.core
         named = replica.voters
-        epoch, known = self._voters.get(replica, (-1, None))
-        if epoch == core.epoch and known is named:
+        of, epoch, known = self._voters.get(node, (None, -1, None))
+        if of is not replica:
+            epoch, known = -1, None
+        elif epoch == core.epoch and known is named:
             return
-        self._voters[replica] = core.epoch, named
+        self._voters[node] = replica, core.epoch, named
         if named is None or named.before is None or core.leadership is None or epoch != core.epoch:
             return
         self.tally["voter sets"] += 1
@@ -237,11 +290,8 @@ class Invariants:
             invariant = Invariant.METADATA_PREFIX if member.key == METADATA_KEY else Invariant.COMMITTED_SAME
             raise Violation(invariant, f"{where} has another batch at {batch.base_offset} below its high watermark")
 
-    def _look_at_role(self, member: Member, replica: Replica) -> None:
+    def _role_changed(self, member: Member, replica: Replica) -> None:
         role = replica.role
-        if self._roles.get(member) is role:
-            return
-        self._roles[member] = role
         if not isinstance(role, Leader):
             return
         self.tally["leaders"] += 1
