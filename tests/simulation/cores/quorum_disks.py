@@ -11,6 +11,51 @@ Entry = tuple[int, int | VoterSet]
 """The epoch of a record and its value, or the set of voters that it names; a leader's first record has the value 0."""
 
 
+class Content:
+    """The records of a snapshot, as those of an earlier one, `before`, and `tail`. Nothing of it changes."""
+
+    __slots__ = ("before", "end", "is_committed", "tail")
+
+    def __init__(self, before: "Content | None", tail: list[Entry]) -> None:
+        self.before = before
+        self.tail = tail
+        self.end = len(tail) + (0 if before is None else len(before))
+        self.is_committed = False
+
+    def __len__(self) -> int:
+        return self.end
+
+    def records(self) -> list[Entry]:
+        """All of them, in one list from now on; it is not to be changed."""
+        links = self._links()
+        if len(links) > 1:
+            self.tail = [entry for each in links for entry in each.tail]
+            self.before = None
+        return self.tail
+
+    def _links(self) -> "list[Content]":
+        links, each = [], self
+        while each is not None:
+            links.append(each)
+            each = each.before
+        return links[::-1]
+
+    def part(self, position: int, count: int) -> list[Entry]:
+        return self.records()[position : position + count]
+
+    def is_begin_of(self, committed: list[Entry]) -> bool:
+        """Whether `committed` begins with it; of that, which only grows, nothing is compared twice."""
+        unseen, each = [], self
+        while each is not None and not each.is_committed:
+            unseen.append(each)
+            each = each.before
+        for each in reversed(unseen):
+            if committed[each.end - len(each.tail) : each.end] != each.tail:
+                return False
+            each.is_committed = True
+        return True
+
+
 @dataclass
 class Disk:
     """What survives a crash. The log begins at `start`: of `records` below, a restart knows what a snapshot has."""
@@ -18,11 +63,15 @@ class Disk:
     election: ElectionState = field(default_factory=ElectionState)
     records: list[Entry] = field(default_factory=list)
     start: int = 0
-    snapshots: dict[SnapshotId, tuple[Entry, ...]] = field(default_factory=dict)
+    snapshots: dict[SnapshotId, Content] = field(default_factory=dict)
 
     @property
     def base(self) -> SnapshotId | None:
-        return next((each for each in self.snapshots if each.end_offset == self.start), None) if self.start else None
+        if self.start:
+            for each in self.snapshots:
+                if each.end_offset == self.start:
+                    return each
+        return None
 
     @property
     def newest_snapshot(self) -> SnapshotId | None:
@@ -36,7 +85,7 @@ class Disk:
             raise Violation(
                 Invariant.TRIMMED, f"the log begins at {self.start}, and the snapshots are {self.snapshots}"
             )
-        return [*self.snapshots[self.base], *self.records[self.start :]]
+        return self.snapshots[self.base].records() + self.records[self.start :]
 
 
 class Log:
@@ -48,16 +97,19 @@ class Log:
         self.durable_end_offset = len(self.entries)
         self.syncing = False
         self.cuts = 0
+        self.compared = 0
+        self._taken: Content | None = None
         self._sets = VoterHistory()
         self._seen = 0
 
     @property
     def voters(self) -> VotersAt | None:
-        for offset in range(self._seen, len(self.entries)):
-            value = self.entries[offset][1]
-            if isinstance(value, VoterSet):
-                self._sets.append(VotersAt(offset, value))
-        self._seen = len(self.entries)
+        if self._seen < len(self.entries):
+            for offset in range(self._seen, len(self.entries)):
+                value = self.entries[offset][1]
+                if isinstance(value, VoterSet):
+                    self._sets.append(VotersAt(offset, value))
+            self._seen = len(self.entries)
         return self._sets.latest
 
     @property
@@ -96,7 +148,7 @@ class Log:
 
     def end_sync(self, mark: int) -> None:
         self.syncing = False
-        self.disk.records = self.entries[:mark]
+        self.disk.records += self.entries[len(self.disk.records) : mark]
         self.durable_end_offset = mark
 
     def cut(self, offset: int) -> None:
@@ -105,15 +157,32 @@ class Log:
         del self.entries[offset:]
         self._sets.cut(offset)
         self._seen = min(self._seen, offset)
-        self.disk.records = self.disk.records[:offset]
+        del self.disk.records[offset:]
         self.durable_end_offset = min(self.durable_end_offset, offset)
+        self._changed_from(offset)
 
     def restart(self, snapshot: SnapshotId) -> None:
         """Begin anew behind a snapshot."""
         self.cuts += 1
         self.syncing = False
-        self.entries = list(self.disk.snapshots[snapshot])
+        self.entries = list(self.disk.snapshots[snapshot].records())
         self._sets.begin(None)
         self._seen = 0
         self.disk.records = list(self.entries)
         self.disk.start = self.durable_end_offset = snapshot.end_offset
+        self._changed_from(0)
+
+    def _changed_from(self, offset: int) -> None:
+        self.compared = min(self.compared, offset)
+        if self._taken is not None and offset < len(self._taken):
+            self._taken = None
+
+    def content(self, end_offset: int) -> Content:
+        """What a snapshot of all below `end_offset` has. What it shares with the last one was not changed since."""
+        before, start = self._taken, 0
+        if before is not None and len(before) <= end_offset:
+            start = len(before)
+        else:
+            before = None
+        self._taken = Content(before, self.entries[start:end_offset])
+        return self._taken

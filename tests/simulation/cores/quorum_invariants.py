@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quorum_disks import Entry
-    from quorum_world import Node
+    from quorum_node import Node
 
 from odradek.coordinator.quorum.values import NO_NODE, ReplicaKey, SnapshotId, State
 
@@ -67,6 +67,8 @@ class Oracle:
         high_watermark = node.core.high_watermark
         if high_watermark < node.seen_high_watermark:
             raise Violation(Invariant.FORWARD, f"node {node.id}: {node.seen_high_watermark} to {high_watermark}")
+        if high_watermark == node.seen_high_watermark:
+            return
         known = node.log.entries[node.seen_high_watermark : high_watermark]
         start, node.seen_high_watermark = node.seen_high_watermark, high_watermark
         for offset, entry in enumerate(known, start):
@@ -74,7 +76,8 @@ class Oracle:
                 if self.committed[offset] != entry:
                     raise Violation(Invariant.PREFIX, f"offset {offset} is {self.committed[offset]} and {entry}")
                 continue
-            holders = [each for each in nodes if each.disk.records[offset : offset + 1] == [entry]]
+            disks = ((each, each.disk.records) for each in nodes)
+            holders = [each for each, records in disks if offset < len(records) and records[offset] == entry]
             self.held(node, offset, holders)
             self.committed.append(entry)
         if len(known) < high_watermark - start:
@@ -100,14 +103,18 @@ class Oracle:
             raise Violation(Invariant.MATCHING, f"offset {offset} of epoch {epoch} at node {node.id}")
 
     def fetches(self, node: "Node", offset: int) -> None:
-        if node.disk.records[:offset] != node.log.entries[:offset] or len(node.log.entries) < offset:
-            raise Violation(Invariant.SYNCED, f"node {node.id} acknowledges {offset}, disk {len(node.disk.records)}")
+        """All below `offset` is the same on the disk; what was compared and has not been cut since is not again."""
+        log, records, start = node.log, node.disk.records, node.log.compared
+        is_there = len(records) >= offset <= len(log.entries)
+        if not is_there or (start < offset and records[start:offset] != log.entries[start:offset]):
+            raise Violation(Invariant.SYNCED, f"node {node.id} acknowledges {offset}, disk {len(records)}")
+        log.compared = max(start, offset)
 
     def snapshot_taken(self, node: "Node", snapshot: SnapshotId) -> None:
         content = node.disk.snapshots[snapshot]
-        is_it = list(content) == self.committed[: snapshot.end_offset] and len(content) == snapshot.end_offset
-        if not is_it or content[-1][0] != snapshot.epoch:
-            raise Violation(Invariant.SNAPSHOT, f"node {node.id}: {snapshot} has {content}")
+        is_it = len(content) == snapshot.end_offset and content.is_begin_of(self.committed)
+        if not is_it or self.committed[snapshot.end_offset - 1][0] != snapshot.epoch:
+            raise Violation(Invariant.SNAPSHOT, f"node {node.id}: {snapshot} has {content.records()}")
 
     def trimmed(self, node: "Node") -> None:
         if node.disk.start and node.disk.base is None:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-import quorum_world
+import quorum_node
 from quorum_disks import Log
 from quorum_faults import DOWNLOADING, VOTING, Faults
 from quorum_invariants import Invariant
-from quorum_world import Node
+from quorum_node import Node
 
 from odradek.coordinator.quorum import ballot, quorum
 from odradek.coordinator.quorum.exchanges import Exchanges
@@ -220,8 +220,8 @@ def snapshot_of_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
     write_snapshot = Node.write_snapshot
 
     def all_of_it(self: Node, _snapshot: SnapshotId, _content: Any) -> None:
-        entries = self.log.entries
-        write_snapshot(self, SnapshotId(len(entries), entries[-1][0]), tuple(entries))
+        log = self.log
+        write_snapshot(self, SnapshotId(log.end_offset, log.last_epoch), log.content(log.end_offset))
 
     patch.setattr(Node, "write_snapshot", all_of_it)
 
@@ -251,7 +251,7 @@ def base_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 def log_behind_its_snapshot(patch: pytest.MonkeyPatch) -> None:
     """A node that ended before its log had begun anew goes on with the old one."""
-    patch.setattr(quorum_world, "is_behind", lambda _log, _snapshot: False)
+    patch.setattr(quorum_node, "is_behind", lambda _log, _snapshot: False)
 
 
 MUTANTS = {

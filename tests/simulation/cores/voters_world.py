@@ -16,7 +16,8 @@ from uuid import UUID
 from quorum_disks import Disk, Entry
 from quorum_faults import SECOND, Faults
 from quorum_invariants import Invariant, Oracle, Violation
-from quorum_world import Node, Result, World, simulate
+from quorum_node import Node
+from quorum_world import Result, World, simulate
 
 from odradek.coordinator.quorum.changes import Change, add_voter, remove_voter
 from odradek.coordinator.quorum.leadership import Leadership
@@ -50,7 +51,7 @@ class ChangingOracle(Oracle):
 
     def changed(self, node: Node, voters: VoterSet) -> None:
         """`node` writes this set. It is compared with the one that the node knows to be committed."""
-        before = [each.voters for each in self.sets if each.offset < node.core.high_watermark][-1]
+        before = next(each.voters for each in reversed(self.sets) if each.offset < node.core.high_watermark)
         differing = _keys(before) ^ _keys(voters)
         if len(differing) > 1:
             raise Violation(Invariant.OVERLAP, f"{_keys(before)} becomes {_keys(voters)}")

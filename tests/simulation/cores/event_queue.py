@@ -1,0 +1,111 @@
+"""The simulated time of the cores' worlds: a heap of events, and the draws of chance that a seed decides.
+
+An event belongs to a process, or to none. It takes place unless its process has ended by then.
+"""
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Process(Protocol):
+    """What events belong to: `incarnation` is another one after each start."""
+
+    alive: bool
+    incarnation: int
+
+
+Event = tuple[int, int, Process | None, int, Callable[[], object]]
+"""The time, the number that decides among events of one time, the process and its incarnation, and what takes place."""
+
+
+class EventQueue:
+    """Events in the order of their times, then of their numbers, which are given out in the order of the calls."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self.steps = 0
+        self.done = 0
+        self.heap: list[Event] = []
+
+    def after(self, delay_us: int, call: Callable[[], object]) -> None:
+        """Let `call` take place, whichever process runs then."""
+        self.steps += 1
+        at_us = self.now_us + delay_us if delay_us > 0 else self.now_us
+        heapq.heappush(self.heap, (at_us, self.steps, None, 0, call))
+
+    def after_of(self, process: Process, delay_us: int, call: Callable[[], object]) -> None:
+        """Let `call` take place, unless `process` has ended by then."""
+        self.steps += 1
+        at_us = self.now_us + delay_us if delay_us > 0 else self.now_us
+        heapq.heappush(self.heap, (at_us, self.steps, process, process.incarnation, call))
+
+    def number(self) -> int:
+        """The number of an event that may be put on the heap later, by `put`."""
+        self.steps += 1
+        return self.steps
+
+    def put(self, process: Process, at_us: int, number: int, call: Callable[[], object]) -> None:
+        """Let `call` take place at that time, in the order of that number."""
+        heapq.heappush(self.heap, (at_us, number, process, process.incarnation, call))
+
+    def run(self, duration_us: int) -> None:
+        """Let everything take place that is due in the next `duration_us`."""
+        end_us, heap, pop = self.now_us + duration_us, self.heap, heapq.heappop
+        while heap and heap[0][0] <= end_us:
+            self.now_us, _, process, incarnation, call = pop(heap)
+            if process is None or (process.incarnation == incarnation and process.alive):
+                self.done += 1
+                call()
+        self.now_us = end_us
+
+
+class Timer:
+    """The one timer of a process. It is set again and again, mostly to a later time, and seldom goes off.
+
+    So one event at most is on the heap that is due first; when that comes, the time that was set last is put there.
+    """
+
+    def __init__(self, queue: EventQueue, process: Process, call: Callable[[], object]) -> None:
+        self._queue = queue
+        self._process = process
+        self._call = call
+        self._due: tuple[int, int] | None = None
+        self._on_heap: tuple[int, int] | None = None
+
+    def set(self, at_us: int | None) -> None:
+        """Go off at `at_us` and at no time that was set before; None for never."""
+        if at_us is None:
+            self._due = None
+            return
+        self._due = (at_us, self._queue.number())
+        if self._on_heap is None or self._due < self._on_heap:
+            self._put(self._due)
+
+    def _put(self, due: tuple[int, int]) -> None:
+        self._on_heap = due
+        self._queue.put(self._process, *due, lambda: self._come(due))
+
+    def _come(self, this: tuple[int, int]) -> None:
+        if this != self._on_heap:
+            return  # an earlier one was put there after it
+        due, self._on_heap = self._due, None
+        if due == this:
+            self._due = None
+            self._call()
+        elif due is not None:
+            self._put(due)
+
+
+class Chance(random.Random):
+    """Draws the same as `random.Random`, in less time."""
+
+    def randint(self, a: int, b: int) -> int:
+        """A whole number from `a` to `b`."""
+        width = b - a + 1
+        bits = width.bit_length()
+        drawn = self.getrandbits(bits)
+        while drawn >= width:
+            drawn = self.getrandbits(bits)
+        return a + drawn
