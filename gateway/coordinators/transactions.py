@@ -25,9 +25,10 @@ from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEAT
 from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
-from odradek.gateway.coordinators.markers import MARKER_STANDS, Marker, write_marker
+from odradek.gateway.coordinators.markers import MARKER_STANDS, Marker, append_marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.runtime import ShardRuntime
+from odradek.gateway.env.completion import Completion, Gathered
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
 from odradek.gateway.metadata.client import ControllerClient
@@ -288,12 +289,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             epoch = self.runtime(self.partition(transactional_id)).replica.log.leader_epoch
             committed = decided.state is TransactionState.PREPARE_COMMIT
             marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
-            async with trio.open_nursery() as nursery:
-                places = ((topic, index) for topic, each in decided.partitions.items() for index in sorted(each))
-                for number, place in enumerate(places, 1):
-                    nursery.start_soon(self._mark, marker, *place)
-                    if not number % MARKED_AT_ONCE:
-                        await trio.lowlevel.checkpoint()
+            places = [(topic, index) for topic, each in decided.partitions.items() for index in sorted(each)]
+            await self._mark_all(marker, places)
             # Tried also while the log takes no writes: the shard that then cannot write it is loaded again, and knows.
             await self.call(
                 transactional_id,
@@ -309,6 +306,40 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             if finished is not None:
                 finished.set()
 
+    async def _mark_all(self, marker: Marker, places: Sequence[tuple[str, int]]) -> None:
+        """Write the marker into partitions; return when it is committed in each that still exists.
+
+        A task for each partition costs more than the marker, so only those get one that need to wait for something
+        before the marker is appended, or whose write fails.
+        """
+        begun: dict[tuple[str, int], Completion[None]] = {}
+        async with trio.open_nursery() as nursery:
+            for number, place in enumerate(places, 1):
+                write = self._append_here(marker, *place)
+                if write is None:
+                    nursery.start_soon(self._mark, marker, *place)
+                else:
+                    begun[place] = write
+                if not number % MARKED_AT_ONCE:
+                    await trio.lowlevel.checkpoint()
+            await Gathered(begun.values(), _nothing).wait()
+            for place, write in begun.items():
+                if write.error is not None:
+                    nursery.start_soon(self._mark, marker, *place)
+
+    def _append_here(self, marker: Marker, topic: str, index: int) -> Completion[None] | None:
+        """Queue the marker in a log that is open here, and is not one of offsets; None where that cannot be done."""
+        replica = self._replicas.get(topic, index)
+        if replica is None or replica.state is not ReplicaState.OPEN or topic == CONSUMER_OFFSETS:
+            return None
+        try:
+            error, write = append_marker(replica, marker, self._env.wall_ms())
+        except PartitionUnavailable:
+            return None
+        if error:
+            self._note_refused(replica.key, error)
+        return write
+
     async def _mark(self, marker: Marker, topic: str, index: int) -> None:
         """Write the marker into one partition; return when it is committed, or the partition is no more."""
         while (described := self._metadata.image.topic(topic)) is not None and index < len(described.partitions):
@@ -322,10 +353,13 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 continue
             self._unmarked.succeeded(key, "markers are written")
             if error:
-                # The partition has seen a later epoch of the producer: nothing of this transaction is open there.
-                message = "marker refused partition=%s error=%s"
-                self._replicas.repeats.note((message, key), log, logging.WARNING, message, key, error.name)
+                self._note_refused(key, error)
             return
+
+    def _note_refused(self, key: PartitionKey, error: ErrorCode) -> None:
+        """The partition has seen a later epoch of the producer: nothing of this transaction is open there."""
+        message = "marker refused partition=%s error=%s"
+        self._replicas.repeats.note((message, key), log, logging.WARNING, message, key, error.name)
 
     async def _write(self, leader_id: int, marker: Marker, topic: str, index: int) -> ErrorCode:
         """Write a marker where the partition's leader is. Raises what says that it is to be tried again."""
@@ -357,6 +391,10 @@ def _transaction_shard(config: TransactionConfig, metadata: MetadataPublisher) -
     from odradek.coordinator.transactions.shard import TransactionShard
 
     return TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN))
+
+
+def _nothing() -> None:
+    """What there is to say of many writes."""
 
 
 def _itself(error: ErrorCode) -> int:
