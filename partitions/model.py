@@ -101,6 +101,14 @@ class LogWrite:
 
 
 @immutable
+class ProducersAt:
+    """All rows of producers, as a store had them when the log ended at `end_offset`."""
+
+    end_offset: int
+    rows: Mapping[int, bytes]
+
+
+@immutable
 class LogSnapshot:
     """What a store holds of a log besides its batches: all that the pure logic needs to go on.
 

@@ -47,10 +47,13 @@ def truncation_point(epochs: EpochHistory, log_end_offset: int, leader: EpochEnd
 
 
 class ProducerRebuild:
-    """Makes the rows of producers from the batches that stay, in offset order."""
+    """Makes the rows of producers from the batches that stay, in offset order.
 
-    def __init__(self) -> None:
-        self._producers = Producers()
+    `rows` are those that were in force before the first of them. Raises ProducerRowError.
+    """
+
+    def __init__(self, rows: Mapping[int, bytes] | None = None) -> None:
+        self._producers = Producers.restore(rows or {})
 
     def add(self, chunk: memoryview) -> None:
         """Take whole batches. Raises odradek.wire.records.errors.InvalidRecordBatch for damage."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, StoredBatch
+from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, ProducersAt, StoredBatch
 from odradek.storage_backends.interface import (
     NO_ROWS,
     LogPolicy,
@@ -157,6 +157,10 @@ class FaultyPartition:
     def find_max_timestamp(self) -> int | None:
         """See `PartitionStore.find_max_timestamp`."""
         return self._read(self._inner.find_max_timestamp)
+
+    def producers_before(self, end_offset: int) -> ProducersAt:
+        """See `PartitionStore.producers_before`."""
+        return self._read(lambda: self._inner.producers_before(end_offset))
 
     def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """See `PartitionStore.truncate`."""

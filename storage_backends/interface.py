@@ -15,7 +15,15 @@ are mapped to `StoreError` at the backend's edge and never leave it.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, PartitionKey, SegmentInfo, StoredBatch
+from odradek.partitions.model import (
+    AbortedTransaction,
+    LogSnapshot,
+    LogWrite,
+    PartitionKey,
+    ProducersAt,
+    SegmentInfo,
+    StoredBatch,
+)
 from odradek.wire.values import immutable
 
 if TYPE_CHECKING:  # not imported for its type alone: a broker starts faster
@@ -253,6 +261,15 @@ class PartitionStore(Protocol):
         """The base offset of the first batch, not below the log start, that carries the largest timestamp there.
 
         None when the log is empty. Raises StoreError.
+        """
+        ...
+
+    def producers_before(self, end_offset: int) -> ProducersAt:
+        """All producers' rows from the newest moment of which the store still has them, with the log end at that time.
+
+        That is not above `end_offset`. The batches from there on tell the rest, so a store that keeps the rows with
+        each segment spares its caller the reading of the segments before. Where it has none: no rows, and the log
+        start. A writer's call. Raises StoreError.
         """
         ...
 

@@ -139,14 +139,15 @@ class FollowingLog(PartitionLog):
 def cut(part: PartitionStore, offset: int) -> LogSnapshot:
     """Truncate at `offset`, and put the rows of producers that go with the end back from the batches that stay.
 
-    Reads all batches below, since any may be a producer's last one; but not where nothing is cut off but epochs, or no
-    producer has written. Blocks. Raises StoreError, InvalidRecordBatch.
+    Reads the batches below, as far back as the store does not have the producers' rows of that time; but not where
+    nothing is cut off but epochs, or no producer has written. Blocks. Raises StoreError, InvalidRecordBatch,
+    ProducerRowError.
     """
     before = part.load()
     if offset >= before.log_end_offset or not before.producers:
         return part.truncate(offset)
-    rebuild = ProducerRebuild()
-    at = before.log_start_offset
+    known = part.producers_before(offset)
+    rebuild, at = ProducerRebuild(known.rows), known.end_offset
     while at < offset:
         lease = part.read(at, offset, REBUILD_READ_BYTES)
         try:

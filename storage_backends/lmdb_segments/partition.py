@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey, ProducersAt
 from odradek.storage_backends.interface import (
     NO_ROWS,
     LogPolicy,
@@ -36,8 +36,10 @@ from odradek.storage_backends.lmdb_segments.reads import (
 from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, read_segment
 from odradek.storage_backends.lmdb_segments.segment import LogDb, Segment
 from odradek.storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
-from odradek.storage_backends.lmdb_segments.tables import snapshot
+from odradek.storage_backends.lmdb_segments.tables import read_producers, snapshot
 from odradek.storage_backends.planning import NO_TIMESTAMP, Run, SegmentFill, plan_runs
+
+T = TypeVar("T")
 
 _UNSYNCED_COMMIT_BYTES: Final = 1_000_000
 """LMDB writes a commit's batches in one call of the system. For 2 MB and more at once Linux looks for blocks of memory
@@ -228,7 +230,24 @@ class LmdbPartition:
         """See `PartitionStore.find_max_timestamp`."""
         return self._search(self._find_max_timestamp)
 
-    def _search(self, search: Callable[[], int | None]) -> int | None:
+    def producers_before(self, end_offset: int) -> ProducersAt:
+        """See `PartitionStore.producers_before`: a sealed segment has the rows as they were when it was sealed.
+
+        One that compaction has made has none; the rows of the next older one that has some are taken then.
+        """
+        return self._search(lambda: self._producers_before(end_offset))
+
+    def _producers_before(self, end_offset: int) -> ProducersAt:
+        state = self.log.state
+        for segment, info in reversed(list(zip(state.segments, state.infos(), strict=True))):
+            if info.sealed and info.end_offset <= end_offset:
+                with self._reading(segment) as (txn, _):
+                    producers = read_producers(txn)
+                if producers:
+                    return ProducersAt(info.end_offset, producers)
+        return ProducersAt(state.meta.log_start_offset, NO_ROWS)
+
+    def _search(self, search: Callable[[], T]) -> T:
         while True:
             self._check_usable()
             try:

@@ -177,6 +177,11 @@ def read_rows(txn: WriteTxn) -> LogRows:
     return _decoded(lambda prefix: rows(txn, prefix), txn.get(CLEAN, _NEVER))
 
 
+def read_producers(txn: "lmdb.Transaction[_VT]") -> dict[int, bytes]:
+    """Read the producers' states alone."""
+    return {ROW_KEY.unpack(key)[1]: bytes(value[8:]) for key, value in rows(txn, PRODUCER)}
+
+
 def decode_rows(stored: Mapping[bytes, bytes]) -> LogRows:
     """Decode rows that were read by other means."""
     ordered = sorted(stored.items())

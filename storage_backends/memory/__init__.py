@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey, ProducersAt
 from odradek.storage_backends.interface import (
     ANY_COMMIT_BYTES,
     NO_ROWS,
@@ -105,6 +105,11 @@ class MemoryPartition:
         """See `PartitionStore.find_max_timestamp`."""
         with self._lock:
             return self._open_log().live.find_max_timestamp()
+
+    def producers_before(self, end_offset: int) -> ProducersAt:
+        """See `PartitionStore.producers_before`."""
+        with self._lock:
+            return self._open_log().live.producers_before(end_offset)
 
     def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """See `PartitionStore.truncate`."""

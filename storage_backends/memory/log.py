@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 
-from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, StoredBatch
-from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, SegmentInfo
+from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, ProducersAt, StoredBatch
+from odradek.storage_backends.interface import NO_ROWS, LogPolicy, OffsetNotInStoreError, SegmentInfo
 from odradek.storage_backends.planning import (
     NO_TIMESTAMP,
     Run,
@@ -27,9 +27,13 @@ from odradek.wire.values import mutable
 
 @mutable
 class MemorySegment:
-    """Batches in offset order, and their last offsets beside them for bisection."""
+    """Batches in offset order, and their last offsets beside them for bisection.
+
+    `producers` are the rows of the log's producers when the segment began; None where compaction has made it.
+    """
 
     base_offset: int
+    producers: Mapping[int, bytes] | None = None
     batches: list[StoredBatch] = field(default_factory=list[StoredBatch])
     last_offsets: list[int] = field(default_factory=list[int])
     size_bytes: int = 0
@@ -107,7 +111,7 @@ class MemoryLog:
         if run.start is RunStart.RESTART:
             self._restart(run.base_offset)
         elif run.start is RunStart.ROLL:
-            self.segments.append(MemorySegment(run.base_offset))
+            self.segments.append(MemorySegment(run.base_offset, self._producers()))
 
     def _restart(self, offset: int) -> None:
         self.segments = [MemorySegment(offset)]
@@ -133,6 +137,16 @@ class MemoryLog:
     def _drop_dead_segments(self) -> None:
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
             del self.segments[0]
+
+    def _producers(self) -> Mapping[int, bytes]:
+        return {producer_id: state for producer_id, (_, state) in self.producers.items()}
+
+    def producers_before(self, end_offset: int) -> ProducersAt:
+        """See `PartitionStore.producers_before`."""
+        for segment in reversed(self.segments):
+            if self.log_start_offset <= segment.base_offset <= end_offset and segment.producers is not None:
+                return ProducersAt(segment.base_offset, segment.producers)
+        return ProducersAt(self.log_start_offset, NO_ROWS)
 
     def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes]) -> None:
         """See `PartitionStore.truncate`."""
@@ -168,7 +182,7 @@ class MemoryLog:
             log_end_offset=self.log_end_offset,
             max_timestamp_ms=max(segment.max_timestamp_ms for segment in self.segments),
             epochs=visible_epochs(self.epochs, self.log_start_offset),
-            producers={producer_id: state for producer_id, (_, state) in self.producers.items()},
+            producers=self._producers(),
             aborted=visible_aborted(self.aborted, self.log_start_offset),
             clean_offset=self.clean_offset,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey
+from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey, ProducersAt
 from odradek.storage_backends.interface import (
     ANY_COMMIT_BYTES,
     NO_ROWS,
@@ -174,6 +174,12 @@ class SqlPartition:
         with self._store.database.reading(f"searching {self._key}") as connection:
             largest = queries.max_time(connection, self.log, start, end)
             return None if largest is None else queries.find_at(connection, self.log, start, end, largest)
+
+    def producers_before(self, end_offset: int) -> ProducersAt:
+        """See `PartitionStore.producers_before`. The rows are those of the whole log, and of its end alone."""
+        del end_offset
+        with self._using() as state:
+            return ProducersAt(state.log_start_offset, NO_ROWS)
 
     def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """See `PartitionStore.truncate`."""

@@ -10,7 +10,10 @@ from odradek.storage_backends.planning import visible_aborted, visible_epochs
 
 @dataclass(slots=True)
 class LogModel:
-    """What the interface promises, computed by looking at everything."""
+    """What the interface promises, computed by looking at everything.
+
+    `rows_at` has, for each log end that there was, the producers' rows that there were.
+    """
 
     batches: list[StoredBatch] = field(default_factory=list[StoredBatch])
     log_start_offset: int = 0
@@ -19,6 +22,7 @@ class LogModel:
     producers: dict[int, tuple[int, bytes]] = field(default_factory=dict[int, tuple[int, bytes]])
     aborted: list[AbortedTransaction] = field(default_factory=list[AbortedTransaction])
     clean_offset: int = 0
+    rows_at: dict[int, list[Mapping[int, bytes]]] = field(default_factory=dict[int, list[Mapping[int, bytes]]])
 
     def commit(self, write: LogWrite) -> None:
         """Apply one write."""
@@ -35,10 +39,15 @@ class LogModel:
         self.aborted += write.aborted
         self.log_start_offset = max(self.log_start_offset, write.log_start_offset or 0)
         self.clean_offset = self.clean_offset if write.clean_offset is None else write.clean_offset
+        self._note_rows()
+
+    def _note_rows(self) -> None:
+        self.rows_at.setdefault(self.log_end_offset, []).append(self.snapshot(-1).producers)
 
     def restart(self, offset: int) -> None:
         """Empty the log, which goes on at `offset`."""
         self.batches, self.epochs, self.producers, self.aborted = [], {}, {}, []
+        self.rows_at.clear()
         self.log_start_offset = self.log_end_offset = offset
         self.clean_offset = 0
 
@@ -58,6 +67,8 @@ class LogModel:
         self.producers |= {each: (cut, rebuilt[each]) for each in gone if each in rebuilt}
         self.aborted = [each for each in before.aborted if each.last_offset < cut]
         self.clean_offset = min(self.clean_offset, cut)
+        self.rows_at = {end: rows for end, rows in self.rows_at.items() if end <= cut}
+        self._note_rows()
 
     def clean(self, base_offset: int, end_offset: int, kept: list[StoredBatch], told: list[AbortedTransaction]) -> None:
         """Leave only some batches and aborted transactions of a range."""

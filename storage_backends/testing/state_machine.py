@@ -196,6 +196,15 @@ class LogMachine(RuleBasedStateMachine):
         snapshot = self.log.truncate(end_offset, rebuilt)
         assert snapshot == self.model.snapshot(snapshot.max_timestamp_ms)
 
+    @rule(place=_places)
+    def producers_before(self, place: float) -> None:
+        """Ask for rows of an earlier time: all of that time, or none."""
+        end_offset = self._offset(place)
+        known = self.log.producers_before(end_offset)
+        assert self.model.log_start_offset <= known.end_offset <= end_offset
+        if known.rows or known.end_offset > self.model.log_start_offset:
+            assert known.rows in self.model.rows_at[known.end_offset]
+
     @rule(policy=_policies)
     def configure(self, policy: LogPolicy) -> None:
         """Change the policy."""

@@ -4,7 +4,7 @@ import pytest
 
 from odradek.partitions.model import AbortedTransaction, EpochStart, LogSnapshot, LogWrite
 from odradek.storage_backends.interface import LogPolicy, PartitionStore, Store
-from odradek.storage_backends.testing.access import fill, joined, read_all
+from odradek.storage_backends.testing.access import fill, joined, read_all, replace_run
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
 from odradek.storage_backends.testing.medium import StoreMedium
@@ -41,6 +41,28 @@ class Truncating:
         reopened = medium.open()
         assert reopened.open(KEY, LogPolicy()).load() == left
         reopened.close()
+
+    def test_rows_of_an_earlier_time_are_all_of_that_time(self, store: Store) -> None:
+        """Whatever a store still knows: what is read from there on completes it."""
+        log = store.open(KEY, LogPolicy(segment_bytes=150))
+        rows: dict[int, bytes] = {}
+        rows_at = {0: dict(rows)}
+        for offset in range(12):
+            rows[offset % 3] = b"%d" % offset
+            log.commit([LogWrite([make_batch(offset)], producers={offset % 3: rows[offset % 3]})], sync=True)
+            rows_at[offset + 1] = dict(rows)
+        sealed = [info.end_offset for info in log.segments() if info.sealed]
+        assert len(sealed) > 2
+        for offset in range(13):
+            known = log.producers_before(offset)
+            assert known.end_offset <= offset
+            assert known.rows == (rows_at[known.end_offset] if known.end_offset else {})
+        log.commit([LogWrite(log_start_offset=sealed[1] + 1)], sync=True)
+        known = log.producers_before(sealed[1] + 1)
+        assert (known.end_offset, dict(known.rows)) == (sealed[1] + 1, {})
+        replace_run(log, sealed[1], sealed[2], [sealed[1]])
+        later = log.producers_before(12)
+        assert later.end_offset in (sealed[1] + 1, *sealed[3:])
 
     def test_a_batch_that_spans_the_offset_goes_whole(self, log: PartitionStore) -> None:
         """A batch is never cut."""

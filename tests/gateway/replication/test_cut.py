@@ -1,0 +1,108 @@
+"""A follower's cut: the producers are known as their batches that stay say, without a look at all of these."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from odradek.gateway.replication.following import cut
+from odradek.partitions.config import LogConfig
+from odradek.partitions.follower import follow
+from odradek.partitions.model import StoredBatch
+from odradek.partitions.results import Appended
+from odradek.partitions.state import PartitionState
+from odradek.partitions.truncation import ProducerRebuild
+from odradek.storage_backends.interface import LogPolicy, PartitionStore, ReadLease, Store
+from odradek.storage_backends.opener import open_store
+from odradek.storage_backends.testing.access import base_offsets, read_all
+from odradek.storage_backends.testing.keys import KEY
+from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
+
+BATCHES = 60
+PRODUCERS = 4
+SEGMENT_BYTES = 700
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened = open_store("memory://" if request.param == "memory" else f"lmdb://{tmp_path}/data")
+    yield opened
+    opened.close()
+
+
+def batch(number: int) -> bytes:
+    """The batch at this offset: of one producer after the other, the last of which writes in transactions."""
+    producer, turn = number % PRODUCERS, number // PRODUCERS
+    if producer == PRODUCERS - 1 and turn % 3 == 2:
+        return end_transaction_marker(
+            committed=bool(turn % 2),
+            producer_id=producer,
+            producer_epoch=0,
+            coordinator_epoch=turn,
+            timestamp_ms=number,
+        )
+    return build_batch(
+        [SimpleRecord(b"k", b"%d" % number, number)],
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=turn - turn // 3 if producer == PRODUCERS - 1 else turn,
+        transactional=producer == PRODUCERS - 1,
+    )
+
+
+def filled(store: Store) -> PartitionStore:
+    part = store.open(KEY, LogPolicy(segment_bytes=SEGMENT_BYTES))
+    role = follow(PartitionState.restore(part.load(), LogConfig()), 0, leader_id=1)
+    for number in range(BATCHES):
+        data = bytearray(batch(number))
+        data[:8] = number.to_bytes(8, "big")
+        data[12:16] = bytes(4)  # the leader's epoch
+        result = role.append(memoryview(data))
+        assert isinstance(result, Appended)
+        part.commit([result.write], sync=True)
+    assert len(part.segments()) > 5
+    return part
+
+
+def by_all_batches(part: PartitionStore, offset: int) -> Mapping[int, bytes]:
+    rebuild = ProducerRebuild()
+    for base_offset in base_offsets(part):
+        if base_offset < offset:
+            rebuild.add(memoryview(read_all(part, base_offset, base_offset + 1)))
+    return rebuild.rows()
+
+
+@pytest.mark.parametrize("offset", [*range(0, BATCHES, 7), BATCHES - 1])
+def test_the_rows_are_those_of_all_batches_that_stay(store: Store, offset: int) -> None:
+    part = filled(store)
+    expected = by_all_batches(part, offset)
+    assert cut(part, offset).producers == expected
+
+
+def test_batches_of_sealed_segments_before_the_cut_are_not_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = filled(store)
+    active = part.segments()[-1]
+    read, started = part.read, list[int]()
+
+    def watched(start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
+        started.append(start_offset)
+        return read(start_offset, end_offset, max_bytes)
+
+    monkeypatch.setattr(part, "read", watched)
+    cut(part, BATCHES - 1)
+    assert started
+    assert min(started) == active.base_offset
+
+
+def test_where_compaction_has_made_a_segment_the_rows_come_from_an_older_one(store: Store) -> None:
+    part = filled(store)
+    expected = by_all_batches(part, BATCHES - 1)
+    last = part.segments()[-2]
+    draft = part.draft(last.base_offset, last.end_offset)
+    for offset in base_offsets(part, last.base_offset):
+        if offset < last.end_offset:
+            draft.add([StoredBatch(offset, offset, offset, read_all(part, offset, offset + 1))])
+    draft.seal([])
+    assert part.replace(draft)
+    assert part.producers_before(BATCHES - 1).end_offset in (last.base_offset, last.end_offset)
+    assert cut(part, BATCHES - 1).producers == expected
