@@ -21,7 +21,10 @@ Event = tuple[int, int, Process | None, int, Callable[[], object]]
 
 
 class EventQueue:
-    """Events in the order of their times, then of their numbers, which are given out in the order of the calls."""
+    """Events in the order of their times, then of their numbers, which are given out in the order of the calls.
+
+    `done` counts those that have taken place.
+    """
 
     def __init__(self) -> None:
         self.now_us = 0
@@ -49,16 +52,6 @@ class EventQueue:
     def put(self, process: Process, at_us: int, number: int, call: Callable[[], object]) -> None:
         """Let `call` take place at that time, in the order of that number."""
         heapq.heappush(self.heap, (at_us, number, process, process.incarnation, call))
-
-    def run(self, duration_us: int) -> None:
-        """Let everything take place that is due in the next `duration_us`."""
-        end_us, heap, pop = self.now_us + duration_us, self.heap, heapq.heappop
-        while heap and heap[0][0] <= end_us:
-            self.now_us, _, process, incarnation, call = pop(heap)
-            if process is None or (process.incarnation == incarnation and process.alive):
-                self.done += 1
-                call()
-        self.now_us = end_us
 
 
 class Timer:

@@ -8,6 +8,7 @@ committed, and trims its log; one that lacks what was trimmed downloads them.
 """
 
 import hashlib
+import heapq
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -74,6 +75,15 @@ class World(EventQueue):
         if target.alive and (source.id, target.id) not in self.blocked:
             self._digest.update(f"{self.now_us} {source.id} {target.id}\n".encode())
             arrive()
+
+    def run(self, duration_us: int) -> None:
+        end_us, heap, pop = self.now_us + duration_us, self.heap, heapq.heappop
+        while heap and heap[0][0] <= end_us:
+            self.now_us, _, process, incarnation, call = pop(heap)
+            if process is None or (process.incarnation == incarnation and process.alive):
+                self.done += 1
+                call()
+        self.now_us = end_us
 
     # Load and faults
 

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from odradek.storage_backends.memory.medium import MediumLog
+
 
 class Invariant(StrEnum):
     """The promises of replication, by the names by which mutants are caught."""
@@ -22,6 +24,33 @@ class Violation(Exception):  # noqa: N818 - errors are named by condition
     def __init__(self, invariant: Invariant, detail: str) -> None:
         super().__init__(f"{invariant.name}: {detail}")
         self.invariant = invariant
+
+
+class Held:
+    """How many of the committed batches a disk has. What was compared is not again, unless the disk was cut since."""
+
+    def __init__(self, log: MediumLog) -> None:
+        self.log = log
+        self.forget()
+
+    def forget(self) -> None:
+        """The disk was cut."""
+        self.batches = self._segment = self._place = 0
+
+    def has(self, committed: list[tuple[int, int, bytes]]) -> bool:
+        segments = self.log.live.segments
+        while self.batches < len(committed):
+            batches = segments[self._segment].batches
+            if self._place < len(batches):
+                batch = batches[self._place]
+                if (batch.base_offset, batch.last_offset + 1, batch.data) != committed[self.batches]:
+                    return False
+                self._place, self.batches = self._place + 1, self.batches + 1
+            elif self._segment + 1 < len(segments):
+                self._segment, self._place = self._segment + 1, 0
+            else:
+                return False
+        return True
 
 
 class Oracle:
@@ -62,8 +91,8 @@ class Oracle:
             end = log[-1][1] if log else 0
             raise Violation(Invariant.LEADER_COMPLETE, f"{name} ends at {end} and lacks some of {self.end_offset}")
 
-    def in_sync(self, name: str, log: list[tuple[int, int, bytes]]) -> None:
+    def in_sync(self, name: str, held: Held) -> None:
         """A replica is one that may be elected."""
-        if log[: len(self.committed)] != self.committed:
-            end = log[-1][1] if log else 0
+        end = held.log.live.log_end_offset
+        if end < self.end_offset or not held.has(self.committed):
             raise Violation(Invariant.IN_SYNC_HOLDS, f"{name} ends at {end} and lacks some of {self.end_offset}")

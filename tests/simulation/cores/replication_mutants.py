@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from replication_invariants import Invariant
-from replication_world import Node
+from replication_node import Node
 
 from odradek.gateway.replication import following
 from odradek.partitions.in_sync import InSyncReplicas

@@ -1,0 +1,395 @@
+"""One broker of the simulation of replication: the production's leader, follower and truncation over a memory store."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from replication_controller import IDS, MIN_INSYNC, Image
+from replication_invariants import Held, Invariant, Violation
+
+if TYPE_CHECKING:
+    from replication_world import World
+
+from odradek.gateway.replication import following
+from odradek.gateway.replication.assignment import Assignment
+from odradek.partitions.config import LogConfig
+from odradek.partitions.follower import FetchPosition, Follower
+from odradek.partitions.in_sync import BrokerStanding, IsrDecision, IsrProposal, Membership
+from odradek.partitions.leader import FollowerFetch, Leader
+from odradek.partitions.model import LogWrite, PartitionKey
+from odradek.partitions.results import Appended, AppendOrigin, Duplicate, EpochEnd, FetchPlan, Rejected
+from odradek.partitions.state import PartitionState
+from odradek.partitions.truncation import ProducerRebuild
+from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.memory import MemoryMedium, MemoryStore
+from odradek.wire.errors import ErrorCode
+from odradek.wire.records.batch import iter_headers
+from odradek.wire.records.builder import SimpleRecord, build_batch
+
+KEY: Final = PartitionKey("t", UUID(int=1), 0)
+LAG_MS: Final = 300
+CONFIG: Final = LogConfig(min_insync_replicas=MIN_INSYNC, replica_lag_time_max_ms=LAG_MS, segment_bytes=600)
+
+
+class Node:
+    """One broker: a disk that survives, and a process that does not."""
+
+    def __init__(self, world: "World", node_id: int) -> None:
+        self.world = world
+        self.id = node_id
+        self.name = f"node {node_id}"
+        self.medium = MemoryMedium()
+        self.held = Held(self.medium.log(KEY))
+        self.alive = False
+        self.incarnation = 0
+        self.epoch = node_id
+        self.image = world.controller.now
+        self.image_at_us = 0
+        self.slow_us = 0
+
+    # Life
+
+    def start(self, *, clean: bool, first: bool = False) -> None:
+        self.incarnation += 1
+        self.world.changes += 1
+        self.alive, self.rewriting = True, False
+        self.part = MemoryStore(self.medium).open(KEY, LogPolicy(segment_bytes=CONFIG.segment_bytes))
+        self.state = PartitionState.restore(self.part.load(), CONFIG)
+        self.look_at_disk()
+        self.check_producers()
+        self.role: Leader | Follower | None = None
+        self.queue: list[tuple[LogWrite, int]] = []
+        self.committing = False
+        self.waiting: list[tuple[int, Callable[[ErrorCode], None]]] = []
+        self.fetching = 0
+        if not first:
+            self.epoch = self.world.controller.register(self.id, clean=clean)
+        self.image = self.world.controller.now
+        self.take_role()
+        self.later(0, self.beat)
+        self.later(0, self.fetch)
+        self.later(0, self.watch_lag)
+
+    def crash(self) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        self.incarnation += 1
+        self.world.changes += 1
+        self.medium.in_use = False
+
+    def lose(self, batches: int) -> None:
+        """The disk forgets its newest batches, and stands as it did before them."""
+        kept, rebuild = self.durable_log()[:-batches], ProducerRebuild()
+        for _, _, data in kept:
+            rebuild.add(memoryview(data))
+        self.medium.log(KEY).truncate(kept[-1][1] if kept else 0, rebuild.rows())
+        self.disk_was_cut()
+
+    def disk_was_cut(self) -> None:
+        self.world.changes += 1
+        self.held.forget()
+
+    def later(self, delay_us: int, call: Callable[[], None]) -> None:
+        self.world.after_of(self, delay_us, call)
+
+    def beat(self) -> None:
+        self.world.send(self.id, 0, partial(self.world.controller.heartbeat, self.id, self.epoch))
+        self.later(50_000, self.beat)
+
+    # Roles
+
+    def publish(self, image: Image) -> None:
+        if self.alive and image is not self.image:
+            self.image = image
+            self.take_role()
+
+    def standing(self, broker_id: int) -> BrokerStanding | None:
+        return self.image.brokers.get(broker_id)
+
+    def take_role(self, *, again: bool = False) -> None:
+        image = self.image
+        if self.rewriting:
+            return
+        if self.role is not None and image.leader_epoch == self.state.leader_epoch and not again:
+            if isinstance(self.role, Leader):
+                self.role.assign(Membership(self.id, IDS, image.isr, image.partition_epoch))
+                self.role.advance_at(self.world.now_ms)
+                self.moved()
+            return
+        if image.leader_epoch < self.state.leader_epoch:
+            return
+        membership = Membership(self.id, IDS, image.isr, image.partition_epoch)
+        assigned = Assignment(image.leader_epoch, image.leader, image.leader == self.id, membership)
+        self.role, write = assigned.role_over(self.state, self.standing, self.world.now_ms)
+        if isinstance(self.role, Leader):
+            self.world.oracle.leads(self.name, self.durable)
+            self.world.tally["elections"] += 1
+        else:
+            self.fail_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if write is not None:
+            self.submit(write, self.state.log_end_offset)
+
+    # Commits
+
+    def submit(self, write: LogWrite, end_offset: int) -> None:
+        self.queue.append((write, end_offset))
+        if not self.committing:
+            self.commit()
+
+    def commit(self) -> None:
+        taken, self.queue = self.queue, []
+        self.committing = True
+        self.later(self.sync_us(), partial(self.committed, taken))
+
+    def sync_us(self) -> int:
+        return self.world.chance.randint(100, 3_000) + (
+            self.world.chance.randint(0, self.slow_us) if self.slow_us else 0
+        )
+
+    def committed(self, taken: list[tuple[LogWrite, int]]) -> None:
+        self.part.commit([write for write, _ in taken], sync=True)
+        for write, _ in taken:
+            for batch in write.batches:
+                data = bytes(batch.data)
+                epoch = int.from_bytes(data[12:16], "big")
+                self.world.oracle.durable(self.name, batch.base_offset, epoch, data)
+                self.durable.append((batch.base_offset, batch.last_offset + 1, data))
+        if self.role is not None:
+            self.role.durable(taken[-1][1])
+        self.moved()
+        self.committing = False
+        if self.queue:
+            self.commit()
+
+    def moved(self) -> None:
+        """The high watermark may have moved."""
+        high_watermark = self.state.high_watermark
+        if high_watermark != self.told:
+            self.checked = self.world.oracle.commits(self.name, high_watermark, self.durable, self.checked)
+            self.told = high_watermark
+        if not self.waiting:
+            return
+        done = [each for each in self.waiting if each[0] <= high_watermark]
+        self.waiting = [each for each in self.waiting if each[0] > high_watermark]
+        for _, reply in done:
+            reply(ErrorCode.NONE)
+
+    def fail_waits(self, error: ErrorCode) -> None:
+        waiting, self.waiting = self.waiting, []
+        for _, reply in waiting:
+            reply(error)
+
+    def look_at_disk(self) -> None:
+        self.durable = self.durable_log()
+        self.checked, self.told = 0, -1
+
+    def durable_log(self) -> list[tuple[int, int, bytes]]:
+        found = []
+        for segment in self.medium.log(KEY).live.segments:
+            found += [(each.base_offset, each.last_offset + 1, each.data) for each in segment.batches]
+        return found
+
+    def check_producers(self) -> None:
+        rebuild = ProducerRebuild()
+        for _, _, data in self.durable:
+            rebuild.add(memoryview(data))
+        if dict(rebuild.rows()) != dict(self.state.producer_states.rows()):
+            raise Violation(Invariant.PRODUCERS_KNOWN, f"{self.name} at {self.state.log_end_offset}")
+
+    # Leading
+
+    def produce(self, data: bytes, acks: int, reply: Callable[[ErrorCode], None]) -> None:
+        role = self.role
+        if self.rewriting or not isinstance(role, Leader):
+            reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        now_ms = self.world.now_ms
+        result = role.append(
+            memoryview(bytearray(data)), origin=AppendOrigin.CLIENT, now_ms=now_ms, all_in_sync=acks == -1
+        )
+        if isinstance(result, Rejected):
+            now = self.world.controller.now
+            is_present = (now.leader, now.leader_epoch) == (self.id, self.state.leader_epoch)
+            if is_present and self.is_gap(data):
+                raise Violation(Invariant.ACKNOWLEDGED_ONCE, f"{self.name} lacks what came before: {result.message}")
+            reply(result.error)
+            return
+        end_offset = result.last_offset + 1
+        if isinstance(result, Appended):
+            self.submit(result.write, end_offset)
+        else:
+            assert isinstance(result, Duplicate)
+        if acks == -1:
+            self.waiting.append((end_offset, reply))
+            self.moved()
+        else:
+            reply(ErrorCode.NONE)
+
+    def is_gap(self, data: bytes) -> bool:
+        """Whether the producer is further than this log knows; a late message of it may be far behind."""
+        header = next(iter_headers(memoryview(data)))
+        entry = self.state.producers.get(header.producer_id)
+        return entry is not None and header.base_sequence > entry.last_sequence + 1
+
+    def answer_fetch(
+        self, follower: FollowerFetch, position: FetchPosition, reply: Callable[[FetchPlan | Rejected, bytes], None]
+    ) -> None:
+        role = self.role
+        if self.rewriting or not isinstance(role, Leader):
+            reply(Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER), b"")
+            return
+        plan = role.plan_follower_fetch(
+            follower,
+            position.offset,
+            max_bytes=500,
+            current_leader_epoch=position.leader_epoch,
+            last_fetched_epoch=position.last_fetched_epoch,
+        )
+        if isinstance(plan, Rejected):
+            reply(plan, b"")
+            return
+        _, proposal = role.record_fetch(follower, plan, self.world.now_ms)
+        self.moved()
+        if proposal is not None:
+            self.propose(role, proposal)
+        data = b""
+        if plan.diverging is None and not plan.is_empty:
+            data = b"".join(self.part.read(plan.start, plan.end, plan.max_bytes).chunks)
+        reply(plan._replace(high_watermark=self.state.high_watermark), data)
+
+    def watch_lag(self) -> None:
+        role = self.role
+        if isinstance(role, Leader) and not self.rewriting:
+            role.advance_at(self.world.now_ms)
+            self.moved()
+            proposal = role.shrinking(self.world.now_ms)
+            if proposal is not None:
+                self.propose(role, proposal)
+        self.later(LAG_MS * 500, self.watch_lag)
+
+    def propose(self, role: Leader, proposal: IsrProposal) -> None:
+        """Ask until there is an answer; requests and answers may get lost, and be late."""
+
+        def ask() -> None:
+            answer = self.world.controller.alter_partition(self.id, proposal)
+            self.world.send(0, self.id, lambda: alive(lambda: answered(answer)))
+
+        def alive(call: Callable[[], None], incarnation: int = self.incarnation) -> None:
+            if self.incarnation == incarnation:
+                call()
+
+        def answered(answer: IsrDecision | ErrorCode) -> None:
+            if self.role is role:
+                self.world.tally["proposals answered"] += 1
+                role.answered(proposal, answer)
+                self.moved()
+
+        def again() -> None:
+            if self.role is role and role.in_sync.proposal is proposal:
+                self.world.send(self.id, 0, ask)
+                self.later(200_000, again)
+
+        again()
+
+    # Following
+
+    def fetch(self) -> None:
+        """Fetch on, one request at a time, when all that was fetched is durable."""
+        role = self.role
+        self.later(self.world.chance.randint(2_000, 15_000), self.fetch)
+        if self.rewriting or not isinstance(role, Follower) or role.leader_id < 0 or self.fetching > self.world.now_us:
+            return
+        if not self.may_fetch():
+            return
+        self.fetching = self.world.now_us + 100_000
+        position, follower = role.position, FollowerFetch(self.id, self.epoch, self.state.log_start_offset)
+        leader, incarnation = self.world.nodes[role.leader_id], self.incarnation
+
+        def reply(plan: FetchPlan | Rejected, data: bytes) -> None:
+            self.world.send(leader.id, self.id, partial(self.fetched, incarnation, position, plan, data))
+
+        self.world.send(
+            self.id, leader.id, lambda: leader.answer_fetch(follower, position, reply) if leader.alive else None
+        )
+
+    def may_fetch(self) -> bool:
+        return self.state.durable_end_offset == self.state.log_end_offset
+
+    def fetched(self, incarnation: int, position: FetchPosition, plan: FetchPlan | Rejected, data: bytes) -> None:
+        if self.incarnation != incarnation:
+            return
+        self.fetching = 0
+        role = self.role
+        if self.rewriting or not isinstance(role, Follower) or role.position != position or isinstance(plan, Rejected):
+            return
+        if plan.diverging is not None:
+            self.truncate(role, plan.diverging)
+            return
+        result = role.append(memoryview(data))
+        assert isinstance(result, Appended), result
+        if result.write.batches:
+            self.submit(result.write, self.state.log_end_offset)
+        role.leader_commits(plan.high_watermark)
+        self.moved()
+
+    def truncate(self, role: Follower, diverging: EpochEnd) -> None:
+        offset = role.truncation(diverging).offset
+        if offset < self.state.high_watermark:
+            text = f"{self.name} cuts at {offset}, below {self.state.high_watermark}"
+            raise Violation(Invariant.COMMITTED_STAYS, text)
+        self.rewriting = True
+        self.world.tally["truncations"] += offset < self.state.log_end_offset
+        self.later(self.sync_us(), lambda: self.cut(offset))
+
+    def cut(self, offset: int) -> None:
+        assert not self.queue
+        self.state.truncated(following.cut(self.part, offset))
+        self.disk_was_cut()
+        self.look_at_disk()
+        self.check_producers()
+        self.rewriting = False
+        self.take_role(again=True)
+
+
+class Producer:
+    """Writes one numbered record after the other; an idempotent one sends each until it is acknowledged."""
+
+    def __init__(self, world: "World", producer_id: int, acks: int) -> None:
+        self.world = world
+        self.id = producer_id
+        self.acks = acks
+        self.sequence = 0
+        self.attempt = 0
+        self.is_done = False
+
+    def send(self) -> None:
+        if self.is_done:
+            return
+        self.attempt += 1
+        attempt, value = self.attempt, f"{self.id}/{self.sequence}".encode()
+        fields = (
+            {"producer_id": self.id, "producer_epoch": 0, "base_sequence": self.sequence} if self.acks == -1 else {}
+        )
+        data = build_batch([SimpleRecord(b"k", value, self.world.now_ms)], **fields)
+        leader = self.world.controller.now.leader if self.world.chance.random() < 0.8 else self.world.chance.choice(IDS)
+        node = self.world.nodes.get(leader)
+
+        def reply(error: ErrorCode) -> None:
+            self.world.send(leader, -1, lambda: self.answered(attempt, value, error))
+
+        if node is not None:
+            self.world.send(-1, leader, lambda: node.produce(data, self.acks, reply) if node.alive else None)
+        self.world.after(400_000, lambda: self.send() if attempt == self.attempt else None)
+
+    def answered(self, attempt: int, value: bytes, error: ErrorCode) -> None:
+        if attempt != self.attempt:
+            return
+        if error is ErrorCode.NONE:
+            if self.acks == -1:
+                self.world.oracle.acknowledged[value] = self.world.now_ms
+                self.world.tally["acknowledged"] += 1
+            self.sequence += 1
+        self.attempt += 1
+        self.world.after(self.world.chance.randint(1_000, 20_000), self.send)
