@@ -19,6 +19,7 @@ from odradek.gateway.net.transport import Listener, Transport
 from odradek.gateway.testing.simulation.disk import Disk, Medium, VolatileMedium
 from odradek.gateway.testing.simulation.network import MemoryNetwork
 from odradek.gateway.testing.simulation.poller import MemoryPoller
+from odradek.gateway.testing.simulation.timers import sleep_shielded
 from odradek.gateway.testing.simulation.trace import Trace
 from odradek.storage_backends.interface import Store, StoreError
 
@@ -139,8 +140,7 @@ class SimEnvironment:
         deliver(await outcome.acapture(self.run_blocking, call))
 
     async def _pass_time(self, seconds: float) -> None:
-        with trio.CancelScope(shield=True):
-            await trio.sleep(seconds)
+        await sleep_shielded(seconds)
         self._check_alive()
 
     def _check_alive(self) -> None:

@@ -14,6 +14,8 @@ from typing import Final
 
 import trio
 
+from odradek.gateway.testing.simulation.timers import TimedSignal
+
 WINDOW_BYTES: Final = 256 * 1024
 
 
@@ -47,7 +49,7 @@ class Pipe:
         self._window_bytes = window_bytes
         self._chunks: deque[tuple[float, memoryview | End]] = deque()
         self._last_arrival = 0.0
-        self._changed: trio.Event | None = None
+        self._waiting: dict[TimedSignal, None] = {}
         self._put_count = 0
         self.on_change: Callable[[], None] = _ignore
 
@@ -110,21 +112,22 @@ class Pipe:
     def notify(self) -> None:
         """Wake the tasks that wait here."""
         self.on_change()
-        changed, self._changed = self._changed, None
-        if changed is not None:
-            changed.set()
+        waiting, self._waiting = self._waiting, {}
+        for signal in waiting:
+            signal.wake()
 
-    async def changed(self) -> None:
+    async def changed(self, until: float = math.inf) -> None:
         """Wait until something changes: room, the end, the network. Look again afterwards."""
-        if self._changed is None:
-            self._changed = trio.Event()
-        await self._changed.wait()
+        signal = TimedSignal()
+        self._waiting[signal] = None
+        try:
+            await signal.wait(until)
+        finally:
+            self._waiting.pop(signal, None)
 
     async def arrival(self) -> None:
         """Wait until something may have arrived. Look again afterwards."""
-        until = self._chunks[0][0] if self._chunks and not self._blocked() else float("inf")
-        with trio.move_on_at(until):
-            await self.changed()
+        await self.changed(self._chunks[0][0] if self._chunks and not self._blocked() else math.inf)
 
 
 def _ignore() -> None:

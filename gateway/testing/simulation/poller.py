@@ -7,9 +7,9 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from odradek.gateway.env.signals import Signal
 from odradek.gateway.net.transport import Transport
 from odradek.gateway.testing.simulation.network import MemoryTransport
+from odradek.gateway.testing.simulation.timers import TimedSignal
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class MemoryPoller(Generic[T]):
         self._registered: dict[Transport, _Watched[T]] = {}
         self._count = 0
         self._moving: dict[_Watched[T], None] = {}
-        self._changed = Signal()
+        self._changed = TimedSignal()
 
     def register(self, transport: Transport, key: T) -> None:
         """See `Poller.register`."""
@@ -96,8 +96,7 @@ class MemoryPoller(Generic[T]):
         now = trio.current_time()
         until = min([each.incoming.next_arrival(now) for each in self._moving], default=math.inf)
         try:
-            with trio.move_on_at(until):
-                await self._changed.wait()
+            await self._changed.wait(until)
         except trio.Cancelled:
             self._changed.wake()  # what it was woken for is found by the next wait
             raise

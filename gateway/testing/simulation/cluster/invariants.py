@@ -34,17 +34,28 @@ _REPLICA: Final = attrgetter("replica")
 class Mirror:
     """The batches of one log on one disk, followed as it grows, is cut, and is read again after a crash."""
 
+    __slots__ = ("batches", "checked", "end_offset", "live", "newest")
+
     def __init__(self) -> None:
         self.batches: list[StoredBatch] = []
+        self.newest: StoredBatch | None = None
+        self.end_offset = 0
+        """The offset after the last batch."""
         self.checked = 0
         """How many of them, at least, were seen to be committed as they are."""
-        self._live: object = None
+        self.live: object = None
 
     def follow(self, log: DiskLog) -> int:
         """Take what is on the disk now; return the place of the first batch that is new, or their number."""
+        start = self._take(log)
+        self.newest = self.batches[-1] if self.batches else None
+        self.end_offset = self.newest.last_offset + 1 if self.newest is not None else 0
+        return start
+
+    def _take(self, log: DiskLog) -> int:
         live = log.live
-        if live is not self._live or not self._goes_on(log):
-            self._live = live
+        if live is not self.live or not self._goes_on(log):
+            self.live = live
             self.batches = [batch for segment in live.segments for batch in segment.batches]
             self.checked = 0
             return 0
@@ -74,15 +85,10 @@ class Mirror:
     def is_up_to_date(self, log: DiskLog) -> bool:
         """Whether it is this log that is followed, and it ends as it is known to end."""
         live = log.live
-        if live is not self._live or live.log_end_offset != self.end_offset:
+        if live is not self.live or live.log_end_offset != self.end_offset:
             return False
         newest = live.segments[-1].batches
-        return bool(newest and self.batches and newest[-1] is self.batches[-1]) or self._goes_on(log)
-
-    @property
-    def end_offset(self) -> int:
-        """The offset after the last batch."""
-        return self.batches[-1].last_offset + 1 if self.batches else 0
+        return (newest[-1] is self.newest if newest else False) or self._goes_on(log)
 
 
 class Committed:
