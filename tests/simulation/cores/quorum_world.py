@@ -184,6 +184,8 @@ class Result:
     violation: Violation | None
     digest: str
     tally: Counter[str]
+    simulated_us: int
+    events: int
 
     def explain(self) -> str:
         return (
@@ -200,7 +202,7 @@ def simulate(
         world.live(seconds)
     except Violation as found:
         violation = found
-    return Result(seed, voters, violation, world.digest, world.tally)
+    return Result(seed, voters, violation, world.digest, world.tally, world.now_us, world.done)
 
 
 if __name__ == "__main__":

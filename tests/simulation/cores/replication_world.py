@@ -24,16 +24,16 @@ from replication_node import Node, Producer
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.reader import read_records
 
-CALM_MS: Final = 6_000
 KEPT_OF_THE_TRACE: Final = 2_000
 KINDS: Final = ("crash", "lossy", "cut_off", "one_way", "slow_disk", "late")
 
 
 class World(EventQueue):
-    """Everything of one run."""
+    """Everything of one run, which has faults for `seconds`."""
 
-    def __init__(self, seed: int, faults: tuple[str, ...] | None = None) -> None:
+    def __init__(self, seed: int, faults: tuple[str, ...] | None = None, seconds: int = 6) -> None:
         super().__init__()
+        self.calm_ms = seconds * 1000
         self.chance = Chance(seed)
         self._digest = hashlib.sha256()
         self._trace: list[str] = []
@@ -99,7 +99,7 @@ class World(EventQueue):
     # Faults
 
     def hurt(self) -> None:
-        if self.now_ms > CALM_MS or not self.kinds:
+        if self.now_ms > self.calm_ms or not self.kinds:
             return
         kind = self.chance.choice(self.kinds)
         self.tally[kind] += 1
@@ -180,13 +180,13 @@ class World(EventQueue):
 
     def finish(self) -> None:
         """Heal everything, let it come to rest, and look at what is left."""
-        self.run(CALM_MS)
+        self.run(self.calm_ms)
         self.cut_links.clear()
         self.late_us = 0
         for node in self.nodes.values():
             node.slow_us = 0
         acknowledged = self.tally["acknowledged"]
-        self.run(CALM_MS + 4_000)
+        self.run(self.calm_ms + 4_000)
         now = self.controller.now
         if self.tally["acknowledged"] == acknowledged or set(now.isr) != set(IDS):
             raise Violation(Invariant.PROGRESS, f"isr {now.isr} of leader {now.leader}")
@@ -215,19 +215,21 @@ class Result:
     violation: Violation | None
     digest: str
     tally: Counter[str]
+    simulated_us: int
+    events: int
 
     def explain(self) -> str:
         return f"seed {self.seed}: {self.violation} {dict(self.tally)}\npython {__file__} {self.seed}"
 
 
-def simulate(seed: int, faults: tuple[str, ...] | None = None) -> Result:
-    world = World(seed, faults)
+def simulate(seed: int, faults: tuple[str, ...] | None = None, seconds: int = 6) -> Result:
+    world = World(seed, faults, seconds)
     violation = None
     try:
         world.finish()
     except Violation as broken:
         violation = broken
-    return Result(seed, violation, world.digest, world.tally)
+    return Result(seed, violation, world.digest, world.tally, world.now_us, world.done)
 
 
 if __name__ == "__main__":
