@@ -35,6 +35,11 @@ CHANCE: list[tuple[ApiKey, str, str]] = [
         "asks one coordinator for several groups, which another one may coordinate",
     ),
     (
+        ApiKey.DELETE_GROUPS,
+        r"\[0\]\[1\].*",
+        "asks one coordinator for two groups, the second of which another one may coordinate",
+    ),
+    (
         ApiKey.DESCRIBE_GROUPS,
         r"\[0\].*|\[1\]\[1\]\..*",
         "Kafka answers a join before the group is replicated, and describes what is; the second group is another's",
