@@ -81,10 +81,7 @@ class Environment(Protocol):
         ...
 
     def poller(self) -> Poller[Any]:
-        """A poller for transports that this environment's listeners accept. The caller closes it.
-
-        Where the loop is watched, `watch_loop` comes first.
-        """
+        """A poller for transports that this environment's listeners accept. The caller closes it."""
         ...
 
     def open_store(self, url: str) -> Store:
@@ -110,7 +107,6 @@ class ProductionEnvironment:
         self._store_options = store_options
         self.random = random.SystemRandom()
         self._pool = BlockingPool(threads)
-        self._on_turn: Callable[[float], None] = _not_watched
 
     def uuid(self) -> uuid.UUID:
         """A random UUID from the operating system's entropy."""
@@ -152,8 +148,8 @@ class ProductionEnvironment:
         return await dial_tcp(host, port)
 
     def poller(self) -> Poller[Any]:
-        """An epoll object, for which the one task that has something to do waits by itself."""
-        return EpollPoller(self._on_turn)
+        """An epoll object."""
+        return EpollPoller()
 
     def open_store(self, url: str) -> Store:
         """Open by URL scheme."""
@@ -161,13 +157,7 @@ class ProductionEnvironment:
 
     def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
         """Watch with the system's clocks and a thread."""
-        watch = LoopWatch(limit_ms, LoopClocks(time.monotonic_ns, time.thread_time_ns, _cpu_clock_of))
-        self._on_turn = watch.after_io_wait
-        return watch.watching()
-
-
-def _not_watched(_timeout_s: float) -> None:
-    """What there is to do at the begin of a turn of a loop that is not watched."""
+        return LoopWatch(limit_ms, LoopClocks(time.monotonic_ns, time.thread_time_ns, _cpu_clock_of)).watching()
 
 
 def _cpu_clock_of(thread: int) -> Callable[[], int]:

@@ -43,8 +43,8 @@ STACK_FRAMES: Final = 12
 AWAKE: Final = frozenset({b"", b"0"})
 """What `/proc` says of a thread that does not sleep."""
 INTERPRETER_WAIT: Final = b"futex"
-WAITS_IN: Final = frozenset({"get_events", "wait_in_place"})
-"""The functions that wait for I/O, Trio's and `gateway/net/in_place.py`'s, where the loop is between two turns."""
+WAITS_IN: Final = "get_events"
+"""Trio's function that waits for I/O, where the loop is between two turns."""
 
 
 @mutable
@@ -174,7 +174,7 @@ class LoopWatch(trio.abc.Instrument):
         number = self._number
         # There is no public way to another thread's stack.
         frame = sys._current_frames().get(self._ident)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        is_waiting = frame is None or frame.f_code.co_name in WAITS_IN
+        is_waiting = frame is None or frame.f_code.co_name == WAITS_IN
         self._is_idle = is_waiting and number == self._waiting_number
         self._waiting_number = number if is_waiting else -1
         if frame is None or is_waiting:

@@ -131,7 +131,7 @@ class Workers:
         else:
             arrived = await self._poller.wait()
         self._add(arrived)
-        if await self._serve_row(worker) and not self._ready and self._poller.takes_turns:
+        if await self._serve_row(worker) and not self._ready:
             arrived = self._poller.ready()  # these need no turn of the scheduler
             if arrived:
                 self._add(arrived)

@@ -27,13 +27,6 @@ class Tcp:
         return await dial_tcp(host, port)
 
 
-class TcpInPlace(Tcp):
-    """As a broker has it: its poller waits in the place of Trio's loop."""
-
-    def poller(self) -> Poller[str]:
-        return EpollPoller(lambda _: None)
-
-
 class Memory:
     def __init__(self, faults: NetworkFaults) -> None:
         self.network = MemoryNetwork(random.Random(0), faults)
@@ -51,7 +44,6 @@ class Memory:
 Network = Tcp | Memory
 NETWORKS: dict[str, Callable[[], Network]] = {
     "tcp": Tcp,
-    "tcp in place": TcpInPlace,
     "memory": lambda: Memory(NetworkFaults()),
     "memory with delays and splits": lambda: Memory(NetworkFaults(delay_ms=(0.1, 2.0), partial=0.5)),
 }

@@ -31,10 +31,6 @@ class ScriptPoller:
     def unregister(self, transport) -> None:
         raise NotImplementedError
 
-    @property
-    def takes_turns(self) -> bool:
-        return True
-
     async def wait(self) -> Sequence[Connection]:
         await self._changed.wait()
         return self.ready()
