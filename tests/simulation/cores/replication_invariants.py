@@ -1,8 +1,17 @@
 """What must hold of a replicated partition after every step, and what notices when it does not."""
 
+from bisect import bisect_right
+from collections.abc import Mapping
+from copy import deepcopy
 from enum import StrEnum
+from operator import itemgetter
+from typing import Final
 
-from odradek.storage_backends.memory.medium import MediumLog
+from replication_disks import Batch, Held
+
+from odradek.partitions.truncation import ProducerRebuild
+
+REBUILT_AT_ONCE: Final = 64
 
 
 class Invariant(StrEnum):
@@ -26,39 +35,42 @@ class Violation(Exception):  # noqa: N818 - errors are named by condition
         self.invariant = invariant
 
 
-class Held:
-    """How many of the committed batches a disk has. What was compared is not again, unless the disk was cut since."""
+class Rebuilds:
+    """The rows of producers that a log's batches say. What begins as the committed batches is not read again.
 
-    def __init__(self, log: MediumLog) -> None:
-        self.log = log
-        self.forget()
+    Of the rebuild of these a copy is kept after every so many.
+    """
 
-    def forget(self) -> None:
-        """The disk was cut."""
-        self.batches = self._segment = self._place = 0
+    def __init__(self, committed: list[Batch]) -> None:
+        self._committed = committed
+        self._kept = [ProducerRebuild()]
 
-    def has(self, committed: list[tuple[int, int, bytes]]) -> bool:
-        segments = self.log.live.segments
-        while self.batches < len(committed):
-            batches = segments[self._segment].batches
-            if self._place < len(batches):
-                batch = batches[self._place]
-                if (batch.base_offset, batch.last_offset + 1, batch.data) != committed[self.batches]:
-                    return False
-                self._place, self.batches = self._place + 1, self.batches + 1
-            elif self._segment + 1 < len(segments):
-                self._segment, self._place = self._segment + 1, 0
-            else:
-                return False
-        return True
+    def rows(self, log: list[Batch]) -> Mapping[int, bytes]:
+        self._keep()
+        count = min(len(self._kept) - 1, len(log) // REBUILT_AT_ONCE)
+        while log[: count * REBUILT_AT_ONCE] != self._committed[: count * REBUILT_AT_ONCE]:
+            count -= 1
+        return self._taking(self._kept[count], log[count * REBUILT_AT_ONCE :]).rows()
+
+    def _keep(self) -> None:
+        while len(self._kept) * REBUILT_AT_ONCE <= len(self._committed):
+            end = len(self._kept) * REBUILT_AT_ONCE
+            self._kept.append(self._taking(self._kept[-1], self._committed[end - REBUILT_AT_ONCE : end]))
+
+    def _taking(self, rebuild: ProducerRebuild, log: list[Batch]) -> ProducerRebuild:
+        rebuild = deepcopy(rebuild)
+        for _, _, data in log:
+            rebuild.add(memoryview(data))
+        return rebuild
 
 
 class Oracle:
     """Knows what was committed, from the first high watermark that said so, and every batch that was ever durable."""
 
     def __init__(self) -> None:
-        self.committed: list[tuple[int, int, bytes]] = []
+        self.committed: list[Batch] = []
         self.end_offset = 0
+        self.rebuilds = Rebuilds(self.committed)
         self._seen: dict[tuple[int, int], bytes] = {}
         self.acknowledged: dict[bytes, int] = {}
 
@@ -68,24 +80,25 @@ class Oracle:
         if known != data:
             raise Violation(Invariant.LOG_MATCHING, f"{name} has another batch at {base_offset} of epoch {epoch}")
 
-    def commits(self, name: str, high_watermark: int, log: list[tuple[int, int, bytes]], checked: int) -> int:
+    def commits(self, name: str, high_watermark: int, log: list[Batch], checked: int) -> int:
         """A replica's high watermark is there; `log` are its durable batches as (base offset, offset after, bytes).
 
         `checked` of them were seen to be right before; returns how many are now.
         """
-        for place in range(checked, len(log)):
+        end = bisect_right(log, high_watermark, lo=checked, key=itemgetter(1))
+        known = min(end, len(self.committed))
+        if log[checked:known] != self.committed[checked:known]:
+            place = next(place for place in range(checked, known) if log[place] != self.committed[place])
             ours = log[place]
-            if ours[1] > high_watermark:
-                return place
-            if place == len(self.committed):
-                self.committed.append(ours)
-                self.end_offset = ours[1]
-            elif ours != self.committed[place]:
-                text = f"{name} has another batch at {ours[0]} to {ours[1]} below {high_watermark}"
-                raise Violation(Invariant.COMMITTED_SAME, text)
-        return len(log)
+            text = f"{name} has another batch at {ours[0]} to {ours[1]} below {high_watermark}"
+            raise Violation(Invariant.COMMITTED_SAME, text)
+        log[checked:known] = self.committed[checked:known]  # the same objects, which are compared in less time
+        if end > known:
+            self.committed += log[known:end]
+            self.end_offset = log[end - 1][1]
+        return end
 
-    def leads(self, name: str, log: list[tuple[int, int, bytes]]) -> None:
+    def leads(self, name: str, log: list[Batch]) -> None:
         """A replica begins to lead."""
         if log[: len(self.committed)] != self.committed:
             end = log[-1][1] if log else 0

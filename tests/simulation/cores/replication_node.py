@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from replication_controller import IDS, MIN_INSYNC, Image
-from replication_invariants import Held, Invariant, Violation
+from replication_disks import DiskReader, Held
+from replication_invariants import Invariant, Violation
 
 if TYPE_CHECKING:
     from replication_world import World
@@ -20,7 +21,6 @@ from odradek.partitions.leader import FollowerFetch, Leader
 from odradek.partitions.model import LogWrite, PartitionKey
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, EpochEnd, FetchPlan, Rejected
 from odradek.partitions.state import PartitionState
-from odradek.partitions.truncation import ProducerRebuild
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.memory import MemoryMedium, MemoryStore
 from odradek.wire.errors import ErrorCode
@@ -40,6 +40,7 @@ class Node:
         self.id = node_id
         self.name = f"node {node_id}"
         self.medium = MemoryMedium()
+        self.reader = DiskReader(self.medium.log(KEY))
         self.held = Held(self.medium.log(KEY))
         self.alive = False
         self.incarnation = 0
@@ -81,15 +82,13 @@ class Node:
 
     def lose(self, batches: int) -> None:
         """The disk forgets its newest batches, and stands as it did before them."""
-        kept, rebuild = self.durable_log()[:-batches], ProducerRebuild()
-        for _, _, data in kept:
-            rebuild.add(memoryview(data))
-        self.medium.log(KEY).truncate(kept[-1][1] if kept else 0, rebuild.rows())
+        kept = self.reader.read()[:-batches]
+        self.medium.log(KEY).truncate(kept[-1][1] if kept else 0, self.world.oracle.rebuilds.rows(kept))
         self.disk_was_cut()
 
     def disk_was_cut(self) -> None:
         self.world.changes += 1
-        self.held.forget()
+        self.held.was_cut()
 
     def later(self, delay_us: int, call: Callable[[], None]) -> None:
         self.world.after_of(self, delay_us, call)
@@ -182,20 +181,12 @@ class Node:
             reply(error)
 
     def look_at_disk(self) -> None:
-        self.durable = self.durable_log()
+        self.durable = self.reader.read()
         self.checked, self.told = 0, -1
 
-    def durable_log(self) -> list[tuple[int, int, bytes]]:
-        found = []
-        for segment in self.medium.log(KEY).live.segments:
-            found += [(each.base_offset, each.last_offset + 1, each.data) for each in segment.batches]
-        return found
-
     def check_producers(self) -> None:
-        rebuild = ProducerRebuild()
-        for _, _, data in self.durable:
-            rebuild.add(memoryview(data))
-        if dict(rebuild.rows()) != dict(self.state.producer_states.rows()):
+        rows = self.world.oracle.rebuilds.rows(self.durable)
+        if dict(rows) != dict(self.state.producer_states.rows()):
             raise Violation(Invariant.PRODUCERS_KNOWN, f"{self.name} at {self.state.log_end_offset}")
 
     # Leading

@@ -1,0 +1,76 @@
+"""What a simulated broker has on its disk, of which what has neither grown nor been cut is not read again."""
+
+from odradek.storage_backends.memory.log import MemorySegment
+from odradek.storage_backends.memory.medium import MediumLog
+
+Batch = tuple[int, int, bytes]
+"""The base offset, the offset after it, and the bytes."""
+
+
+class SeenSegments:
+    """The segments up to which a log was read, and how many batches each had. A batch never changes."""
+
+    def __init__(self, log: MediumLog) -> None:
+        self._log = log
+        self._seen: list[tuple[MemorySegment, int]] = []
+
+    def see(self) -> tuple[int, int]:
+        """The first segment that is not as it was, and how many batches there are before it; all are seen then."""
+        segments, place, batches = self._log.live.segments, 0, 0
+        for segment, (seen, count) in zip(segments, self._seen, strict=False):
+            if segment is not seen or len(segment.batches) != count:
+                break
+            place, batches = place + 1, batches + count
+        self._seen[place:] = [(each, len(each.batches)) for each in segments[place:]]
+        return place, batches
+
+
+class DiskReader:
+    """All batches of a disk. To be asked after each cut, before more is written."""
+
+    def __init__(self, log: MediumLog) -> None:
+        self._log = log
+        self._segments = SeenSegments(log)
+        self._read: list[Batch] = []
+
+    def read(self) -> list[Batch]:
+        """All of them as they are now, in a list that may be added to: the next call makes it right again."""
+        place, batches = self._segments.see()
+        del self._read[batches:]
+        for segment in self._log.live.segments[place:]:
+            self._read += [(each.base_offset, each.last_offset + 1, each.data) for each in segment.batches]
+        return self._read
+
+
+class Held:
+    """How many of the committed batches a disk has. What was compared is not again, unless it was cut since."""
+
+    def __init__(self, log: MediumLog) -> None:
+        self.log = log
+        self.forget()
+
+    def forget(self) -> None:
+        """Compare all once more."""
+        self._segments = SeenSegments(self.log)
+        self._batches = self._segment = self._place = 0
+
+    def was_cut(self) -> None:
+        """The disk was cut somewhere."""
+        place, batches = self._segments.see()
+        if batches < self._batches:
+            self._segment, self._place, self._batches = place, 0, batches
+
+    def has(self, committed: list[Batch]) -> bool:
+        segments = self.log.live.segments
+        while self._batches < len(committed):
+            batches = segments[self._segment].batches
+            if self._place < len(batches):
+                batch = batches[self._place]
+                if (batch.base_offset, batch.last_offset + 1, batch.data) != committed[self._batches]:
+                    return False
+                self._place, self._batches = self._place + 1, self._batches + 1
+            elif self._segment + 1 < len(segments):
+                self._segment, self._place = self._segment + 1, 0
+            else:
+                return False
+        return True
