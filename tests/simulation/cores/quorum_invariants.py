@@ -46,13 +46,13 @@ class Oracle:
         self._written: dict[tuple[int, int], Entry] = {}
 
     def stepped(self, node: "Node", nodes: "list[Node]") -> None:
-        self._leads(node)
-        self._advances(node, nodes)
+        if node.core.state is State.LEADER:
+            self._leads(node)
+        if node.core.high_watermark != node.seen_high_watermark:
+            self._advances(node, nodes)
 
     def _leads(self, node: "Node") -> None:
         core = node.core
-        if core.state is not State.LEADER:
-            return
         now, before = (node.id, node.incarnation), self._leaders.get(core.epoch)
         if before is None:
             self._leaders[core.epoch] = now
@@ -67,8 +67,6 @@ class Oracle:
         high_watermark = node.core.high_watermark
         if high_watermark < node.seen_high_watermark:
             raise Violation(Invariant.FORWARD, f"node {node.id}: {node.seen_high_watermark} to {high_watermark}")
-        if high_watermark == node.seen_high_watermark:
-            return
         known = node.log.entries[node.seen_high_watermark : high_watermark]
         start, node.seen_high_watermark = node.seen_high_watermark, high_watermark
         for offset, entry in enumerate(known, start):

@@ -80,6 +80,8 @@ class Node:
         self.busy = self.draining = False
         self.inbox: deque[Callable[[], Reply | None]] = deque()
         self.parked: list[Parked] = []
+        self.newly_parked: list[Parked] = []
+        self.served: tuple[object, ...] = ()
         self.waiting: list[tuple[int, Entry]] = []
         self.seen_high_watermark = 0
         self.leads_since_us = 0
@@ -115,24 +117,28 @@ class Node:
     def run(self, event: Callable[[], Reply | None]) -> None:
         """Let `event` happen when all before it is done; it may return a reply, to be sent after what it led to."""
         self.inbox.append(event)
-        self._next()
-
-    def _next(self) -> None:
         if not self.draining:  # an event that is done leads here, too: the loop below goes on
-            self.draining = True
             self._drain()
-            self.draining = False
 
     def _drain(self) -> None:
+        self.draining = True
+        self._take_events()
+        self.draining = False
+
+    def _take_events(self) -> None:
         world, inbox = self.world, self.inbox
         while inbox and self.alive and not self.busy:
             if world.now_us < self.paused_until_us:
-                self.after(self.paused_until_us - world.now_us, self._next)
+                self.after(self.paused_until_us - world.now_us, self._go_on)
                 return
             reply = inbox.popleft()()
             world.oracle.stepped(self, world.nodes)
             self.busy = True
             self._carry_out(self.core.ready(), reply)
+
+    def _go_on(self) -> None:
+        if self.inbox and not self.draining:
+            self._drain()
 
     def _carry_out(self, ready: Ready, reply: Reply | None) -> None:
         if ready.election is not None:
@@ -209,15 +215,14 @@ class Node:
             self._send(send)
         if reply is not None:
             reply()
-        if self.parked:
+        if self.parked or self.newly_parked:
             self._serve_parked()
         if self.waiting:
             self._acknowledge()
         if not self.taking:
             self._take_snapshot()
         self._set_timer()
-        if self.inbox:
-            self._next()
+        self._go_on()
 
     def _send(self, send: Send) -> None:
         request = send.request
@@ -314,27 +319,36 @@ class Node:
         if answer.error or answer.diverging is not None or answer.snapshot is not None:
             request = parked.request
             return lambda: self._reply(parked.source, parked.number, parked.incarnation, request, answer, [])
-        self.parked.append(parked)
+        self.newly_parked.append(parked)
         self.after(LONG_POLL_US, self._serve_parked)
         return None
 
     def _serve_parked(self) -> None:
-        waiting, self.parked = self.parked, []
-        core, entries, now_us = self.core, self.log.entries, self.world.now_us
-        readable, start = self.log.readable_end_offset, self.disk.start
+        """Answer the fetches that wait no longer. While all is as it was, only the new ones are looked at."""
+        core = self.core
+        served = core.epoch, core.state, core.high_watermark, self.log.readable_end_offset, self.disk.start
+        if served == self.served and not (self.parked and self.world.now_us >= self.parked[0].until_us):
+            waiting, self.newly_parked = self.newly_parked, []
+        else:
+            waiting, self.parked, self.newly_parked = self.parked + self.newly_parked, [], []
+        self.served = served
         for parked in waiting:
-            request = parked.request
-            offset = request.offset
-            records = entries[offset : min(readable, offset + FETCHED_AT_ONCE)]
-            error = core.check_fetch(request.epoch)
-            is_trimmed = offset < start
-            is_news = records or is_trimmed or error or core.high_watermark > request.high_watermark
-            if not is_news and now_us < parked.until_us:
+            if not self._serve(parked):
                 self.parked.append(parked)
-                continue
-            answer = FetchAnswer(error, core.epoch, core.leader_id, core.high_watermark)
-            records = [] if error or is_trimmed else records
-            self._reply(parked.source, parked.number, parked.incarnation, request, answer, records)
+
+    def _serve(self, parked: Parked) -> bool:
+        """Answer a fetch, if there is news or it has waited long enough."""
+        core, request, readable = self.core, parked.request, self.log.readable_end_offset
+        records = self.log.entries[request.offset : min(readable, request.offset + FETCHED_AT_ONCE)]
+        error = core.check_fetch(request.epoch)
+        is_trimmed = request.offset < self.disk.start
+        is_news = records or is_trimmed or error or core.high_watermark > request.high_watermark
+        if not is_news and self.world.now_us < parked.until_us:
+            return False
+        answer = FetchAnswer(error, core.epoch, core.leader_id, core.high_watermark)
+        records = [] if error or is_trimmed else records
+        self._reply(parked.source, parked.number, parked.incarnation, request, answer, records)
+        return True
 
     # The log
 
