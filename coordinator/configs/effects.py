@@ -47,7 +47,6 @@ WITHOUT_EFFECT: Final = (
             "controller.socket.timeout.ms",
             "num.replica.alter.*",
             "socket.connection.setup.timeout.max.ms",
-            "unclean.leader.election.enable",
         ),
     ),
     WithoutEffect(
@@ -166,11 +165,6 @@ WITHOUT_EFFECT: Final = (
     WithoutEffect("broker", "Two-phase commit (KIP-939) is not there yet.", ("transaction.two.phase.commit.enable",)),
     WithoutEffect("broker", "There are no unstable versions.", ("unstable.*",)),
     WithoutEffect("broker", "A start takes as long as it takes.", ("server.max.startup.time.ms",)),
-    WithoutEffect(
-        "topic",
-        _NODES,
-        ("unclean.leader.election.enable",),
-    ),
     WithoutEffect("topic", _NO_INDEX, ("segment.index.bytes", "index.interval.bytes", "preallocate")),
     WithoutEffect("topic", _NO_JITTER, ("segment.jitter.ms",)),
     WithoutEffect("topic", _NO_DELAY, ("file.delete.delay.ms",)),

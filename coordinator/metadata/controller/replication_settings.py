@@ -1,12 +1,14 @@
 """The two settings of a topic that decide on leaders: `min.insync.replicas`, `unclean.leader.election.enable`."""
 
+from typing import Final
+
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.configs.tables import TOPIC_CONFIGS
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.values import immutable
 
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 
 @immutable

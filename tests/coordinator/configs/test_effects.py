@@ -9,7 +9,7 @@ If a test here fails for a setting that you add: let production code read it (a 
 import ast
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -33,7 +33,7 @@ TABLES = dict(zip(SCOPES, (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_
 EVERY = [(scope, name) for scope, table in TABLES.items() for name in table]
 DESCRIBE_ONLY = re.compile(
     r"coordinator/configs/(\w+_defs|tables|differences|effects|protections|validation|describe|log_settings)\.py"
-    r"|gateway/metadata/settings\.py|gateway/metrics/.*|gateway/testing/.*|gateway/cli/.*"
+    r"|gateway/config/rules\.py|gateway/metadata/settings\.py|gateway/metrics/.*|gateway/testing/.*|gateway/cli/.*"
 )
 """Code that names, copies or checks settings without acting on them."""
 HOLDERS = re.compile(r"(^|[._])(config|settings|consumer)(\(\))?$")
@@ -57,25 +57,33 @@ def production() -> list[str]:
 def constants_of(trees: Iterable[ast.AST]) -> dict[str, ast.expr]:
     """The constants of all files by name: one may be used in another file than its own."""
     return {
-        node.target.id: node.value
+        target.id: node.value
         for tree in trees
         for node in ast.walk(tree)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
+        if isinstance(node, ast.AnnAssign | ast.Assign) and node.value is not None
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and (isinstance(node, ast.AnnAssign) or target.id.isupper())
     }
 
 
 def read_in(name: str, tree: ast.AST, constants: Mapping[str, ast.expr]) -> Iterator[tuple[str, str]]:
     """What a file reads: (kind, text): a literal name, a field, or the pattern of a composed name."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            for argument in node.args:
-                yield from of_text(constants.get(argument.id, argument) if isinstance(argument, ast.Name) else argument)
-        elif isinstance(node, ast.Subscript):
-            yield from of_text(node.slice)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        for text in texts_of(node):
+            yield from of_text(constants.get(text.id, text) if isinstance(text, ast.Name) else text)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             holder = ast.unparse(node.value)
             if HOLDERS.search(holder) or (holder == "self" and name.endswith("config.py")):
                 yield "field", node.attr
+
+
+def texts_of(node: ast.AST) -> Sequence[ast.expr]:
+    """Where the name of a setting may stand: an argument, a subscript, an element of what is gone through."""
+    if isinstance(node, ast.Call):
+        return node.args
+    if isinstance(node, ast.Subscript):
+        return [node.slice]
+    return node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else []
 
 
 def of_text(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -153,6 +161,21 @@ def test_every_entry_names_settings_that_exist(entry):
 def test_the_page_of_settings_is_up_to_date():
     """If it is not: `odradek configs list --markdown > docs/settings.md`."""
     assert (ROOT / "docs" / "settings.md").read_text() == page()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'NAME: Final = "a.b"\nvalues[NAME]',
+        'NAME = "a.b"\nlook_up(NAME)',
+        'NAME = "a.b"\n[values[each] for each in (OTHER, NAME)]',
+        'look_up("a.b")',
+        'for each in ("c.d", "a.b"): look_up(each)',
+    ],
+)
+def test_a_read_is_found(code: str):
+    tree = ast.parse(code)
+    assert ("literal", "a.b") in set(read_in("some.py", tree, constants_of([tree])))
 
 
 def test_what_is_read_at_the_start_could_change_at_run_time():
