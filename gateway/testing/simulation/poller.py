@@ -86,11 +86,6 @@ class MemoryPoller(Generic[T]):
             self._moving[watched] = None
         self._changed.wake()
 
-    @property
-    def takes_turns(self) -> bool:
-        """See `Poller.takes_turns`."""
-        return True
-
     async def wait(self) -> Sequence[T]:
         """See `Poller.wait`."""
         now = trio.current_time()

@@ -88,7 +88,7 @@ class Mirror:
         if live is not self.live or live.log_end_offset != self.end_offset:
             return False
         newest = live.segments[-1].batches
-        return (newest[-1] is self.newest if newest else False) or self._goes_on(log)
+        return (newest[-1] if newest else None) is self.newest or self._goes_on(log)
 
 
 class Committed:

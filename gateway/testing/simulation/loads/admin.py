@@ -11,6 +11,8 @@ from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopic
 from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 RETRY_S = 0.3
+MOST_TOPICS = 12
+"""So many exist at once: a long run would have ever more of them, and take ever longer for each simulated second."""
 AGAIN = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -46,7 +48,7 @@ class SimAdmin:
         """Create and delete. Raises Violation."""
         while not self._finishing:
             await trio.sleep(self._chance.uniform(0.1, 4))
-            if self.topics and self._chance.random() < 0.4:
+            if self.topics and (self._chance.random() < 0.4 or len(self.topics) >= MOST_TOPICS):
                 await self._delete(self._chance.choice(self.topics))
             else:
                 self._count += 1

@@ -255,7 +255,8 @@ class Oracle:
                     f"{producer}'s records in {partition} {_first_difference(stored, wanted)}",
                 )
             else:
-                lost = [value for value in wanted if value not in set(stored)]
+                found = set(stored)
+                lost = [value for value in wanted if value not in found]
                 check(not lost, Invariant.NOTHING_LOST, f"{producer}'s {lost[:3]} are not in {partition}")
 
 

@@ -48,6 +48,7 @@ class TransactionOracle:
     def __init__(self) -> None:
         self.records = Oracle()
         self._transactions: dict[str, Transaction] = {}
+        self._not_ended: list[Transaction] = []
         self._numbers: dict[str, int] = defaultdict(int)
         self._owners: dict[str, object] = {}
         self._floors: dict[str, int] = defaultdict(lambda: -1)
@@ -75,6 +76,7 @@ class TransactionOracle:
         self._numbers[transactional_id] += 1
         transaction = Transaction(transactional_id, self._numbers[transactional_id])
         self._transactions[str(transaction)] = transaction
+        self._not_ended.append(transaction)
         return transaction
 
     def new_value(self, transaction: Transaction, partition: int) -> str:
@@ -123,9 +125,10 @@ class TransactionOracle:
                 Invariant.ABORTED_HIDDEN,
                 f"{reader} got {value} at {partition}@{offset}, of a transaction that is {transaction.outcome.name}",
             )
-        for transaction in self._transactions.values():
+        self._not_ended = [each for each in self._not_ended if each.outcome is Outcome.OPEN]
+        for transaction in self._not_ended:
             first = transaction.first_offsets.get(partition, stable_offset)
-            if transaction.outcome is Outcome.OPEN and first < stable_offset:
+            if first < stable_offset:
                 transaction.passed = f"is in {partition} from {first} on; the last stable offset was {stable_offset}"
 
     def _of(self, value: str) -> Transaction:
