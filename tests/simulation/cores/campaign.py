@@ -18,7 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, takewhile
-from math import inf
+from math import ceil, inf
 from typing import Final, NamedTuple
 
 import quorum_world
@@ -37,7 +37,6 @@ KINDS: Final = {
     "replication": replication_world.simulate,
 }
 """Each takes `seed` and `seconds`, for which there are faults."""
-HEALING_S: Final = {"replication": 4}
 HEALING_OF_A_QUORUM_S: Final = 46
 """How long a run goes on when its faults are over, about."""
 SHOWN: Final = {
@@ -68,7 +67,11 @@ class Run(NamedTuple):
 
     @property
     def expected_s(self) -> int:
-        return self.seconds + HEALING_S.get(self.kind, HEALING_OF_A_QUORUM_S)
+        """How long it is in simulated time, about."""
+        if self.kind == "replication":
+            return self.seconds + 4
+        rests = ceil(self.seconds / quorum_world.BOUT_S) - 1
+        return self.seconds + rests * (quorum_world.LAST_FAULT_S + quorum_world.REST_S) + HEALING_OF_A_QUORUM_S
 
 
 class Outcome(NamedTuple):

@@ -24,6 +24,10 @@ from quorum_node import Node
 
 from odradek.coordinator.quorum.values import State, Timing
 
+BOUT_S: Final = 15
+LAST_FAULT_S: Final = 8
+"""Until then the last fault of a bout is over."""
+REST_S: Final = 5
 QUICK: Final = Timing(election_ms=150, fetch_ms=300, request_ms=300)
 
 
@@ -142,17 +146,29 @@ class World(EventQueue):
         self.after(lasts_us, heal)
 
     def live(self, seconds: int) -> None:
-        """Load and faults for a while; then all is healed, and the quorum has to commit again."""
-        self.breaking = self.loading = True
+        """Load, and faults in bouts of `seconds` together; then all is healed, and the quorum has to commit again.
+
+        Between the bouts nothing fails: where messages and disks are slow, too, hardly anything is committed in them.
+        """
+        self.loading = True
         self.after(0, self.load)
-        self.after(SECOND, self.break_something)
-        self.run(seconds * SECOND)
-        self.breaking = False
-        self.run(8 * SECOND)  # until the last fault is over
+        for begun_s in range(0, seconds, BOUT_S):
+            if begun_s:
+                self._rest()
+            self.breaking = True
+            self.after(SECOND, self.break_something)
+            self.run(min(BOUT_S, seconds - begun_s) * SECOND)
+            self.breaking = False
+            self.run(LAST_FAULT_S * SECOND)
         self.faults = Faults()
         self.blocked.clear()
         self.run(10 * SECOND)
         self._check_healed()
+
+    def _rest(self) -> None:
+        faults, self.faults = self.faults, Faults()
+        self.run(REST_S * SECOND)
+        self.faults = faults
 
     def _check_healed(self) -> None:
         before = len(self.oracle.committed)
