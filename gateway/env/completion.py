@@ -30,22 +30,32 @@ class Completion(Generic[T]):
         self._callbacks: list[Callable[[Completion[T]], None]] = []
 
     def settle(self, value: T) -> None:
-        """Give the value, and call the callbacks in the order in which they were added."""
+        """Give the value, and call the callbacks in the order in which they were added.
+
+        Raises the first of what they raise, which is a defect, when all have been called.
+        """
         assert not self.settled, "a completion is settled once"
         self.settled = True
         self._value = value
-        callbacks, self._callbacks = self._callbacks, _NO_CALLBACKS
-        for callback in callbacks:
-            callback(self)
+        self._call_back()
 
     def fail(self, error: Exception) -> None:
-        """Give the error that there is instead of a value."""
+        """Give the error that there is instead of a value. Raises as `settle` does."""
         assert not self.settled, "a completion is settled once"
         self.settled = True
         self.error = error
+        self._call_back()
+
+    def _call_back(self) -> None:
         callbacks, self._callbacks = self._callbacks, _NO_CALLBACKS
+        defect: Exception | None = None
         for callback in callbacks:
-            callback(self)
+            try:
+                callback(self)
+            except Exception as error:  # noqa: BLE001 - raised below: the others wait for this, too
+                defect = defect or error
+        if defect is not None:
+            raise defect
 
     def on_settled(self, callback: Callable[[Completion[T]], None]) -> None:
         """Call `callback` with this completion when it is settled, at once when it is already. It must not raise."""

@@ -7,10 +7,11 @@ on disk, or fails with the store's error: nothing is ever acknowledged before.
     submit ──► pending ──(next scheduler tick, or when the commit in flight ends)──► in flight ──► settled
 
 A failed commit fails every write behind it too, for their offsets rest on the failed ones. The queue then refuses
-further writes until its owner has opened the log again and calls `reset`. An exception that no store should raise fails
-the log in the same way, and not the process.
+further writes until its owner has opened the log again and calls `reset`. An exception that nothing should raise, in
+the store or in what is called when a commit is done, fails the log in the same way, and not the process.
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -25,6 +26,8 @@ from odradek.gateway.env.signals import Ticker
 from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import PartitionStore, StoreError
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 INLINE_COMMIT_MAX_BYTES = 64 * 1024
@@ -32,7 +35,7 @@ INLINE_COMMIT_MAX_BYTES = 64 * 1024
 
 
 class UnexpectedError(StoreError):
-    """A store raised what it must not raise: a defect, which the cause tells."""
+    """A commit, or what is called after it, raised what it must not raise: a defect, which the cause tells."""
 
 
 class Backlog:
@@ -222,11 +225,15 @@ class CommitQueue:
         self._begin()
 
     def _succeed(self, group: _Group) -> None:
-        if group.exclusive_call is None:
-            self._times.add(self._env.monotonic_us() - self._began_us)
-            self._backlog.remove(group.size_bytes)
-            self._on_durable(group.end_offset)
-        group.durable.settle(None)
+        try:
+            if group.exclusive_call is None:
+                self._times.add(self._env.monotonic_us() - self._began_us)
+                self._backlog.remove(group.size_bytes)
+                group.size_bytes = 0
+                self._on_durable(group.end_offset)
+            group.durable.settle(None)
+        except Exception as error:  # noqa: BLE001 - what is in memory of this log is in doubt, and the others serve on
+            self._fail(group, _unexpected(error))
 
     def _fail(self, failed: _Group, cause: Exception) -> None:
         error = cause if isinstance(cause, StoreError) else _unexpected(cause)
@@ -234,9 +241,18 @@ class CommitQueue:
         void = [failed, *self._pending]
         self._pending.clear()
         self._backlog.remove(sum(group.size_bytes for group in void))
-        self._on_failure(error)
+        _despite_errors(self._on_failure, error)
         for group in void:
-            group.durable.fail(error)
+            if not group.durable.settled:  # as that of a commit is whose callback has raised
+                _despite_errors(group.durable.fail, error)
+
+
+def _despite_errors(tell: Callable[[StoreError], None], error: StoreError) -> None:
+    """Tell of a failure; the rest is told of it, too, where that raises."""
+    try:
+        tell(error)
+    except Exception:
+        log.exception("unexpected exception after a failed commit error=%s", error)
 
 
 def _unexpected(cause: Exception) -> UnexpectedError:

@@ -33,5 +33,11 @@ class OffsetWaits:
     def fail(self, error: Exception) -> None:
         """Fail everything that waits."""
         waiting, self.waiting = self.waiting, []
+        defect: Exception | None = None
         for _, reached in waiting:
-            reached.fail(error)
+            try:
+                reached.fail(error)
+            except Exception as raised:  # noqa: BLE001 - of a callback, and raised below: the others fail, too
+                defect = defect or raised
+        if defect is not None:
+            raise defect

@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from odradek.gateway.env.durations import Durations
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.env.signals import Ticker
-from odradek.gateway.replication.commit import Backlog, CommitQueue
+from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
 from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
 from odradek.storage_backends.interface import StoreError, StoreFullError
 
@@ -67,6 +67,7 @@ class Bench:
         self.backlog = Backlog(2000)
         self.durable: list[int] = []
         self.failures: list[StoreError] = []
+        self.defective: list | None = None  # what is told of it raises
         self.times = Durations()
         self.queue = CommitQueue(
             self.store,  # type: ignore[arg-type]
@@ -76,9 +77,14 @@ class Bench:
             max_bytes=1000,
             synced=sync,
             times=self.times,
-            on_durable=self.durable.append,
-            on_failure=self.failures.append,
+            on_durable=lambda end_offset: self.tell(self.durable, end_offset),
+            on_failure=lambda error: self.tell(self.failures, error),
         )
+
+    def tell(self, told: list[T], what: T) -> None:
+        if told is self.defective:
+            raise AssertionError("a defect")
+        told.append(what)
 
 
 def write(offset: int, size: int = 10) -> LogWrite:
@@ -135,6 +141,62 @@ async def test_a_failed_commit_fails_everything_behind_it(nursery: trio.Nursery)
     assert bench.failures == [bench.store.failure]
     with pytest.raises(StoreFullError):
         bench.queue.submit(write(2), 3)
+
+
+def raise_a_defect(_: object) -> None:
+    raise AssertionError("a defect")
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_what_is_raised_when_a_commit_is_done_fails_the_log_and_ends_nothing(
+    nursery: trio.Nursery, sync: bool
+) -> None:
+    bench, other = Bench(nursery, sync=sync), Bench(nursery, sync=sync)
+    for each in (bench, other):
+        each.env.permits = trio.Semaphore(9)
+    bench.defective = bench.durable
+    writes = [bench.queue.submit(write(0, size=2000), 1), bench.queue.submit(write(1), 2)]
+    for each in writes:
+        with pytest.raises(UnexpectedError, match="unexpected AssertionError: a defect"):
+            await each.wait()
+    assert [type(error.__cause__) for error in bench.failures] == [AssertionError]
+    assert bench.backlog.size_bytes == 0
+    with pytest.raises(UnexpectedError):
+        bench.queue.submit(write(2), 3)
+    await other.queue.submit(write(0), 1).wait()
+    bench.defective = None
+    bench.queue.reset(bench.store)
+    await bench.queue.submit(write(1), 2).wait()
+    assert (bench.durable, other.durable) == ([2], [1])
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_a_callback_that_raises_fails_the_log_after_the_others_were_called(
+    nursery: trio.Nursery, sync: bool
+) -> None:
+    bench, told = Bench(nursery, sync=sync), list[str]()
+    bench.env.permits = trio.Semaphore(9)
+    done = bench.queue.submit(write(0, size=2000), 1)
+    behind = bench.queue.submit(write(1), 2)
+    done.on_settled(raise_a_defect)
+    done.on_settled(lambda _: told.append("done"))
+    behind.on_settled(raise_a_defect)
+    behind.on_settled(lambda _: told.append("behind"))
+    await done.wait()
+    with pytest.raises(UnexpectedError):
+        await behind.wait()
+    await bench.queue.drained()
+    assert (told, bench.durable, len(bench.failures)) == (["done", "behind"], [1], 1)
+    assert bench.backlog.size_bytes == 0
+
+
+async def test_a_failure_that_cannot_be_told_of_fails_what_waits(nursery: trio.Nursery) -> None:
+    bench = Bench(nursery)
+    bench.env.permits = trio.Semaphore(9)
+    bench.defective = bench.failures
+    bench.store.failure = StoreFullError("disk full")
+    with pytest.raises(StoreFullError):
+        await bench.queue.submit(write(0), 1).wait()
 
 
 async def test_after_a_reset_it_accepts_again(nursery: trio.Nursery) -> None:
