@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from private_names import THIRD_PARTY, defined, search
 
 ROOT = Path(__file__).parent.parent
 MAX_FILE_LINES = 600
@@ -18,6 +19,9 @@ TABLES = {
     "wire/error_codes.py",
 }
 """Pure tables, which may be long."""
+PRIVATE_ACCESSES = 68
+"""How often tests reach into what is private elsewhere. Each says why at its place; planted bugs go through `plant`."""
+PACKAGES = ("wire", "partitions", "coordinator", "storage_backends", "gateway", "pipeline", "odradek")
 PURE = ("wire", "partitions", "coordinator")
 
 
@@ -78,6 +82,17 @@ def test_no_two_modules_of_tests_have_one_name() -> None:
     """They are imported by their bare names: in one process the second would be taken for the first."""
     names = Counter(path.name for path in tracked("tests") if path.name not in {"__init__.py", "conftest.py"})
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_tests_reach_through_public_doors() -> None:
+    ours = {name for path in tracked(*PACKAGES) for name in defined(ast.parse(path.read_text()))}
+    own_words = ROOT / "tests" / "private_names.py"
+    searched = {
+        path: search(path, ours) for path in tracked("tests", "compat_tests", "benchmarks") if path != own_words
+    }
+    found = [f"{path.relative_to(ROOT)}:{line} {shown}" for path, one in searched.items() for line, shown in one.found]
+    assert len(found) <= PRIVATE_ACCESSES, "\n".join(found)
+    assert {shown for one in searched.values() for shown in one.third_party} == THIRD_PARTY
 
 
 def test_no_path_of_a_machine_is_named() -> None:

@@ -1,0 +1,101 @@
+"""Where the sources of tests reach into what is private elsewhere, read from their syntax trees."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+THIRD_PARTY = {
+    "KafkaError._ALL_BROKERS_DOWN",  # the public names of librdkafka's own errors
+    "KafkaError._PARTITION_EOF",
+    "consumer._client",  # aiokafka's, which has no other way to send a request that it has no method for
+    "os._exit",
+    "spark._jvm",
+}
+"""Names that only look private, or that their libraries leave no way around."""
+WORDS = {"_busy", "_odradek"}
+"""Text that tests look for, and that is also a name: a function in a log line, a folder."""
+BY_NAME = {"delattr", "getattr", "object", "setattr"}
+"""What takes the name of an attribute: `patch.object` and `monkeypatch.setattr` too."""
+MUTANTS = "mutants.py"
+"""Files of planted bugs end so. What they replace is named to `plant`, which fails when there is no such name."""
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_" and name not in NAMED_TUPLES
+
+
+def defined(tree: ast.AST) -> Iterator[str]:
+    """The private names that a module defines: functions, classes, variables, attributes."""
+    for node in ast.walk(tree):
+        name = ""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.attr
+        if is_private(name):
+            yield name
+
+
+class Search(ast.NodeVisitor):
+    """Looks through one file. A text counts where it is one of `ours`, the private names that the packages define."""
+
+    def __init__(self, ours: set[str], *, mutants: bool) -> None:
+        self.ours = ours
+        self.mutants = mutants
+        self.found: list[tuple[int, str]] = []
+        self.third_party: set[str] = set()
+        self._classes = 0
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._classes += 1
+        self.generic_visit(node)
+        self._classes -= 1
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.generic_visit(node)
+        shown = ast.unparse(node)
+        if not is_private(node.attr) or self._is_own(node.value):
+            return
+        if shown in THIRD_PARTY:
+            self.third_party.add(shown)
+        else:
+            self.found.append((node.lineno, shown))
+
+    def _is_own(self, owner: ast.expr) -> bool:
+        """Whether the object is the one that the code belongs to; in a function that replaces a method, too."""
+        if isinstance(owner, ast.Call):
+            return isinstance(owner.func, ast.Name) and owner.func.id == "super"
+        return isinstance(owner, ast.Name) and owner.id in ("self", "cls") and (self._classes > 0 or self.mutants)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self.found += [(node.lineno, f"import {each.name}") for each in node.names if is_private(each.name)]
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+        if self.mutants and called in BY_NAME:
+            named = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            self.found += [(node.lineno, repr(each)) for each in named if isinstance(each, str) and is_private(each)]
+        self.generic_visit(node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        for each in node.values:
+            if not isinstance(each, ast.Constant):
+                self.visit(each)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if not isinstance(node.value, str) or self.mutants:
+            return
+        path = re.fullmatch(r"(?:\w+\.)*(_[A-Za-z]\w*)", node.value)
+        if path and path[1] in self.ours - WORDS:
+            self.found.append((node.lineno, repr(node.value)))
+
+
+def search(path: Path, ours: set[str]) -> Search:
+    """Look in `path` for private names of others: accesses, imports, and names as text, as `setattr` takes them."""
+    made = Search(ours, mutants=path.name.endswith(MUTANTS))
+    made.visit(ast.parse(path.read_text()))
+    return made
