@@ -118,7 +118,7 @@ class Services:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id; empty on a node that was not told yet."""
+        """The cluster's id; empty on a node that does not know it yet."""
         return self.metadata.logged.cluster_id or self._cluster_id
 
     def decision_context(self) -> DecisionContext:

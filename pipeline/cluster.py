@@ -84,7 +84,7 @@ class Cluster:
         With `committed_only` LATEST is the last stable offset, else the high watermark.
         """
         from confluent_kafka import IsolationLevel, KafkaException
-        from confluent_kafka import TopicPartition as Place
+        from confluent_kafka import TopicPartition as KafkaTopicPartition
         from confluent_kafka.admin import OffsetSpec
 
         if not at:
@@ -92,7 +92,7 @@ class Cluster:
         specs = {EARLIEST: OffsetSpec.earliest(), LATEST: OffsetSpec.latest()}
         level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
         request: dict[Any, Any] = {
-            Place(place.topic, place.partition): specs.get(time) or OffsetSpec.for_timestamp(time)
+            KafkaTopicPartition(place.topic, place.partition): specs.get(time) or OffsetSpec.for_timestamp(time)
             for place, time in at.items()
         }
         answers = self._admin.list_offsets(request, isolation_level=level, request_timeout=self._timeout_s)

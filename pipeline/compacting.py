@@ -115,7 +115,7 @@ def _merge(spark: "SparkSession", path: str, log: Log, writer: Writer, merge: Me
         writer.discard(staging)
         if isinstance(error, PipelineError):
             raise
-        raise failures.told(error, path) or PipelineError(f"{path}: {failures.reason(error)}") from error
+        raise failures.final(error, path) or PipelineError(f"{path}: {failures.reason(error)}") from error
 
 
 def _check(path: str, merge: Merge, files: Sequence[DataFile]) -> None:

@@ -1,4 +1,4 @@
-"""How to reach a Kafka: one set of settings, told to each client library in its own names."""
+"""How to reach a Kafka: one set of settings, translated to the names of each client library."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

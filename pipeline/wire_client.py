@@ -108,10 +108,10 @@ class TopicInfo(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What Fetch says of one partition. `records` are whole batches, but the last one may be cut off.
+    """What Fetch returns of one partition. `records` are whole batches, except that the last one may be cut off.
 
     `error` is 0, OFFSET_OUT_OF_RANGE or another code that is not repeated. Offsets are -1 where it is not 0. `aborted`
-    are the producer ids and first offsets of the aborted transactions that `records` may have records of, told with
+    are the producer ids and first offsets of the aborted transactions that `records` may have records of; with
     `READ_COMMITTED` only.
     """
 

@@ -3,7 +3,7 @@
 The records of a transaction get their *turn* in each partition when it commits, and turns are in the order of commits.
 A broker reads what is pending, in that order, and writes it to the partitions' logs; `LogWrite.taken` names the entries
 that a write takes, which leave the outbox in the transaction of that write. So each record is in the outbox or in the
-log, and never in both. What cannot be written is buried: moved to a table of dead letters.
+log, and never in both. A record that cannot be written is moved to a table of dead letters.
 
 All methods but `listen` and `stop` may wait for the database, and raise StoreError.
 """
@@ -15,7 +15,7 @@ from uuid import UUID
 from odradek.partitions.model import OutboxEntry
 from odradek.wire.values import immutable
 
-Place = tuple[UUID, int]
+TopicPartition = tuple[UUID, int]
 """A partition, by its topic's id and its index."""
 
 
@@ -44,7 +44,7 @@ class OutboxRecord:
     headers: tuple[tuple[str, bytes | None], ...]
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """The partition that it is for."""
         return self.topic_id, self.partition
 
@@ -67,14 +67,14 @@ class Outbox(Protocol):
         """Add or replace topics that may be appended to, and remove others by their names."""
         ...
 
-    def pending(self, max_records: int, max_bytes: int, without: Collection[Place]) -> Sequence[OutboxRecord]:
+    def pending(self, max_records: int, max_bytes: int, without: Collection[TopicPartition]) -> Sequence[OutboxRecord]:
         """The records whose turn is next, but for those of the partitions `without`.
 
         At most `max_records`, and of `max_bytes` in keys, values and headers, but one at least where there is one.
         """
         ...
 
-    def bury(self, records: Collection[OutboxRecord], reason: str) -> None:
+    def move_to_dead_letters(self, records: Collection[OutboxRecord], reason: str) -> None:
         """Move records to the dead letters, with the reason why they cannot be written."""
         ...
 

@@ -1,9 +1,9 @@
 """Sessions of brokers: what the active controller knows of them beside the metadata log.
 
 Heartbeats are not in the log, so that it does not grow while nothing happens. The price: a controller that has just
-become active does not know when brokers were heard last. It gives each unfenced broker a whole session from then on,
-but lets another incarnation register in its place at once, for only a broker that *this* controller has heard holds its
-id (as in Kafka).
+become active does not know when each broker last sent one. It gives each unfenced broker a full session from then on,
+but lets another incarnation register in its place at once: a broker holds its id only if it has contacted *this*
+controller (as in Kafka).
 
 Times are milliseconds of the clock that the caller gives, which does not go back.
 """
@@ -23,7 +23,7 @@ class _Session:
 
     epoch: int
     last_contact_ms: int
-    was_heard: bool
+    was_contacted: bool
     metadata_offset: int = NO_OFFSET
     shutdown_offset: int | None = None
     is_leaving: bool = False
@@ -43,17 +43,17 @@ class BrokerSessions:
         """Forget everything, and give each unfenced broker a session: this controller has just become active."""
         self.elections_left = True
         self._sessions = {
-            broker.id: _Session(broker.epoch, now_ms, was_heard=False)
+            broker.id: _Session(broker.epoch, now_ms, was_contacted=False)
             for broker in brokers.values()
             if not broker.fenced
         }
 
-    def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> None:
+    def record_contact(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> None:
         """A broker has registered or sent a heartbeat; it has metadata up to `metadata_offset`."""
         session = self._of(broker_id, epoch)
         if session is None:
-            session = self._sessions[broker_id] = _Session(epoch, now_ms, was_heard=True)
-        session.last_contact_ms, session.was_heard = now_ms, True
+            session = self._sessions[broker_id] = _Session(epoch, now_ms, was_contacted=True)
+        session.last_contact_ms, session.was_contacted = now_ms, True
         session.metadata_offset = metadata_offset
 
     def forget(self, broker_id: int) -> None:
@@ -61,12 +61,12 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def is_held(self, broker: BrokerImage, timeout_ms: int, now_ms: int) -> bool:
-        """Whether this controller has heard the unfenced broker within the last `timeout_ms`."""
+        """Whether the unfenced broker has contacted this controller within the last `timeout_ms`."""
         session = self._of(broker.id, broker.epoch)
         return (
             session is not None
             and not broker.fenced
-            and session.was_heard
+            and session.was_contacted
             and now_ms <= session.last_contact_ms + timeout_ms
         )
 

@@ -1,30 +1,31 @@
-"""The metadata quorum: Kafka's Raft (KIP-595, KIP-996) as a pure machine.
+"""The metadata quorum: Kafka's Raft (KIP-595, KIP-996) as a pure state machine.
 
-One to five *voters* elect the leader of the metadata log; *observers* follow it without a vote. The machine
-(`quorum.py`) is given requests, answers, the time and the log's extent, and says what to do in `Ready`: what to make
-durable, in which role the log goes on, what to send. It moves no bytes. Records travel as in any partition, pulled by
-Fetch, and the log itself (a `QuorumLog`) belongs to the caller.
+One to five *voters* elect the leader of the metadata log; *observers* follow it without a vote. The inputs of the state
+machine (`quorum.py`) are requests, answers, the time and the log's extent. Its output is `Ready`: what the caller must
+make durable, the role of the log, the requests to send. It does no I/O. Followers pull records by Fetch, as in any
+partition, and the log itself (a `QuorumLog`) belongs to the caller.
 
-What holds a quorum together, and where it is decided:
+The invariants of a quorum, and where each is kept:
 
 - *One leader an epoch.* A voter votes once in an epoch, and its vote is durable before it is sent (`Ready.election`).
   A node that has led an epoch and restarts does not lead that epoch again (KAFKA-10527).
-- *Pre-vote.* Who has not heard from a leader becomes prospective, and raises the epoch only after a majority has said
-  that it would vote for it (`ballot.py`). So a node that was cut off does not depose a leader that works.
-- *The leader has all that is committed.* A vote goes only to a log that is not behind the voter's (`ballot.py`).
+- *Pre-vote.* A voter without contact to a leader becomes prospective. It raises the epoch only after a majority has
+  granted its pre-vote (`ballot.py`), so a node behind a network partition does not depose a working leader.
+- *The leader has all committed records.* A voter grants its vote only to a log that is not behind its own
+  (`ballot.py`).
 - *The fetch offset is the acknowledgement.* A follower sends no Fetch before all that it has is durable. The leader
   counts the offset only if the epoch of the record before it agrees with its own log; otherwise its answer says where
   the logs diverge, it records nothing (KAFKA-13141), and the follower cuts (`quorum.py`).
-- *Committed* is what a majority of the voters has durably, once that includes a record of the leader's own epoch: the
-  LeaderChange record that it begins with (`leadership.py`; Raft, figure 8).
-- *A leader without a majority resigns* (check-quorum), and so does one that stops: it tells the others, and the one
-  with the most records stands first (EndQuorumEpoch).
-- *Answers are correlated.* One request is under way to a node at a time, and an answer to any other is dropped but for
-  the epoch that it names (`exchanges.py`).
+- *Committed* is what a majority of the voters has durably, once that includes a record of the leader's own epoch: its
+  first one, LeaderChange (`leadership.py`; Raft, figure 8).
+- *A leader without a majority resigns* (check-quorum), and so does one that stops: it sends EndQuorumEpoch, and the
+  voter with the most records becomes a candidate first.
+- *Answers are correlated.* At most one request is in flight to each node. Of an answer to any other request, only the
+  epoch and leader are used (`exchanges.py`).
 
-A quorum of one is the same machine. Its only voter needs no durable vote, for there is no other to be told of it: what
-it writes says which epoch it was in.
+A quorum of one uses the same state machine. Its only voter stores no vote, since no other node depends on it: the
+records that it writes have the epoch.
 
-The log may be trimmed behind a snapshot. A follower that does not find its place in what is left fetches the snapshot
-and begins anew behind it (`snapshots.py`, KIP-630).
+The log may be truncated below a snapshot. A follower whose fetch offset is no longer in the log fetches the snapshot
+and continues from its end (`snapshots.py`, KIP-630).
 """

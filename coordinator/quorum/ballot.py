@@ -44,7 +44,7 @@ class Ballot:
 
 
 def grants(vote: Vote, state: State, election: ElectionState, log: QuorumLog, *, has_fetched: bool) -> bool:
-    """Whether a node in the epoch of `vote` grants it. `has_fetched`: a follower that has heard from its leader.
+    """Whether a node in the epoch of `vote` grants it. `has_fetched`: a follower whose leader has answered a fetch.
 
     | state                            | pre-vote              | vote                                                |
     |----------------------------------|-----------------------|-----------------------------------------------------|

@@ -1,4 +1,4 @@
-"""What a leader knows of the replicas that fetch from it, and what is committed for that reason."""
+"""The progress of the replicas that fetch from a leader, and the committed offset that follows from it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -10,7 +10,7 @@ from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.values import mutable
 
 OBSERVER_KEPT_MS: Final = 300_000
-"""How long an observer is remembered that fetches no more."""
+"""How long the progress of an observer is kept after its last fetch."""
 MAX_OBSERVERS: Final = 1000
 NEVER_MS: Final = -1
 
@@ -37,8 +37,9 @@ class ReplicaProgress:
 class Leadership:
     """One epoch's leadership. `epoch_start_offset` is where the LeaderChange record goes.
 
-    `voters` are those but the leader, which is one itself unless it was removed: it leads on until that is committed,
-    and counts for nothing. `is_alone`: no other node will ever vote, and so all that is durable here is committed.
+    `voters` are the other voters. The leader is a voter itself, unless its removal is in the log: it then leads until
+    the removal is committed, and is not counted in a majority. `is_alone`: this node is the only voter, so everything
+    durable here is committed.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Leadership:
         self._me = me
         self._is_alone = is_alone
         self._timing = timing
-        self._heard: set[int] = set()
+        self._contacted: set[int] = set()
         self._begun_ms: dict[int, int] = {}
         self.set_voters(directories, now_ms)
 
@@ -74,7 +75,7 @@ class Leadership:
         }
         self.observers = {key: each for key, each in known.items() if each.fetched_ms != NEVER_MS}
         self._begun_ms = {node: self._begun_ms.get(node, 0) for node in self.voters}
-        self._heard &= set(self.voters)
+        self._contacted &= set(self.voters)
         self._check_ms = now_ms + self._timing.check_quorum_ms
 
     def is_voter(self, replica: ReplicaKey) -> bool:
@@ -86,7 +87,7 @@ class Leadership:
         """A replica whose log agrees with this one up to `offset` has fetched from there."""
         if self.is_voter(replica):
             progress = self.voters[replica.id]
-            self.hear(replica, now_ms)
+            self.note_contact(replica, now_ms)
         else:
             progress = self._observer(replica, now_ms)
         progress.directory_id = replica.directory_id
@@ -101,28 +102,28 @@ class Leadership:
                 return ReplicaProgress()
         return self.observers.setdefault(replica, ReplicaProgress())
 
-    def hear(self, replica: ReplicaKey, now_ms: int) -> None:
-        """A replica has shown that it follows; observers count for nothing."""
+    def note_contact(self, replica: ReplicaKey, now_ms: int) -> None:
+        """A replica has fetched. Contact of a majority of the voters extends the leadership; observers do not count."""
         if not self.is_voter(replica):
             return
-        self._heard.add(replica.id)
+        self._contacted.add(replica.id)
         self._begun_ms[replica.id] = now_ms + self._timing.fetch_ms // 2
-        if len(self._heard) + self._own_vote >= self._majority:
-            self._heard.clear()
+        if len(self._contacted) + self._own_vote >= self._majority:
+            self._contacted.clear()
             self._check_ms = now_ms + self._timing.check_quorum_ms
 
-    def has_begun(self, voter: int, now_ms: int) -> None:
-        """A voter has been told of this leader."""
+    def notified(self, voter: int, now_ms: int) -> None:
+        """A voter has answered BeginQuorumEpoch."""
         if voter in self._begun_ms:
             self._begun_ms[voter] = now_ms + self._timing.fetch_ms // 2
 
-    def untold(self) -> Iterable[tuple[int, int]]:
-        """Each other voter, and when it is to be told of this leader unless it fetches before."""
+    def to_notify(self) -> Iterable[tuple[int, int]]:
+        """Each other voter, and when BeginQuorumEpoch is due to it unless it fetches before."""
         return self._begun_ms.items()
 
     @property
     def check_ms(self) -> int | None:
-        """When a leader that was not heard by a majority resigns; None where no other voter is needed."""
+        """When the leader resigns unless a majority of voters fetches before; None if no other voter is needed."""
         return self._check_ms if self._majority > self._own_vote else None
 
     def committed(self, durable_end_offset: int) -> int | None:

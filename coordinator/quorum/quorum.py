@@ -1,22 +1,24 @@
-"""The machine of one node: what it is to the quorum, and how that changes.
+"""The state machine of one node of the quorum.
 
-Every state belongs to an epoch, which only grows. A greater epoch in a request or an answer makes any state a follower
-of its leader, or unattached where none is named. Within an epoch:
+Every state belongs to an epoch, which only grows. On a greater epoch in a request or an answer, a node in any state
+becomes a follower of the leader named there, or unattached if none is named. Within an epoch:
 
-    unattached    time-out ──► prospective              a leader shows itself ──► follower
+    unattached    time-out ──► prospective              a leader is known ──► follower
     follower      no fetch answered in time, or the leader leaves ──► prospective, or unattached
     prospective   a majority would vote for it ──► candidate of the next epoch
                   refused, or time-out ──► follower of the leader it knew, or unattached
     candidate     a majority votes for it ──► leader    time-out ──► prospective
-    leader        not heard by a majority, or stopping ──► resigned
+    leader        no fetches from a majority, or stopping ──► resigned
     resigned      time-out ──► prospective
 
-An observer is only ever unattached or a follower; it votes for whom asks it, since its own log may not show yet that it
-is a voter. A leader that was removed from the voters resigns once that is committed, and stands again if it
-loses the leadership before. A node that starts is the follower of the leader that it remembers,
-otherwise unattached; if it was leader or candidate itself it is unattached, and cannot be elected in that epoch again.
+An observer is always unattached or a follower. It grants votes too, since it may be a voter by a record that its own
+log does not have yet. A leader that was removed from the voters resigns once the removal is committed; if it loses the
+leadership before, it may become a candidate again. At its start a node follows the leader in its stored election state.
+If there is none, or if the node itself was leader or candidate, it starts unattached and cannot be elected in that
+epoch again.
 
-Every method takes the time in milliseconds on one steady clock. After each, `ready` says what to do.
+Every method takes the time in milliseconds on one steady clock. After each call, `ready` returns what the caller must
+do.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -55,14 +57,14 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.schema.types import ZERO_UUID
 
 _WAITING = (State.UNATTACHED, State.PROSPECTIVE)
-"""The states that the leader of the same epoch may end by showing itself."""
+"""The states that BeginQuorumEpoch from the leader of the same epoch ends."""
 
 
 class Quorum:
-    """One node. `chance` gives random numbers from 0 to below 1, `election` is what the node has made durable.
+    """One node. `chance` gives random numbers in [0, 1), `election` is the durable election state.
 
-    `voters` are those of the settings, until the log names others; those of a node that knows only where to ask are
-    negative numbers, one for each place. `high_watermark` is how much is known to be committed; it never goes back.
+    `voters` are those of the settings, in force until the log names others. A node that is configured with bootstrap
+    servers only has a negative number for each. `high_watermark` is the offset known to be committed; it only grows.
     """
 
     def __init__(
@@ -116,21 +118,24 @@ class Quorum:
             self._enter(State.UNATTACHED, now_ms + int(next(self._chance) * self._timing.election_ms))
         self._send(now_ms)
 
-    # What the node is
+    # State
 
     @property
     def epoch(self) -> int:
-        """The epoch that it is in."""
+        """The current epoch."""
         return self.election.epoch
 
     @property
     def is_voter(self) -> bool:
-        """Whether its vote counts; the voter with its id and another directory is another replica."""
+        """Whether this node is a voter; a voter with its id but another directory is another replica."""
         return self._directories.get(self.me.id) in (ZERO_UUID, self.me.directory_id)
 
     @property
-    def _may_stand(self) -> bool:
-        """Whether it may lead: also while its removal may not be committed: only its log may have all."""
+    def _may_lead(self) -> bool:
+        """Whether this node may become leader.
+
+        A voter whose removal is appended but perhaps not committed still may: its log may be the only complete one.
+        """
         named = self._log.voters
         if self.is_voter or named is None:
             return self.is_voter
@@ -138,7 +143,7 @@ class Quorum:
 
     @property
     def is_sole_voter(self) -> bool:
-        """Whether it decides alone, as long as it runs: the log names no voters, and the settings no other."""
+        """Whether this node is the only voter: the log names no voters, and the settings name this node alone."""
         return self.voters == (self.me.id,) and self._log.voters is None
 
     @property
@@ -147,18 +152,18 @@ class Quorum:
         return self._log.voters
 
     def key_of(self, node: int) -> ReplicaKey:
-        """A node with the directory that the set of voters says, if it does."""
+        """The replica key of `node`; its directory is zero if the voter set names none."""
         return ReplicaKey(node, self._directories.get(node, ZERO_UUID))
 
     @property
     def leader_id(self) -> int:
-        """The leader of the epoch, as far as it is one and known here; NO_NODE otherwise."""
+        """The leader of the epoch; NO_NODE if unknown, or if it is this node without being in state LEADER."""
         leader_id = self.election.leader_id
         return leader_id if leader_id != self.me.id or self.state is State.LEADER else NO_NODE
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether a follower has all that its leader has told to be committed."""
+        """Whether this follower has reached the high watermark that its leader last reported."""
         known = self._leader_high_watermark
         return self.state is State.FOLLOWER and self._has_fetched and 0 < known <= self.high_watermark
 
@@ -167,22 +172,22 @@ class Quorum:
         """The other voters."""
         return tuple(each for each in self.voters if each != self.me.id)
 
-    # What the caller does
+    # Calls of the driver
 
     def ready(self) -> Ready:
-        """What is to be done since the last call."""
+        """What the caller must do as a result of the events since the last call."""
         election = self.election if self._unsaved else None
         ready = Ready(election, self._cut_at, self._role, self._sends, self._restart_at)
         self._unsaved, self._cut_at, self._role, self._sends, self._restart_at = False, None, None, [], None
         return ready
 
     def deadline_ms(self, now_ms: int) -> int | None:
-        """When `on_time` is due, None when nothing is."""
+        """When `on_time` is to be called next; None if no time is set."""
         due = [self._exchanges.next_ms(node) for node, _ in self._wanted(now_ms)]
-        if self._deadline_ms is not None and (self._may_stand or self.state in (State.FOLLOWER, State.RESIGNED)):
+        if self._deadline_ms is not None and (self._may_lead or self.state in (State.FOLLOWER, State.RESIGNED)):
             due.append(self._deadline_ms)
         if self.leadership is not None:
-            due += [max(at_ms, self._exchanges.next_ms(node)) for node, at_ms in self.leadership.untold()]
+            due += [max(at_ms, self._exchanges.next_ms(node)) for node, at_ms in self.leadership.to_notify()]
             due += [] if self.leadership.check_ms is None else [self.leadership.check_ms]
         return min(due, default=None)
 
@@ -197,14 +202,14 @@ class Quorum:
         self._send(now_ms)
 
     def durable(self, now_ms: int) -> None:
-        """More of the log is durable than before, or it has got records, was cut or begun anew."""
+        """The log has changed: more of it is durable, or records were appended, truncated or replaced by a snapshot."""
         self._take_voters(now_ms)
         self._commit()
         self._leave_if_removed(now_ms)
         self._send(now_ms)
 
     def _take_voters(self, now_ms: int) -> None:
-        """The latest set in the log is in force, committed or not."""
+        """Use the latest voter set in the log, committed or not (as Raft requires)."""
         named = self._log.voters
         directories = self._configured if named is None else named.voters.directories
         if directories != self._directories:
@@ -219,27 +224,27 @@ class Quorum:
         self._resign(now_ms)
 
     def stop(self, now_ms: int) -> None:
-        """The node is about to stop: it stands for no election any more, and a leader resigns and says so."""
+        """Stop: begin no further election; a leader resigns and sends EndQuorumEpoch."""
         self._stopping = True
         if self.state is State.LEADER:
             self._resign(now_ms)
         self._send(now_ms)
 
-    def abdicate(self, now_ms: int) -> None:
-        """The log of this node has failed: another voter had better lead."""
+    def hand_over(self, now_ms: int) -> None:
+        """The log of this node has failed: a leader resigns, so that another voter can lead."""
         if self.state is State.LEADER and not self.is_sole_voter:
             self._resign(now_ms)
         self._send(now_ms)
 
     @property
     def has_left(self) -> bool:
-        """Whether a node that stops may do so: every other voter has heard of it."""
+        """Whether a stopping node may end: every other voter has answered EndQuorumEpoch."""
         return self.state is not State.RESIGNED or not list(self._wanted(0))
 
     # Requests of other nodes
 
     def vote(self, request: Vote, now_ms: int) -> VoteAnswer:
-        """Answer a candidate."""
+        """Answer a Vote request of a candidate or prospective node."""
         if request.epoch < self.epoch:
             return VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         if self._is_for_another(request.voter):
@@ -256,13 +261,13 @@ class Quorum:
         return VoteAnswer(ErrorCode.NONE, self.epoch, self.leader_id, granted)
 
     def _is_for_another(self, voter: ReplicaKey | None) -> bool:
-        """Whether a request is for a replica that this node is not: one that had its id and another disk."""
+        """Whether a request names another replica: another id, or this id with another directory."""
         if voter is None:
             return False
         return voter.id not in (NO_NODE, self.me.id) or voter.directory_id not in (ZERO_UUID, self.me.directory_id)
 
     def begin_epoch(self, request: BeginEpoch, now_ms: int) -> EpochAnswer:
-        """Take note of a leader that shows itself."""
+        """Answer BeginQuorumEpoch: follow the leader of the epoch."""
         if request.epoch < self.epoch:
             return EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         if self._is_for_another(request.voter):
@@ -277,7 +282,7 @@ class Quorum:
         return EpochAnswer(ErrorCode.NONE, self.epoch, self.leader_id)
 
     def end_epoch(self, request: EndEpoch, now_ms: int) -> EpochAnswer:
-        """Take note of a leader that resigns: its successors stand one after the other, the first at once."""
+        """Answer EndQuorumEpoch: the leader has resigned; its successors time out in turn, the first at once."""
         if request.epoch < self.epoch:
             return EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         self._learn(request.epoch, request.leader_id, now_ms)
@@ -289,7 +294,7 @@ class Quorum:
         return EpochAnswer(ErrorCode.NONE, self.epoch, self.leader_id)
 
     def check_fetch(self, epoch: int) -> ErrorCode:
-        """Whether this node serves fetches of that epoch: NONE, or the error."""
+        """The error for a fetch with that epoch; NONE if this node serves it."""
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self.epoch:
@@ -297,7 +302,7 @@ class Quorum:
         return ErrorCode.NONE if self.state is State.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def fetch(self, request: Fetch, now_ms: int) -> FetchAnswer:
-        """Take note of how far a replica is, and answer how much is committed, or from where its log differs."""
+        """Record a replica's progress; the answer has the high watermark, or where its log diverges."""
         error = self.check_fetch(request.epoch)
         if error or self.leadership is None:
             return FetchAnswer(error, self.epoch, self.leader_id)
@@ -313,19 +318,18 @@ class Quorum:
         return place_of(self._log, request.offset, request.last_epoch)
 
     def fetch_snapshot(self, request: FetchSnapshot, now_ms: int) -> ErrorCode:
-        """Take note that a replica downloads a snapshot: NONE, or the error that it is answered."""
+        """Record contact by a replica that downloads a snapshot; the error to answer, or NONE."""
         error = self.check_fetch(request.epoch)
         if not error and self.leadership is not None:
-            self.leadership.hear(request.replica, now_ms)
+            self.leadership.note_contact(request.replica, now_ms)
         return error
 
     # Answers of other nodes
 
     def answered(self, node: int, number: int, answer: Answer, now_ms: int) -> bool:
-        """Take an answer; returns whether the records of a Fetch are to be appended, before anything else is done.
+        """Handle an answer. If True, the caller must append the fetched records and call `durable` (also without any).
 
-        `durable` is called then, also if there were none. Of an answer that is not awaited any more only the epoch
-        counts.
+        It must do so before anything else. Of an answer that is no longer awaited, only the epoch and leader are used.
         """
         request = self._exchanges.answered(node, number, now_ms)
         if answer.error is not ErrorCode.NONE:
@@ -339,7 +343,7 @@ class Quorum:
         return takes
 
     def failed(self, node: int, number: int, now_ms: int) -> None:
-        """There was no answer."""
+        """The request failed without an answer."""
         if self._exchanges.answered(node, number, now_ms) is not None:
             self._exchanges.pause(node, now_ms)
         self._send(now_ms)
@@ -352,7 +356,7 @@ class Quorum:
         elif isinstance(answer, FetchSnapshotAnswer) and isinstance(request, FetchSnapshot):
             return self._downloaded(node, answer, now_ms)
         elif self.leadership is not None:
-            self.leadership.has_begun(node, now_ms)
+            self.leadership.notified(node, now_ms)
         elif self.state is State.RESIGNED and isinstance(request, EndEpoch) and self._ballot is not None:
             self._ballot.record(node, granted=True)
         return False
@@ -370,8 +374,8 @@ class Quorum:
 
     def _fetched(self, node: int, answer: FetchAnswer, now_ms: int) -> bool:
         is_known = answer.leader_id == self.election.leader_id not in (NO_NODE, self.me.id)
-        if is_known and self.state is State.UNATTACHED and (not answer.error or not self._may_stand):
-            self._follow(self.epoch, answer.leader_id, now_ms)  # it answers again, or is said to lead still
+        if is_known and self.state is State.UNATTACHED and (not answer.error or not self._may_lead):
+            self._follow(self.epoch, answer.leader_id, now_ms)  # the known leader answers, or another node names it
             return False
         if self.state is not State.FOLLOWER or node != self.election.leader_id:
             self._exchanges.pause(node, now_ms)
@@ -395,7 +399,7 @@ class Quorum:
             self._restart_at = snapshot
         elif snapshot.end_offset > self.high_watermark:
             self._download = Download(snapshot)
-        else:  # a leader that keeps to the rules has none for a log that goes further
+        else:  # a protocol violation: the snapshot ends within what is committed here
             self._exchanges.pause(node, now_ms)
 
     def _downloaded(self, node: int, answer: FetchSnapshotAnswer, now_ms: int) -> bool:
@@ -404,7 +408,7 @@ class Quorum:
             return False
         if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self._enter(State.UNATTACHED, self._election_deadline(now_ms) - self._timing.election_ms)
-        elif answer.error or not download.takes(answer):  # a Fetch says what is to be fetched now
+        elif answer.error or not download.takes(answer):  # the next Fetch finds out which snapshot to download
             self._download = None
             self._exchanges.pause(node, now_ms)
         else:
@@ -413,7 +417,7 @@ class Quorum:
         return download.is_storing
 
     def stored(self, snapshot: SnapshotId, position: int, now_ms: int, *, is_whole: bool) -> None:
-        """The caller has stored the bytes of a snapshot up to `position`. With the last of them the log begins anew."""
+        """The caller has stored a snapshot up to `position`. When it is whole, the log restarts from the snapshot."""
         download = self._download
         if download is not None and download.is_storing and download.snapshot == snapshot:
             download.position, download.is_storing = position, False
@@ -422,7 +426,7 @@ class Quorum:
         self._send(now_ms)
 
     def not_stored(self, snapshot: SnapshotId, now_ms: int) -> None:
-        """The caller cannot store a snapshot, or what came of it is none: it is asked for again, after a pause."""
+        """Drop the download of `snapshot`, which was invalid or could not be stored; request it again after a pause."""
         if self._download is not None and self._download.snapshot == snapshot:
             self._download = None
             self._exchanges.pause(self.election.leader_id, now_ms)
@@ -431,14 +435,14 @@ class Quorum:
     def _cut(self, diverging: EpochEnd) -> None:
         own = self._log.epoch_end(diverging.epoch)
         offset = min(diverging.offset, self._log.end_offset, own.offset if own.offset >= 0 else self._log.end_offset)
-        told = f"{diverging} own={own} end={self._log.end_offset}/{self._log.last_epoch} base={self._log.base}"
-        assert offset >= self.high_watermark, f"committed records would be cut: {offset} < {self.high_watermark} {told}"
+        logs = f"{diverging} own={own} end={self._log.end_offset}/{self._log.last_epoch} base={self._log.base}"
+        assert offset >= self.high_watermark, f"committed records would be cut: {offset} < {self.high_watermark} {logs}"
         self._cut_at = offset
 
     # Transitions
 
     def _learn(self, epoch: int, leader_id: int, now_ms: int) -> None:
-        """Another node is in `epoch`, and knows its leader or not."""
+        """Another node is in `epoch`; `leader_id` is NO_NODE if it knows no leader."""
         if epoch < self.epoch or (epoch == self.epoch and self.election.leader_id != NO_NODE):
             return
         if leader_id not in (NO_NODE, self.me.id):
@@ -457,7 +461,7 @@ class Quorum:
         self._enter(State.UNATTACHED, self._election_deadline(now_ms))
 
     def _time_out(self, now_ms: int) -> None:
-        if not self._may_stand:
+        if not self._may_lead:
             if self.state in (State.FOLLOWER, State.RESIGNED):
                 self._enter(State.UNATTACHED, None)
         elif self._stopping:
@@ -474,7 +478,10 @@ class Quorum:
         self._open_ballot(now_ms)
 
     def _open_ballot(self, now_ms: int) -> None:
-        """Where its own vote is enough it is elected once that is durable, at once where nothing has to be."""
+        """Start a ballot. If the node's own vote decides, it is elected.
+
+        A sole voter is elected at once, since it stores no vote; any other once its vote is durable.
+        """
         ballot = self._ballot = Ballot(self.voters, self.me.id)
         if ballot.is_won and self.is_sole_voter:
             self._elected(ballot.granting, now_ms)
@@ -510,7 +517,7 @@ class Quorum:
         assert self.leadership is not None
         self._successors = self.leadership.successors()
         self._enter(State.RESIGNED, self._election_deadline(now_ms))
-        self._ballot = Ballot(self.voters, self.me.id)  # of those that have heard of it
+        self._ballot = Ballot(self.voters, self.me.id)  # counts the answers to EndQuorumEpoch
 
     def _enter(self, state: State, deadline_ms: int | None, granting: Iterable[int] = ()) -> None:
         self.state, self._deadline_ms = state, deadline_ms
@@ -548,7 +555,7 @@ class Quorum:
                 self._sends.append(Send(node, self._exchanges.sent(node, request, now_ms), request))
 
     def _wanted(self, now_ms: int) -> Iterable[tuple[int, Request]]:
-        """What is to be sent to whom, as soon as nothing else is under way there."""
+        """The next request for each node without a request in flight."""
         state, epoch, log = self.state, self.epoch, self._log
         if state in (State.PROSPECTIVE, State.CANDIDATE):
             assert self._ballot is not None
@@ -556,8 +563,8 @@ class Quorum:
             at = (max(log.last_epoch, 0), log.end_offset)
             return [(node, Vote(epoch, self.me, *at, pre_vote, self.key_of(node))) for node in self._ballot.unanswered]
         if self.leadership is not None:
-            told = [node for node, at_ms in self.leadership.untold() if now_ms >= at_ms]
-            return [(node, BeginEpoch(epoch, self.me.id, self.key_of(node))) for node in told]
+            due = [node for node, at_ms in self.leadership.to_notify() if now_ms >= at_ms]
+            return [(node, BeginEpoch(epoch, self.me.id, self.key_of(node))) for node in due]
         if state is State.RESIGNED:
             assert self._ballot is not None
             end = EndEpoch(epoch, self.me.id, self._successors)
@@ -565,13 +572,13 @@ class Quorum:
         return self._fetches()
 
     def _fetches(self) -> Iterable[tuple[int, Request]]:
-        """The next Fetch: of the leader, or of any other voter or place in the settings, which names the leader."""
+        """The next Fetch: to the leader; if unknown, to any other voter or bootstrap server, which names the leader."""
         log, download = self._log, self._download
         if download is not None:
             part = FetchSnapshot(self.epoch, self.me, download.snapshot, download.position)
             return [] if download.is_storing else [(self.election.leader_id, part)]
         if log.durable_end_offset < log.end_offset or self._cut_at is not None or self._restart_at is not None:
-            return []  # it would acknowledge what a crash could take back
+            return []  # a Fetch acknowledges everything below its offset, which must be durable
         if self.state is State.FOLLOWER:
             node = self.election.leader_id
         elif asked := (*self.others, *self._servers):
@@ -582,7 +589,7 @@ class Quorum:
         return [(node, fetch)]
 
     def progress(self) -> Mapping[int, tuple[int, int]]:
-        """The end offset of each replica that the leader knows of, and when it last fetched; for tests and logs."""
+        """The end offset of each replica known to the leader, and when it last fetched; for tests and logs."""
         if self.leadership is None:
             return {}
         observers = {key.id: each for key, each in self.leadership.observers.items()}

@@ -101,7 +101,7 @@ class Timing:
 
     @property
     def check_quorum_ms(self) -> int:
-        """How long a leader goes on without having heard from a majority."""
+        """How long a leader stays leader without fetches from a majority."""
         return self.fetch_ms * 3 // 2
 
 
@@ -186,9 +186,9 @@ class VoteAnswer:
 
 @immutable
 class FetchAnswer:
-    """The answer to Fetch, without the records. With `diverging` there are none: the replica has to cut its log.
+    """The answer to Fetch, without the records. With `diverging` there are none: the replica must truncate its log.
 
-    Nor are there any with `snapshot`: what the replica lacks is in the log no more, and it has to fetch that first.
+    With `snapshot` there are none either: the log no longer has the offset, and the replica must fetch the snapshot.
     """
 
     error: ErrorCode

@@ -11,7 +11,7 @@ from odradek.gateway.cli.errors import CliError, broker_error_text
 from odradek.gateway.cli.options import INT32_MAX, INT64_MAX, TopicName, connection_options, json_option
 from odradek.gateway.cli.output import counted, emit_json, meter, note, table
 from odradek.gateway.cli.removal import check_removable, remove_node, serves
-from odradek.gateway.cli.replica_plan import Place, Replicas, TooFewBrokersError, onto, over, without
+from odradek.gateway.cli.replica_plan import Partition, Replicas, TooFewBrokersError, onto, over, without
 from odradek.gateway.cli.throttle import brokers_of, remove_throttle, set_throttle
 
 PREFERRED, UNCLEAN = 0, 1
@@ -202,7 +202,7 @@ def remove(target: Target, *, nodes: Sequence[int]) -> None:
             note(f"node {node} removed as a {' and a '.join(remove_node(admin, target, node))}")
 
 
-def _planned(plan: Callable[[], dict[Place, list[int]]]) -> dict[Place, list[int]]:
+def _planned(plan: Callable[[], dict[Partition, list[int]]]) -> dict[Partition, list[int]]:
     try:
         return plan()
     except TooFewBrokersError as error:
@@ -221,7 +221,7 @@ def _check_known(brokers: Sequence[int], known: Mapping[int, object]) -> None:
             raise CliError(f"there is no broker {broker} that serves; there are {', '.join(map(str, sorted(known)))}")
 
 
-def _held(admin: Admin, target: Target, topics: Sequence[str]) -> dict[Place, list[int]]:
+def _held(admin: Admin, target: Target, topics: Sequence[str]) -> dict[Partition, list[int]]:
     found = retrying(target, lambda: admin.describe_topics(list(topics) or None))
     missing = [topic["name"] for topic in found if topic["error_code"]]
     if missing:

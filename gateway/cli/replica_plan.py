@@ -1,23 +1,23 @@
-"""Which brokers are to hold which partitions: plans of `odradek cluster` for `add`, `drain` and `reassign`, pure."""
+"""Plans of `odradek cluster` for `add`, `drain` and `reassign`: the brokers that are to have each partition. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
-Place = tuple[str, int]
-"""Topic and partition."""
-Replicas = Mapping[Place, Sequence[int]]
+Partition = tuple[str, int]
+"""Topic and index."""
+Replicas = Mapping[Partition, Sequence[int]]
 """The brokers that hold each partition, the preferred leader first."""
 
 
 class TooFewBrokersError(Exception):
     """A partition has more replicas than there are brokers to hold them."""
 
-    def __init__(self, place: Place, wanted: int, brokers: int) -> None:
+    def __init__(self, place: Partition, wanted: int, brokers: int) -> None:
         super().__init__(f"{place[0]}-{place[1]} has {wanted} replicas, and {brokers} brokers are left to hold them")
 
 
-def without(held: Replicas, leaving: Iterable[int], brokers: Mapping[int, str | None]) -> dict[Place, list[int]]:
+def without(held: Replicas, leaving: Iterable[int], brokers: Mapping[int, str | None]) -> dict[Partition, list[int]]:
     """The new replicas of every partition that a broker in `leaving` holds; `brokers` are all that serve, with racks.
 
     A replica moves to the broker with the fewest of those that do not hold the partition yet, if there is one in a rack
@@ -27,7 +27,7 @@ def without(held: Replicas, leaving: Iterable[int], brokers: Mapping[int, str | 
     gone = set(leaving)
     staying = {broker: rack for broker, rack in brokers.items() if broker not in gone}
     load = Counter(chain.from_iterable(held.values()))
-    plan: dict[Place, list[int]] = {}
+    plan: dict[Partition, list[int]] = {}
     for place in sorted(held):
         before = held[place]
         if not gone.intersection(before):
@@ -41,7 +41,7 @@ def without(held: Replicas, leaving: Iterable[int], brokers: Mapping[int, str | 
     return plan
 
 
-def _taker(place: Place, held: Sequence[int], staying: Mapping[int, str | None], load: Mapping[int, int]) -> int:
+def _taker(place: Partition, held: Sequence[int], staying: Mapping[int, str | None], load: Mapping[int, int]) -> int:
     free = [broker for broker in sorted(staying) if broker not in held]
     if not free:
         raise TooFewBrokersError(place, len(held), len(staying))
@@ -49,12 +49,12 @@ def _taker(place: Place, held: Sequence[int], staying: Mapping[int, str | None],
     return min(free, key=lambda broker: (staying[broker] is not None and staying[broker] in racks, load[broker]))
 
 
-def over(held: Replicas, brokers: Sequence[int]) -> dict[Place, list[int]]:
+def over(held: Replicas, brokers: Sequence[int]) -> dict[Partition, list[int]]:
     """The replicas of every partition spread evenly over `brokers`, as many of each as now; leaders take turns.
 
     Only partitions whose replicas change are named. Raises TooFewBrokersError.
     """
-    plan: dict[Place, list[int]] = {}
+    plan: dict[Partition, list[int]] = {}
     for turn, place in enumerate(sorted(held)):
         count = len(held[place])
         if count > len(brokers):
@@ -65,7 +65,7 @@ def over(held: Replicas, brokers: Sequence[int]) -> dict[Place, list[int]]:
     return plan
 
 
-def onto(held: Replicas, joining: Iterable[int], brokers: Mapping[int, str | None]) -> dict[Place, list[int]]:
+def onto(held: Replicas, joining: Iterable[int], brokers: Mapping[int, str | None]) -> dict[Partition, list[int]]:
     """The new replicas of partitions of which brokers in `joining` take one; `brokers` are all that serve, with racks.
 
     Each gets an even share of the replicas, and of the places of preferred leaders, from brokers that have more than
@@ -74,7 +74,7 @@ def onto(held: Replicas, joining: Iterable[int], brokers: Mapping[int, str | Non
     load = Counter(chain.from_iterable(held.values()))
     leads = Counter(replicas[0] for replicas in held.values() if replicas)
     share, leading_share = sum(load.values()) // len(brokers), len(held) // len(brokers)
-    plan: dict[Place, list[int]] = {}
+    plan: dict[Partition, list[int]] = {}
     for newcomer in joining:
         for place in sorted(held, key=lambda each: (each[1], each[0])):  # by partition: a few of each topic
             if load[newcomer] >= share:

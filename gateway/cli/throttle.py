@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.gateway.cli.client import Admin, library
 from odradek.gateway.cli.errors import CliError, client_error_text
-from odradek.gateway.cli.replica_plan import Place, Replicas
+from odradek.gateway.cli.replica_plan import Partition, Replicas
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS: Final = "leader.replication.throttled.replicas"
@@ -46,7 +46,7 @@ def set_throttle(admin: Admin, held: Replicas, plan: Replicas, bytes_per_s: int)
         _alter(admin, "broker", str(broker), {name: ("SET", str(bytes_per_s)) for name in RATES})
 
 
-def remove_throttle(admin: Admin, places: Iterable[Place], brokers: Sequence[int]) -> None:
+def remove_throttle(admin: Admin, places: Iterable[Partition], brokers: Sequence[int]) -> None:
     """Take the throttles of these topics and brokers back, if there are any. Raises CliError."""
     for topic in sorted({topic for topic, _ in places}):
         _alter(admin, "topic", topic, dict.fromkeys((LEADERS, FOLLOWERS), ("DELETE", None)))

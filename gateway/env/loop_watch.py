@@ -109,8 +109,8 @@ class LoopWatch(trio.abc.Instrument):
         self._turn = self._before = _Turn(-1)
         self._waiting_number = -1  # the turn in which the last look found the loop waiting for I/O
         self._is_idle = False
-        self._untold = 0
-        self._told_ns: int | None = None
+        self._unreported = 0
+        self._reported_ns: int | None = None
 
     # In the loop's thread
 
@@ -156,11 +156,11 @@ class LoopWatch(trio.abc.Instrument):
                 self._wake.clear()
             self._look()
             self._count_ended()
-            self._tell()
-            if self._is_idle and not self._untold:
+            self._report()
+            if self._is_idle and not self._unreported:
                 self._rest()
         self._count_ended()
-        self._tell()
+        self._report()
 
     def _rest(self) -> None:
         """Wait until the loop begins another turn, or the watch is to stop."""
@@ -215,24 +215,24 @@ class LoopWatch(trio.abc.Instrument):
         if not turn.counted:
             turn.counted = True
             record.long_turns += 1
-            self._untold += 1
+            self._unreported += 1
         record.last_stack = "\n".join([_written(*place) for place in turn.places])
         record.longest_ms = max(record.longest_ms, (turn.blocked_ns + cpu_ns) / 1_000_000)
 
-    def _tell(self) -> None:
-        if not self._untold:
+    def _report(self) -> None:
+        if not self._unreported:
             return
         now_ns = self._clocks.steady_ns()
-        if self._told_ns is not None and now_ns - self._told_ns < LOG_EVERY_MS * 1_000_000:
+        if self._reported_ns is not None and now_ns - self._reported_ns < LOG_EVERY_MS * 1_000_000:
             return
         log.warning(
             "the event loop was held up long_turns=%d longest_ms=%d (odradek.loop.stall.warn.ms=%d) last seen in:\n%s",
-            self._untold,
+            self._unreported,
             self.record.longest_ms,
             self._limit_ms,
             self.record.last_stack or "(not seen: the interpreter was not given up)",
         )
-        self._untold, self._told_ns = 0, now_ns
+        self._unreported, self._reported_ns = 0, now_ns
 
 
 def _places(frame: FrameType) -> list[tuple[CodeType, int | None]]:

@@ -43,7 +43,7 @@ class BlockingPool:
         self._mutex = threading.Lock()  # for what is above
         self._done: deque[tuple[_Deliver, outcome.Outcome[Any]]] = deque()
         self._is_delivery_due = False
-        self._is_short_told = False
+        self._is_shortage_logged = False
         self._token: trio.lowlevel.TrioToken | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -86,8 +86,8 @@ class BlockingPool:
                 self._is_waking = False
                 self._threads -= 1
                 job = None if self._threads else self._jobs.popleft()
-            if not self._is_short_told:
-                self._is_short_told = True
+            if not self._is_shortage_logged:
+                self._is_shortage_logged = True
                 log.warning("cannot start a thread cause=%s (raise ulimit -u and ulimit -v)", error)
             if job is not None:  # it runs here: late, but it runs
                 self._run(*job)

@@ -60,7 +60,7 @@ async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersion
 
 
 def _kraft_version(ctx: RequestContext) -> list[tuple[str, int]]:
-    """The level in force, which stands in the quorum's log and not among the features; 0 is not told, as in Kafka."""
+    """The level in force; it is in the quorum's log, not among the features. Level 0 is left out, as in Kafka."""
     return [] if ctx.services.quorum.replica.voters is None else [(KRAFT_VERSION, 1)]
 
 

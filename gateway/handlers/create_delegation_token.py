@@ -14,15 +14,15 @@ ANONYMOUS: Final = "ANONYMOUS"
 
 
 async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    """Refuse, naming the owner that was asked for, or whom the client is taken for."""
+    """Refuse, naming the requested owner, or else the principal that every client has here."""
     named = bool(request.owner_principal_name)
-    told_apart = ctx.api_version >= REQUESTER_SINCE
+    has_requester = ctx.api_version >= REQUESTER_SINCE
     return CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
         principal_type=request.owner_principal_type or "" if named else USER,
         principal_name=request.owner_principal_name or ANONYMOUS,
-        token_requester_principal_type=USER if told_apart else "",
-        token_requester_principal_name=ANONYMOUS if told_apart else "",
+        token_requester_principal_type=USER if has_requester else "",
+        token_requester_principal_name=ANONYMOUS if has_requester else "",
         issue_timestamp_ms=NO_TIME,
         expiry_timestamp_ms=NO_TIME,
         max_timestamp_ms=NO_TIME,

@@ -1,7 +1,7 @@
 """OffsetFetch (API 9), versions 1 to 10: how far groups have read; several groups at once from 8 (KIP-709).
 
-From version 10 topics are named by id. An offset that was committed for a topic that has been deleted since is not told
-of one that was created under its name; before version 10 the name stands for the topic that has it now.
+From version 10 topics are named by id. An offset committed for a topic that has been deleted since is not returned for
+a newer topic of the same name; before version 10 the name stands for the topic that has it now.
 """
 
 from dataclasses import replace

@@ -47,7 +47,7 @@ async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOff
         return await ctx.built(lambda: _answer(request, {}))
     reply = await _commit(ctx, accepted)
     if isinstance(reply, ErrorCode):
-        return await ctx.built(lambda: _answer(request, _all(accepted, _as_told(reply, ctx.api_version))))
+        return await ctx.built(lambda: _answer(request, _all(accepted, _for_version(reply, ctx.api_version))))
     return await ctx.built(lambda: _answer(request, _codes(reply)))
 
 
@@ -84,7 +84,7 @@ def _prepared(request: TxnOffsetCommitRequest, now_ms: int) -> "Prepared | None"
     return prepare(request, now_ms)
 
 
-def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
+def _for_version(error: ErrorCode, api_version: int) -> ErrorCode:
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < LOADING_SINCE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_SINCE:

@@ -1,10 +1,10 @@
-"""The cleaner: compacts logs whose `cleanup.policy` says so, the dirtiest first, step by step in worker threads.
+"""Compaction of logs with `cleanup.policy=compact`, the dirtiest first, in steps in worker threads.
 
-Between two steps (of `log.cleaner.io.buffer.size` bytes read) others get their turn, and the broker may stop. A cleaned
-run of segments is made beside the log, and swapped in between two commits. What a stop or a failure leaves undone is
-done by the next cleaning; a log that cannot be decoded is left alone until the next start.
+Between two steps (of `log.cleaner.io.buffer.size` bytes read) other tasks run, and the broker may stop. The cleaned run
+of segments is written to separate files and swapped in between two commits. The next cleaning pass does what a stop or
+a failure left undone; a log that cannot be decoded is not cleaned until the next start.
 
-What plans and does a cleaning is imported for the first log that is to be compacted: a broker starts faster.
+The modules of the cleaning are imported for the first log to be compacted, so that a broker starts faster.
 """
 
 import logging
@@ -49,12 +49,12 @@ class LogCleaner:
         self._uncleanable: set[Replica] = set()
 
     def wake(self) -> None:
-        """Settings have changed: look now."""
+        """Look for dirty logs now: settings have changed."""
         for signal in (self._resized, *self.workers.values()):
             signal.wake()
 
     async def run(self) -> None:
-        """Clean again and again with `log.cleaner.threads` workers, however many that is by then, until cancelled."""
+        """Clean with `log.cleaner.threads` workers until cancelled; a change of that setting takes effect at once."""
         if not self._config().log_cleaner_enable:
             return
         async with trio.open_nursery() as nursery:
@@ -65,24 +65,24 @@ class LogCleaner:
                 await self._resized.wait()
 
     async def _work(self, number: int) -> None:
-        """Clean until there shall be no more workers than `number`."""
+        """Clean as worker `number`, as long as `log.cleaner.threads` is greater than that."""
         while number < self._config().log_cleaner_threads:
             if not await self.clean_dirtiest():
                 await self.workers[number].wait(self._config().log_cleaner_backoff_ms)
         del self.workers[number]
 
     async def clean_dirtiest(self) -> bool:
-        """Clean the one log that needs it most; False when none does, or it could not be cleaned."""
+        """Clean the dirtiest log that is due; False if none is, or if it could not be cleaned."""
         found = await self._dirtiest()
         if found is None:
             return False
-        from odradek.gateway.maintenance.cleaning_round import Outdated, Round
+        from odradek.gateway.maintenance.cleaning_pass import CleaningPass, LogChanged
 
         replica, cleaning = found
         self._busy.add(replica)
         try:
-            await Round(replica, cleaning, self._env, self._config()).run()
-        except Outdated:
+            await CleaningPass(replica, cleaning, self._env, self._config()).run()
+        except LogChanged:
             log.info("cleaning begun in vain, the log has changed partition=%s", replica.key)
             return False
         except InvalidRecordBatch as error:
@@ -122,7 +122,7 @@ class LogCleaner:
         self._replicas.repeats.note(key, log, logging.WARNING, message, *args)
 
     async def _look_at(self, replica: Replica) -> "Cleaning | None":
-        """What may be cleaned of a log; None when it does not serve now."""
+        """What may be cleaned of a log; None if the log is not available now."""
         from odradek.partitions.compaction.plan import first_dirty_offset, plan_cleaning
 
         try:

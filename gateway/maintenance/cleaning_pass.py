@@ -1,4 +1,4 @@
-"""One cleaning of one log, step by step; see `gateway/maintenance/cleaner.py`."""
+"""One cleaning pass over one log, in steps; see `gateway/maintenance/cleaner.py`."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -24,12 +24,12 @@ UNLIMITED_BYTES_PER_SECOND: Final = 1e15
 """From here on `log.cleaner.io.max.bytes.per.second` limits nothing."""
 
 
-class Outdated(Exception):  # noqa: N818 - no error
-    """The log was cut or deleted from while it was being cleaned; the next round begins anew."""
+class LogChanged(Exception):  # noqa: N818 - no error
+    """The log was truncated, or its start moved, during the cleaning pass; the next pass starts over."""
 
 
-class Round:
-    """One cleaning of one log."""
+class CleaningPass:
+    """One cleaning pass over one log."""
 
     def __init__(self, replica: Replica, cleaning: Cleaning, env: Environment, config: BrokerConfig) -> None:
         self._replica = replica
@@ -43,7 +43,7 @@ class Round:
         )
 
     async def run(self) -> None:
-        """Clean. Raises Outdated, InvalidRecordBatch, PartitionUnavailable, StoreError."""
+        """Clean the log. Raises LogChanged, InvalidRecordBatch, PartitionUnavailable, StoreError."""
         replica, dirty = self._replica, self._cleaning
         await replica.ensure_open()
         await self._index()
@@ -61,7 +61,7 @@ class Round:
         )
 
     async def _index(self) -> None:
-        """Note the keys of the dirty part, as many as there is room for."""
+        """Index the newest offset of each key of the dirty part, as far as the map has room."""
         cleaning = self._cleaning
         index = KeyIndex(self._offsets, cleaning.first_dirty_offset, self._replica.log.aborted)
         offset = cleaning.first_dirty_offset
@@ -88,7 +88,7 @@ class Round:
         return before, after
 
     async def _rewrite(self, group: Sequence[SegmentInfo], batches: BatchFilter) -> int:
-        """Put what is left of some segments in their place; return its bytes."""
+        """Replace a run of segments by what cleaning leaves of it; return the size of that."""
         base_offset, end_offset = group[0].base_offset, group[-1].end_offset
         batches.last_entries = {
             producer_id: LastEntry(entry.last_offset, entry.producer_epoch)
@@ -97,7 +97,7 @@ class Round:
         draft = await self._borrow(lambda part: part.draft(base_offset, end_offset))
         try:
             size_bytes = await self._fill(draft, group, batches)
-            await self._swap_in(draft, (base_offset, end_offset), batches.take_told())
+            await self._swap_in(draft, (base_offset, end_offset), batches.take_reported())
         except BaseException:
             with trio.CancelScope(shield=True):
                 await self._env.run_blocking(draft.discard)
@@ -107,7 +107,7 @@ class Round:
     async def _swap_in(self, draft: SegmentDraft, run: tuple[int, int], aborted: Sequence[AbortedTransaction]) -> None:
         await self._borrow(lambda _: draft.seal(aborted))
         if not await self._replica.replace(run, draft, aborted):
-            raise Outdated
+            raise LogChanged
 
     async def _fill(self, draft: SegmentDraft, group: Sequence[SegmentInfo], batches: BatchFilter) -> int:
         offset = max(group[0].base_offset, self._replica.log.log_start_offset)
@@ -131,7 +131,7 @@ class Round:
         return max(self._config.log_cleaner_io_buffer_size // max(self._config.log_cleaner_threads, 1), 1)
 
     async def _step(self, step: Callable[[PartitionStore], int]) -> int:
-        """Take one step, and as much time as `log.cleaner.io.max.bytes.per.second` says; return the next offset."""
+        """Take one step, throttled to `log.cleaner.io.max.bytes.per.second`; return the next offset."""
         next_offset = await self._borrow(step)
         rate = self._config.log_cleaner_io_max_bytes_per_second
         await trio.sleep(self._step_bytes / rate if rate < UNLIMITED_BYTES_PER_SECOND else 0)
@@ -141,11 +141,11 @@ class Round:
         try:
             return await self._replica.borrow(call)
         except (OffsetNotInStoreError, ValueError) as error:
-            raise Outdated from error
+            raise LogChanged from error
 
 
 def _read(offset: int, end_offset: int, max_bytes: int, use: Callable[[memoryview], int], part: PartitionStore) -> int:
-    """Let `use` look at the batches from `offset` on; return the offset to go on at."""
+    """Call `use` with the batches from `offset` on; return the offset to continue at."""
     lease = part.read(offset, end_offset, max_bytes)
     try:
         return max([use(chunk) for chunk in lease.chunks], default=end_offset)

@@ -35,10 +35,9 @@ R = TypeVar("R")
 class Controller:
     """The metadata shard over its log, while this node is the active controller.
 
-    `epoch` is that in which it decides, None while it does not. All methods that wait raise CoordinatorUnavailable
-    while the log does not serve, with NOT_COORDINATOR while another node decides. `told`, where there is one, waits
-    until those outside the broker who act on metadata have what is published; decisions return after it.
-    `commit_times` has how long decisions have taken until they were committed.
+    All methods that wait raise CoordinatorUnavailable while the log is not available, with NOT_COORDINATOR while
+    another node is the active controller. `await_exported`, if set, waits until users of the metadata outside the
+    process have what is published; decisions return after it. `commit_times` are the times from decision to commit.
     """
 
     def __init__(

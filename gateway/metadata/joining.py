@@ -89,7 +89,7 @@ class Membership:
         nursery.start_soon(self._settle)
 
     async def _settle(self) -> None:
-        """Make what the cluster has told this node's own. StartError ends the nursery: the store is of another one."""
+        """Adopt the cluster id in the metadata log. StartError ends the nursery: the store is of another cluster."""
         await self._feed.caught_up.wait()
         image = self._publisher.logged
         await self._cluster_id.take_logged(image.cluster_id)

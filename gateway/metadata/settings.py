@@ -46,8 +46,8 @@ class LiveSettings:
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         """The settings of the logs of `topic`. Topics with the same settings share one value.
 
-        So a thousand logs do not have to fetch their settings from a thousand places of memory, and a new image is soon
-        told to all of them.
+        So a thousand logs do not read their settings from a thousand places of memory, and a new image is soon applied
+        to all of them.
         """
         overrides = image.configs_of(ResourceType.TOPIC, topic)
         key = tuple(overrides.items())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from odradek.storage_backends.outbox import OutboxRecord, Place
+from odradek.storage_backends.outbox import OutboxRecord, TopicPartition
 from odradek.wire.records.batch import HEADER_BYTES
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
@@ -12,9 +12,9 @@ _RECORD_OVERHEAD_BYTES: Final = 40
 _HEADER_OVERHEAD_BYTES: Final = 10
 
 
-def by_place(records: Iterable[OutboxRecord]) -> dict[Place, list[OutboxRecord]]:
+def by_place(records: Iterable[OutboxRecord]) -> dict[TopicPartition, list[OutboxRecord]]:
     """The records of each partition, in their order."""
-    places: dict[Place, list[OutboxRecord]] = {}
+    places: dict[TopicPartition, list[OutboxRecord]] = {}
     for record in records:
         places.setdefault(record.place, []).append(record)
     return places

@@ -32,7 +32,7 @@ from odradek.partitions.model import OutboxEntry
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.partitions.validation import LATEST_PRODUCE_VERSION
 from odradek.storage_backends.interface import StoreError
-from odradek.storage_backends.outbox import Outbox, OutboxRecord, Place
+from odradek.storage_backends.outbox import Outbox, OutboxRecord, TopicPartition
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import BatchHeader
 from odradek.wire.values import immutable
@@ -94,8 +94,8 @@ class OutboxRelay:
         self._repeats = repeats
         self._poll_interval_ms = poll_interval_ms
         self._awake = trio.Event()
-        self._held: dict[Place, int] = {}
-        self._one_by_one: set[Place] = set()
+        self._held: dict[TopicPartition, int] = {}
+        self._one_by_one: set[TopicPartition] = set()
 
     async def run(self) -> None:
         """Relay for ever. Cancellation leaves what is under way to the logs."""
@@ -137,7 +137,7 @@ class OutboxRelay:
 
     async def _write(self, found: Sequence[OutboxRecord]) -> None:
         """Write what was found, each partition by itself. Raises StoreError where dead letters cannot be written."""
-        commits: dict[Place, Completion[None]] = {}
+        commits: dict[TopicPartition, Completion[None]] = {}
         refused: list[tuple[OutboxRecord, str]] = []
         for place, records in by_place(found).items():
             try:
@@ -152,10 +152,10 @@ class OutboxRelay:
                 await commit.wait()
             except (StoreError, PartitionUnavailable) as error:
                 self._hold(place, error)
-        await self._bury([each for each in refused if each[0].place not in self._held])
+        await self._move_to_dead_letters([each for each in refused if each[0].place not in self._held])
 
     async def _append(
-        self, place: Place, records: Sequence[OutboxRecord], commits: dict[Place, Completion[None]]
+        self, place: TopicPartition, records: Sequence[OutboxRecord], commits: dict[TopicPartition, Completion[None]]
     ) -> list[tuple[OutboxRecord, str]]:
         """Append one partition's records; what of them is refused, and why. Raises PartitionUnavailable."""
         topic_id, index = place
@@ -190,12 +190,12 @@ class OutboxRelay:
         judge = replica.judgement(batch, LATEST_PRODUCE_VERSION)
         return batch, None if judge is None else await self._env.run_blocking(judge)
 
-    async def _bury(self, refused: Sequence[tuple[OutboxRecord, str]]) -> None:
+    async def _move_to_dead_letters(self, refused: Sequence[tuple[OutboxRecord, str]]) -> None:
         by_reason: dict[str, list[OutboxRecord]] = {}
         for record, reason in refused:
             by_reason.setdefault(reason, []).append(record)
         for reason, records in by_reason.items():
-            await self._env.run_blocking(partial(self._outbox.bury, records, reason))
+            await self._env.run_blocking(partial(self._outbox.move_to_dead_letters, records, reason))
             log.warning(
                 "records of the outbox became dead letters count=%d first=%s-%d reason=%s; see odradek_outbox_dead",
                 len(records),
@@ -204,7 +204,7 @@ class OutboxRelay:
                 reason,
             )
 
-    def _hold(self, place: Place, cause: object) -> None:
+    def _hold(self, place: TopicPartition, cause: object) -> None:
         self._held[place] = self._env.monotonic_ms() + HELD_MS
         self._note(f"cannot relay the outbox to partition {place[1]} of topic {place[0]}, it is tried again", cause)
 

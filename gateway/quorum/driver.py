@@ -66,7 +66,7 @@ SETTLED: Final = (State.LEADER, State.FOLLOWER, State.RESIGNED)
 UPDATE_VERSION: Final = 0
 """The version of UpdateRaftVoter."""
 FAREWELL_MS: Final = 1000
-"""How long a leader that stops waits for the others to have heard of it."""
+"""How long a stopping leader waits for the answers to EndQuorumEpoch."""
 
 
 @immutable
@@ -289,7 +289,7 @@ class QuorumDriver:
             await self._carry_out()
 
     async def stop(self) -> None:
-        """Say that this node stops; a leader waits a moment until the others have heard. `run` has to run."""
+        """Announce that this node stops; a leader waits a limited time for the answers. `run` must be running."""
         if self.settings.is_alone or self._core is None:
             return
         with trio.move_on_after(FAREWELL_MS / 1000):
@@ -323,7 +323,7 @@ class QuorumDriver:
         self._work.wake()
 
     def _on_durable(self) -> None:
-        """More is durable: of what the machine does then nothing waits for the disk but what is sent."""
+        """More of the log is durable. The state change needs no further sync; the event task sends the messages."""
         self.core.durable(self.now_ms)
         self._progress()
         if not self.settings.is_alone:
@@ -332,13 +332,13 @@ class QuorumDriver:
     def _on_failed(self) -> None:
         if self.settings.is_alone:
             return  # the log is opened again by the next call that needs it
-        self._post(self.core.abdicate)
+        self._post(self.core.hand_over)
         if not self._mending:
             self._mending = True
             self._nursery.start_soon(self._mend)
 
     async def _mend(self) -> None:
-        """Open the log again that has failed."""
+        """Reopen the failed log, and try again until that succeeds."""
         try:
             while True:
                 try:
@@ -432,12 +432,12 @@ class QuorumDriver:
                 self._on_failed()
 
     def _listens_elsewhere(self) -> bool:
-        """Whether the log says otherwise of this voter than is so."""
+        """Whether the log has another endpoint (or other data) for this voter than its present one."""
         named, own = self.replica.voters, self.own_voter()
         return named is not None and own.key in named.voters and named.voters.get(own.key.id) != own
 
     async def _tell_where(self, role: Role) -> None:
-        """Tell the leader where this voter listens, until the log says so."""
+        """Send UpdateRaftVoter to the leader until the log has this voter's present endpoint."""
         while self.core.epoch == role.epoch and self.core.state is State.FOLLOWER and self._listens_elsewhere():
             endpoint = self.endpoint_of(role.leader_id)
             message = self.messages.update(self.own_voter(), role.epoch, self.cluster_id())
@@ -449,7 +449,7 @@ class QuorumDriver:
             await trio.sleep(self.settings.timing.fetch_ms / 1000)
 
     def _name_itself(self) -> None:
-        """Write the voters that the quorum begins with, and anew where this one listens elsewhere than they say."""
+        """Append the quorum's first VotersRecord, or a new one if this voter's endpoint has changed."""
         named = self.replica.voters
         if named is not None and (named.offset == NOT_IN_LOG or self._listens_elsewhere()):
             self.replica.append_voters(named.voters.having(self.own_voter()))

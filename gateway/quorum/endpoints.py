@@ -18,7 +18,7 @@ class _LedAt(NamedTuple):
 
 
 class ControllerEndpoints:
-    """What the node `node_id` knows; `configured` are the addresses of the settings, `listener` that of controllers."""
+    """Endpoints of controllers known to `node_id`. `configured` are from the settings; `listener` is controllers'."""
 
     def __init__(
         self, node_id: int, configured: Mapping[int, Endpoint], listener: str, replica: MetadataReplica
@@ -27,32 +27,32 @@ class ControllerEndpoints:
         self._configured = configured
         self._listener = listener
         self._replica = replica
-        self._told = dict(configured)
+        self._announced = dict(configured)
         self._led_at: _LedAt | None = None
 
     def of(self, node_id: int, epoch: int) -> Endpoint | None:
-        """Where a node listens, None where that is not known.
+        """Where a node listens; None if unknown.
 
-        What is told of the leader of this `epoch` counts before what the log says: the record of where a leader
-        listens that has moved can be fetched from nowhere else.
+        An endpoint announced for the leader of this epoch takes precedence over the log: after a move, only that
+        leader has the record of its new endpoint.
         """
         if self._led_at is not None and self._led_at[:2] == (epoch, node_id):
             return self._led_at.endpoint
         named = self._replica.voters
         voter = None if named is None else named.voters.get(node_id)
         known = None if voter is None else voter.endpoints.get(self._listener)
-        return known or self._told.get(node_id)
+        return known or self._announced.get(node_id)
 
     def leads_at(self, epoch: int, leader_id: int, endpoint: Endpoint) -> None:
-        """The leader of an epoch says where it listens, or a node that knows it."""
+        """The endpoint of the leader of an epoch, as announced by itself or by another node."""
         if leader_id not in (NO_NODE, self._node_id) and (self._led_at is None or epoch >= self._led_at.epoch):
             self._led_at = _LedAt(epoch, leader_id, endpoint)
 
-    def learn(self, answer: Answer, told: Mapping[int, Endpoint]) -> None:
-        """An answer says where nodes listen."""
-        self._told.update(told)
-        if answer.leader_id in told:
-            self.leads_at(answer.epoch, answer.leader_id, told[answer.leader_id])
+    def learn(self, answer: Answer, announced: Mapping[int, Endpoint]) -> None:
+        """Take the endpoints that came with an answer."""
+        self._announced.update(announced)
+        if answer.leader_id in announced:
+            self.leads_at(answer.epoch, answer.leader_id, announced[answer.leader_id])
 
     @property
     def of_voters(self) -> Mapping[int, Mapping[str, Endpoint]]:

@@ -173,7 +173,7 @@ class QuorumMessages:
         )
 
     def taken(self, response: Message) -> Taken | None:
-        """The answer in a response; None where it has none, but an error for the whole request."""
+        """The answer in a response; None if it carries only a top-level error."""
         if isinstance(response, VoteResponse):
             return _of_vote(response)
         if isinstance(response, FetchResponse):

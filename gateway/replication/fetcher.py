@@ -65,7 +65,7 @@ class FetcherSettings:
     timeout_ms: int = 30_000
 
 
-_Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 _Asked = dict[TopicPartition, tuple[Replica, FetchPosition]]
 
 
@@ -85,7 +85,7 @@ class ReplicaFetcher:
         own_epoch: Callable[[], int | None],
         repeats: Repeats,
     ) -> None:
-        self.partitions: dict[_Place, Replica] = {}
+        self.partitions: dict[_TopicPartition, Replica] = {}
         self._node_id = node_id
         self._leader_id = leader_id
         self._endpoint = endpoint
@@ -93,9 +93,9 @@ class ReplicaFetcher:
         self._settings = settings
         self._own_epoch = own_epoch
         self._repeats = repeats
-        self.lags: dict[_Place, int] = {}
+        self.lags: dict[_TopicPartition, int] = {}
         self._session = FollowerSession()
-        self._paused_until_ms: dict[_Place, int] = {}
+        self._paused_until_ms: dict[_TopicPartition, int] = {}
         self._opens_more = False
         self._news = Signal()
         self._scope = trio.CancelScope()
@@ -106,7 +106,7 @@ class ReplicaFetcher:
         self._paused_until_ms.pop((replica.key.topic, replica.key.index), None)
         self._news.wake()
 
-    def remove(self, place: _Place) -> None:
+    def remove(self, place: _TopicPartition) -> None:
         """Fetch it no more; what is under way for it is dropped where the log's epoch has changed."""
         self.partitions.pop(place, None)
         self.lags.pop(place, None)

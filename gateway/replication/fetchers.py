@@ -19,7 +19,7 @@ from odradek.gateway.replication.replica import Replica
 from odradek.wire.messages.fetch import FetchRequest, FetchResponse
 from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
-Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 FetcherLag = tuple[int, int, str, int, int]
 """The leader, the number of the fetcher, topic and index, and by how many offsets the follower is behind."""
 
@@ -66,7 +66,7 @@ class ReplicaFetchers:
         self._repeats = repeats
         self._image: MetadataImage | None = None
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
-        self._placed: dict[Place, tuple[int, int]] = {}
+        self._placed: dict[_TopicPartition, tuple[int, int]] = {}
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Fetch what the image says that this broker follows, from whom it says. Called after `Replicas`."""
@@ -85,7 +85,7 @@ class ReplicaFetchers:
                 del self._fetchers[key]
                 fetcher.stop()
 
-    def _place(self, place: Place, partition: PartitionImage, count: int) -> None:
+    def _place(self, place: _TopicPartition, partition: PartitionImage, count: int) -> None:
         self._remove(place)
         leader = partition.leader
         if leader in (-1, self._node_id) or self._node_id not in partition.replicas:
@@ -109,7 +109,7 @@ class ReplicaFetchers:
         self._nursery.start_soon(fetcher.run)
         return fetcher
 
-    def _remove(self, place: Place) -> None:
+    def _remove(self, place: _TopicPartition) -> None:
         key = self._placed.pop(place, None)
         if key is not None and key in self._fetchers:
             self._fetchers[key].remove(place)

@@ -119,8 +119,8 @@ async def _has_ended(client: trio.SocketStream) -> bool:
     return False
 
 
-async def _obey(gates: Gates) -> None:
-    """Do what standard input says, until its end."""
+async def _execute_commands(gates: Gates) -> None:
+    """Execute the commands on standard input until its end."""
     async for line in trio.wrap_file(sys.stdin):
         words = line.split()
         if words[0] == "cut":
@@ -137,7 +137,7 @@ async def _run(ports: list[str]) -> None:
             fd, target, port = map(int, each.split(":"))
             listener = trio.SocketListener(trio.socket.socket(fileno=fd))
             nursery.start_soon(Relay(gates, target, port).serve, listener)
-        await _obey(gates)
+        await _execute_commands(gates)
         nursery.cancel_scope.cancel()
 
 

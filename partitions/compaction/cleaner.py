@@ -79,7 +79,7 @@ class BatchFilter:
         self._now_ms = now_ms
         self.last_entries: Mapping[int, LastEntry] = {}
 
-    def take_told(self) -> Sequence[AbortedTransaction]:
+    def take_reported(self) -> Sequence[AbortedTransaction]:
         """The aborted transactions met since the last call that readers still have to know."""
         reported, self._transactions.reported = self._transactions.reported, []
         return reported

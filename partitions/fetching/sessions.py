@@ -46,7 +46,7 @@ EVICTION_MS: Final = 120_000
 TOPIC_IDS_SINCE: Final = 13
 """From this version a fetch names topics by id."""
 
-Place = tuple[UUID | str, int]
+TopicPartition = tuple[UUID | str, int]
 """A partition as the reader names it: by its topic's id, or before version 13 by its topic's name."""
 
 
@@ -98,7 +98,9 @@ class FetchSession:
 
     __slots__ = ("created_ms", "epoch", "evictable_by", "id", "key", "last_used_ms", "partitions", "uses_topic_ids")
 
-    def __init__(self, key: EvictionKey, partitions: dict[Place, Wanted], uses_topic_ids: bool, now_ms: int) -> None:
+    def __init__(
+        self, key: EvictionKey, partitions: dict[TopicPartition, Wanted], uses_topic_ids: bool, now_ms: int
+    ) -> None:
         self.id = key.session_id
         self.key = key
         self.partitions = partitions
@@ -108,7 +110,7 @@ class FetchSession:
         self.evictable_by: tuple[bool, bool] = (False, False)
         """Whether it gives way to (everyone, followers)."""
 
-    def update(self, changed: dict[Place, Wanted], forgotten: Iterable[Place]) -> None:
+    def update(self, changed: dict[TopicPartition, Wanted], forgotten: Iterable[TopicPartition]) -> None:
         """Take in what an incremental fetch says; a changed partition keeps its place in the order."""
         for place, wanted in changed.items():
             known = self.partitions.get(place)
@@ -119,7 +121,7 @@ class FetchSession:
         for place in forgotten:
             self.partitions.pop(place, None)
 
-    def to_the_end(self, place: Place) -> None:
+    def to_the_end(self, place: TopicPartition) -> None:
         """Let all other partitions come before this one."""
         wanted = self.partitions.pop(place, None)
         if wanted is not None:
@@ -222,7 +224,7 @@ class FetchSessions:
         return _FullFetch(self, wanted, by_id, privileged=replica_id_of(request) >= 0)
 
     def _incremental(
-        self, request: FetchRequest, by_id: bool, named: dict[Place, Wanted], name_of: Names, now_ms: int
+        self, request: FetchRequest, by_id: bool, named: dict[TopicPartition, Wanted], name_of: Names, now_ms: int
     ) -> Fetch:
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -258,7 +260,7 @@ class FetchSessions:
         session_id = self._new_id()
         while session_id in self._sessions:
             session_id = self._new_id()
-        partitions: dict[Place, Wanted] = {}
+        partitions: dict[TopicPartition, Wanted] = {}
         for wanted, data in answers:
             wanted.note(data)
             partitions[_place(wanted, uses_topic_ids)] = wanted
@@ -311,13 +313,13 @@ def replica_id_of(request: FetchRequest) -> int:
     return request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
 
 
-def _place(wanted: Wanted, by_id: bool) -> Place:
+def _place(wanted: Wanted, by_id: bool) -> TopicPartition:
     return (wanted.topic_id if by_id else wanted.topic or "", wanted.asked.partition)
 
 
-def _named(request: FetchRequest, by_id: bool, name_of: Names) -> dict[Place, Wanted]:
+def _named(request: FetchRequest, by_id: bool, name_of: Names) -> dict[TopicPartition, Wanted]:
     """What a request names, in its order; of a partition that it names twice, the last counts."""
-    named: dict[Place, Wanted] = {}
+    named: dict[TopicPartition, Wanted] = {}
     for topic in request.topics:
         name = name_of(topic.topic_id) if by_id else topic.topic
         key = topic.topic_id if by_id else topic.topic
@@ -326,7 +328,7 @@ def _named(request: FetchRequest, by_id: bool, name_of: Names) -> dict[Place, Wa
     return named
 
 
-def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[Place]:
+def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[TopicPartition]:
     for topic in request.forgotten_topics_data:
         key = topic.topic_id if by_id else topic.topic
         for index in topic.partitions:

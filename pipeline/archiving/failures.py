@@ -1,4 +1,4 @@
-"""What failures of a batch mean: which are told at once, and which are over soon."""
+"""Which failures of a batch end the job at once, and which are worth another attempt."""
 
 import errno
 from typing import Final
@@ -12,8 +12,8 @@ PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 _NO_SPACE: Final = "No space left on device"
 
 
-def told(error: Exception, place: str) -> PipelineError | None:
-    """The error to end with at once; None where another attempt may do better."""
+def final(error: Exception, place: str) -> PipelineError | None:
+    """The error to end the job with; None if another attempt may succeed."""
     if isinstance(error, FencedError | TopicGoneError):
         return error
     if _NO_SPACE in str(error) or (isinstance(error, OSError) and error.errno == errno.ENOSPC):
@@ -29,7 +29,7 @@ def told(error: Exception, place: str) -> PipelineError | None:
 
 
 def reason(error: Exception) -> str:
-    """One line that says what failed."""
+    """One line with the cause of a failure."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes or lines or [type(error).__name__])[-1 if causes else 0][:500]

@@ -189,24 +189,24 @@ class Job:
                 break
 
     def _attempt(self, action: Callable[[], T]) -> T:
-        """Do it, again after a pause where it fails for a reason that may pass."""
+        """Call `action`; after a failure that may be temporary, call it again after a pause."""
         for pause_s in (*failures.PAUSES_S, None):
             try:
                 return action()
             except Exception as error:
-                if (told := failures.told(error, self._options.to)) is not None:
-                    raise told from error
+                if (final := failures.final(error, self._options.to)) is not None:
+                    raise final from error
                 if pause_s is None:
                     raise PipelineError(f"{self._options.to}: {failures.reason(error)}") from error
                 self._pace.pause(pause_s)
         raise AssertionError("the last attempt returns or raises")
 
     def _attempt_once(self, action: Callable[[], None]) -> None:
-        """Do it; what the file system says against it is the user's to read."""
+        """Call `action`; an error of the file system becomes one for the user."""
         try:
             action()
         except OSError as error:
-            raise failures.told(error, self._options.to) or PipelineError(str(error)) from error
+            raise failures.final(error, self._options.to) or PipelineError(str(error)) from error
 
     # What there is to do
 
@@ -326,7 +326,7 @@ class Job:
         self._publish()
 
     def _publish(self) -> None:
-        """Tell lag tools how far the table is. What fails is told and does not end the job: the table has its own."""
+        """Commit the table's offsets for lag tools. A failure is noted only: the table has its own offsets."""
         if self._options.group is None:
             return
         offsets = {place: offset for place, offset in self._sink.done.items() if place.topic in self._options.topics}

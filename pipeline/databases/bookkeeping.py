@@ -144,8 +144,8 @@ class Bookkeeping:
         }
         connection.execute(update(offsets).where(*self._mine(offsets, partition)).values(changed))
 
-    def bury(self, connection: "Connection", partition: int, letters: Sequence[DeadLetter]) -> None:
-        """Keep records that could not be written."""
+    def add_dead_letters(self, connection: "Connection", partition: int, letters: Sequence[DeadLetter]) -> None:
+        """Store records that could not be written as dead letters."""
         from sqlalchemy import insert
 
         if not letters:

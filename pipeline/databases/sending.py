@@ -55,7 +55,7 @@ class ProgressTopic:
     def read(self) -> dict[str, Any] | None:
         """The last committed position. No transaction of the job may be open: its producer is initialised."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer
-        from confluent_kafka import TopicPartition as Place
+        from confluent_kafka import TopicPartition as KafkaTopicPartition
 
         settings = {
             **self._connection.for_librdkafka(),
@@ -66,7 +66,7 @@ class ProgressTopic:
         }
         consumer = Consumer(settings, logger=LOG)
         try:
-            consumer.assign([Place(self.name, 0, OFFSET_BEGINNING)])
+            consumer.assign([KafkaTopicPartition(self.name, 0, OFFSET_BEGINNING)])
             return self._last(consumer)
         finally:
             consumer.close()
@@ -158,12 +158,12 @@ class TransactionalSender:
         if error is None:
             self._pending[message.partition()] += 1
 
-    def _produce(self, topic: str, key: bytes | None, value: bytes, told: Any) -> None:  # noqa: ANN401
+    def _produce(self, topic: str, key: bytes | None, value: bytes, on_delivery: Any) -> None:  # noqa: ANN401
         from confluent_kafka import KafkaException
 
         while True:
             try:
-                self._producer.produce(topic, value, key, on_delivery=told)
+                self._producer.produce(topic, value, key, on_delivery=on_delivery)
             except BufferError:
                 self._producer.poll(_QUEUE_FULL_WAIT_S)
             except KafkaException as error:

@@ -84,7 +84,7 @@ class Writer:
             changes, letters = self._sorted(fresh)
             failed = apply(connection, changes, self._apply)
             letters += failed
-            books.bury(connection, partition, sorted(letters, key=lambda letter: letter.offset))
+            books.add_dead_letters(connection, partition, sorted(letters, key=lambda letter: letter.offset))
             lost = {letter.offset for letter in failed}
             done = [change.row is not None for record, change in changes if record.offset not in lost]
             books.advance(

@@ -1,4 +1,4 @@
-"""The job: rounds of planning, copying, and committing groups' offsets, once or until it is stopped."""
+"""The job: passes that plan, copy, and commit groups' offsets, once or until the job is stopped."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,13 +15,13 @@ from odradek.pipeline.mirroring.offset_map import Maps, read_maps
 from odradek.pipeline.mirroring.plan import Planner, progress_group
 from odradek.pipeline.mirroring.renumbered import copy_topic
 from odradek.pipeline.mirroring.retrying import Retries, may_pass
-from odradek.pipeline.mirroring.verbatim import Part, Round, copy_round, ends_of
+from odradek.pipeline.mirroring.verbatim import CopyPass, Part, copy_pass, ends_of
 from odradek.pipeline.report import Report
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.wire_groups import WireGroups
 
 ROUND_S: Final = 10.0
-"""How long a round lasts at most when it is continuous: then topics are looked for and groups copied again."""
+"""The longest time of a pass of a continuous job. Between passes topics are listed and groups copied again."""
 IDLE_S: Final = 0.5
 LAG_EVERY_S: Final = 10.0
 SETTINGS_EVERY_S: Final = 60.0
@@ -77,7 +77,7 @@ class _Mirror:
         self._reader, self._writer, self._source, self._target = reader, writer, source, target
         self._stopping, self._shown, self._append = stopping, shown, append
         self._next_sync_s = 0.0
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
         self._planner = Planner(reader, writer, source, append=append)
         reader.topics(())
         self._own = WireGroups(writer)
@@ -85,19 +85,19 @@ class _Mirror:
         self._gone: dict[str, str] = {}
         self._finished: list[Part] = []
         self._maps: Maps = {}
-        self._told_lag_s = time.monotonic()
+        self._lag_noted_s = time.monotonic()
         self._stopped = False
         self._published: Offsets = {}
         self._ids: dict[str, UUID] = {}
         self.group_copies: Groups | None = None
 
     def run(self, pattern: str, *, continuous: bool) -> None:
-        """Round after round until all is copied, or it is to stop."""
+        """Make one copy pass after another until everything is copied, or the job must stop."""
         retries = Retries(None if continuous else RETRY_LIMIT_S, self._stopping)
         while not self._stopping():
             before = self._lag()
             try:
-                self._round(pattern, continuous=continuous)
+                self._pass(pattern, continuous=continuous)
             except PipelineError as error:
                 if not may_pass(error) or retries.is_over:
                     raise
@@ -108,12 +108,12 @@ class _Mirror:
             retries.progress()
             if not continuous:
                 break
-            self._tell_lag()
+            self._note_lag()
             if not self._lag() and not before:
                 time.sleep(IDLE_S)
         self._stopped = self._stopping() and not continuous
 
-    def _round(self, pattern: str, *, continuous: bool) -> None:
+    def _pass(self, pattern: str, *, continuous: bool) -> None:
         self._plan(pattern)
         with meter("mirror", None if continuous else self._lag(), shown=self._shown and not continuous) as shown:
             self._copy(shown, continuous=continuous)
@@ -137,8 +137,8 @@ class _Mirror:
             return
         self._next_sync_s = now_s + SETTINGS_EVERY_S
         for line in topics_of.sync_settings(self._source, self._target, wanted):
-            if line not in self._told:
-                self._told.add(line)
+            if line not in self._noted:
+                self._noted.add(line)
                 self._note(line)
 
     def _still_there(self, topics: dict[str, int]) -> dict[str, int]:
@@ -172,16 +172,16 @@ class _Mirror:
         retry_limit_s = None if continuous else RETRY_LIMIT_S
         due = _due(self._planner.verbatim.values())
         if due:
-            copied = Round({part.place: part for part in due}, stopping, shown, self._note, retry_limit_s)
+            copied = CopyPass({part.place: part for part in due}, stopping, shown, self._note, retry_limit_s)
             for part in due:
                 part.next_offset = part.report.to_offset
-            copy_round(self._reader_connection, self._writer, copied)
+            copy_pass(self._reader_connection, self._writer, copied)
             self._drop_gone(copied)
         for topic in sorted({part.place.topic for part in _due(self._planner.renumbered.values())}):
             if stopping():
                 return
             parts = {place: part for place, part in self._planner.renumbered.items() if place.topic == topic}
-            copied = Round(parts, stopping, shown, self._note, retry_limit_s)
+            copied = CopyPass(parts, stopping, shown, self._note, retry_limit_s)
             self._maps |= copy_topic(self._reader_connection, self._target, self._cluster_id, topic, copied)
             self._drop_gone(copied)
 
@@ -189,7 +189,7 @@ class _Mirror:
     def _reader_connection(self) -> Connection:
         return self._source.connection
 
-    def _drop_gone(self, copied: Round) -> None:
+    def _drop_gone(self, copied: CopyPass) -> None:
         for topic, why in copied.gone.items():
             self._forget(topic, why)
 
@@ -211,10 +211,10 @@ class _Mirror:
         known = self._maps.get(place)
         return None if known is None else known.translate(offset)
 
-    def _tell_lag(self) -> None:
+    def _note_lag(self) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_lag_s >= LAG_EVERY_S:
-            self._told_lag_s = now_s
+        if now_s - self._lag_noted_s >= LAG_EVERY_S:
+            self._lag_noted_s = now_s
             copied = sum(part.report.written for part in self._parts())
             self._note(f"{copied:,} records copied, {self._lag():,} offsets behind")
 

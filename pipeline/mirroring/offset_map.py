@@ -119,7 +119,7 @@ def read_maps(target: Cluster, cluster_id: str) -> Maps:
 
 def _records(connection: Connection, start: int, end: int) -> list[tuple[bytes, bytes | None]]:
     from confluent_kafka import Consumer, KafkaError, KafkaException
-    from confluent_kafka import TopicPartition as Place
+    from confluent_kafka import TopicPartition as KafkaTopicPartition
 
     settings: dict[str, Any] = {
         **connection.for_librdkafka(),
@@ -130,7 +130,7 @@ def _records(connection: Connection, start: int, end: int) -> list[tuple[bytes, 
     }
     consumer, found = Consumer(settings, logger=LOG), list[tuple[bytes, bytes | None]]()
     try:
-        consumer.assign([Place(MAP_TOPIC, 0, start)])
+        consumer.assign([KafkaTopicPartition(MAP_TOPIC, 0, start)])
         at, deadline_s = start, time.monotonic() + connection.timeout_s
         while at < end:
             messages = consumer.consume(10_000, 0.1)

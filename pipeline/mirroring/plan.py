@@ -9,7 +9,7 @@
                        has records of others                        refused
 
 A mirror that copies verbatim publishes how far it is as committed offsets of the group `odradek-mirror.<cluster id>`
-at the target, before the first batch and after each round. A log that ends there is its own. One that ends beyond, as
+at the target, before the first batch and after each pass. A log that ends there is its own. One that ends beyond, as
 after a kill, ends with a batch that the source has, too; where the source is compacted that batch may have become
 smaller, or be gone.
 """

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from odradek.pipeline.cluster import LOG, Cluster, TopicPartition
 from odradek.pipeline.connection import Connection
@@ -32,7 +32,7 @@ from odradek.pipeline.mirroring.offset_map import (
     read_maps,
 )
 from odradek.pipeline.mirroring.retrying import Retries
-from odradek.pipeline.mirroring.verbatim import Part, Round
+from odradek.pipeline.mirroring.verbatim import CopyPass, Part
 
 GAPS: Final = f"marker, aborted or {COMPACTED}"
 TRANSACTION_RECORDS: Final = 50_000
@@ -59,8 +59,8 @@ class _GoneError(Exception):
     """The topic is not there any more."""
 
 
-def copy_topic(source: Connection, target: Cluster, cluster_id: str, topic: str, copied: Round) -> Maps:
-    """Copy the round's partitions of one topic up to their ends, or until it is to stop; returns their maps.
+def copy_topic(source: Connection, target: Cluster, cluster_id: str, topic: str, copied: CopyPass) -> Maps:
+    """Copy the pass's partitions of one topic up to their ends, or until the job must stop; returns their maps.
 
     Raises PipelineError; what was committed before stands.
     """
@@ -111,9 +111,9 @@ class _Copy:
         cluster_id: str,
         topic: str,
         parts: dict[TopicPartition, Part],
-        copied: Round,
+        copied: CopyPass,
     ) -> None:
-        self._cluster_id, self._topic, self._parts, self._round = cluster_id, topic, parts, copied
+        self._cluster_id, self._topic, self._parts, self._pass = cluster_id, topic, parts, copied
         self._timeout_s = target.connection.timeout_s
         self._producer = Producer(_producer_settings(target.connection, cluster_id, topic), logger=LOG)
         self._producer.init_transactions(self._timeout_s)  # which decides what a killed mirror has left
@@ -139,11 +139,11 @@ class _Copy:
             begun = self.maps[place].next_offset
             self._positions[place.partition] = part.report.to_offset = part.next_offset if begun is None else begun
         self._assign(self._positions)
-        while not self._round.stopping() and self._unfinished():
+        while not self._pass.stopping() and self._unfinished():
             self._transaction()
 
     def _assign(self, positions: dict[int, int]) -> None:
-        self._consumer.assign([Place(self._topic, index, offset) for index, offset in positions.items()])
+        self._consumer.assign([KafkaTopicPartition(self._topic, index, offset) for index, offset in positions.items()])
 
     def _unfinished(self) -> bool:
         return any(self._positions[place.partition] < part.end_offset for place, part in self._parts.items())
@@ -191,7 +191,7 @@ class _Copy:
             for message in some:
                 self._take(message, messages, ends)
                 size_bytes += len(message.value() or b"") if message.error() is None else 0
-            if self._round.stopping() or self._has_all(ends):
+            if self._pass.stopping() or self._has_all(ends):
                 break
         return messages, ends
 
@@ -219,7 +219,7 @@ class _Copy:
 
     def _skip_deleted(self, index: int, ends: dict[int, int]) -> None:
         """The source has deleted what was to be copied next: go on where its log starts."""
-        start, end = self._consumer.get_watermark_offsets(Place(self._topic, index), self._timeout_s)
+        start, end = self._consumer.get_watermark_offsets(KafkaTopicPartition(self._topic, index), self._timeout_s)
         position = ends.get(index, self._positions[index])
         if start <= position:
             raise PipelineError(f"{self._topic}-{index} ends at the source at {end}, before offset {position}")
@@ -278,7 +278,7 @@ class _Copy:
             counts = {RETENTION: deleted, GAPS: entry.source_next - entry.source_from - copied - deleted}
             report.skipped.update({reason: count for reason, count in counts.items() if count})
             report.to_offset = self._positions[index] = entry.source_next
-        self._round.meter.advance(len(messages), sum(len(one.value() or b"") for one in messages))
+        self._pass.meter.advance(len(messages), sum(len(one.value() or b"") for one in messages))
 
 
 def _producer_settings(connection: Connection, cluster_id: str, topic: str) -> dict[str, Any]:

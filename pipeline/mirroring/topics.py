@@ -85,15 +85,15 @@ def sync_settings(source: Cluster, target: Cluster, topics: Iterable[str]) -> li
         changes = _changes(wanted[name], present[name])
         if not changes:
             continue
-        told = ", ".join(key if text is None else f"{key}={text}" for key, text in changes.items())
+        shown = ", ".join(key if text is None else f"{key}={text}" for key, text in changes.items())
         try:
             target.alter_topic_config(name, changes)
         except PipelineError as error:
             if may_pass(error):
                 raise
-            notes.append(f"topic {name!r} does not take the source's settings {told}: {error.message}")
+            notes.append(f"topic {name!r} does not take the source's settings {shown}: {error.message}")
         else:
-            notes.append(f"topic {name!r} takes the source's settings: {told}")
+            notes.append(f"topic {name!r} takes the source's settings: {shown}")
     return notes
 
 

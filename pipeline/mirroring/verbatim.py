@@ -37,7 +37,7 @@ Note = Callable[[str], None]
 
 @dataclass(slots=True)
 class Part:
-    """One partition on its way: what is fetched next, and the source's end when the round began."""
+    """The copying of one partition: the offset fetched next, and the source's end when the pass began."""
 
     report: PartitionReport
     next_offset: int
@@ -60,10 +60,10 @@ class Part:
 
 
 @dataclass(slots=True)
-class Round:
-    """What a round copies, and what became of it. `gone` are the topics that were deleted meanwhile, with the message.
+class CopyPass:
+    """What a pass copies, and its result. `gone` are the topics deleted during the pass, with the message.
 
-    `retry_limit_s` is how long the target may refuse or be away; None for ever.
+    `retry_limit_s` is how long the target may refuse or be unreachable; None for no limit.
     """
 
     parts: dict[TopicPartition, Part]
@@ -82,11 +82,11 @@ class _Done:
 
 
 class Reader:
-    """Fetches a round's partitions in a thread of its own. Iterate over it for what it has read."""
+    """Fetches a pass's partitions in a thread of its own. Iterating yields what was read."""
 
-    def __init__(self, connection: Connection, copied: Round) -> None:
+    def __init__(self, connection: Connection, copied: CopyPass) -> None:
         self._connection = connection
-        self._round = copied
+        self._pass = copied
         self._waiting = {place: part for place, part in copied.parts.items() if part.next_offset < part.end_offset}
         self._queue: queue.Queue[Chunks | _Done] = queue.Queue(ANSWERS_AHEAD)
         self._ended = threading.Event()
@@ -104,7 +104,7 @@ class Reader:
         return self
 
     def __next__(self) -> Chunks:
-        while not self._round.stopping():
+        while not self._pass.stopping():
             try:
                 read = self._queue.get(timeout=QUEUE_POLL_S)
             except queue.Empty:
@@ -129,7 +129,7 @@ class Reader:
         self._put(_Done(error))
 
     def _is_over(self) -> bool:
-        return self._ended.is_set() or self._round.stopping()
+        return self._ended.is_set() or self._pass.stopping()
 
     def _put(self, read: Chunks | _Done) -> None:
         while not self._is_over():
@@ -158,7 +158,7 @@ class Reader:
             self._put(chunks)
 
     def _drop(self, error: TopicGoneError) -> None:
-        self._round.gone[error.topic] = f"at the source: {error}"
+        self._pass.gone[error.topic] = f"at the source: {error}"
         self._waiting = {place: part for place, part in self._waiting.items() if place.topic != error.topic}
 
     def _take(self, client: WireClient, place: TopicPartition, fetched: Fetched) -> Chunk | None:
@@ -215,8 +215,8 @@ def _counted(part: Part, chunk: Chunk) -> Chunk:
     return chunk
 
 
-def copy_round(source: Connection, target: WireClient, copied: Round) -> None:
-    """Copy every partition of the round up to its end, or until it is to stop.
+def copy_pass(source: Connection, target: WireClient, copied: CopyPass) -> None:
+    """Copy every partition of the pass up to its end, or until the job must stop.
 
     Raises PipelineError; what was copied before stands, and is in the reports.
     """
@@ -242,7 +242,7 @@ def _in_requests(chunks: Chunks) -> Iterable[Chunks]:
         yield some
 
 
-def _import(target: WireClient, copied: Round, chunks: Chunks) -> None:
+def _import(target: WireClient, copied: CopyPass, chunks: Chunks) -> None:
     """Write the chunks, again and again until they stand at the target."""
     left, retries = dict(chunks), Retries(copied.retry_limit_s, copied.stopping)
     while left:
@@ -261,7 +261,7 @@ def _import(target: WireClient, copied: Round, chunks: Chunks) -> None:
         retries.wait()
 
 
-def _attempt(target: WireClient, copied: Round, chunks: Chunks, left: Chunks) -> str | None:
+def _attempt(target: WireClient, copied: CopyPass, chunks: Chunks, left: Chunks) -> str | None:
     """Send what is left once, and take from `left` what stands; returns what is in the way, if it may pass."""
     try:
         answers = target.import_batches({place: chunk.data for place, chunk in left.items()})
@@ -304,7 +304,7 @@ def _left_of(place: TopicPartition, chunk: Chunk, answer: Imported) -> Chunk | N
         raise PipelineError(f"{name}: {error}") from error
 
 
-def _account(target: WireClient, copied: Round, part: Part, chunk: Chunk) -> None:
+def _account(target: WireClient, copied: CopyPass, part: Part, chunk: Chunk) -> None:
     report = part.report
     if part.is_empty:
         part.is_empty = False

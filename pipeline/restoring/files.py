@@ -96,10 +96,10 @@ def _by_statistics(
     """The one piece of a row group whose footer says that all rows are of one partition."""
     bounds: list[tuple[Any, Any]] = []
     for column in columns:
-        told = group.column(column).statistics
-        if told is None or not told.has_min_max or told.null_count:
+        statistics = group.column(column).statistics
+        if statistics is None or not statistics.has_min_max or statistics.null_count:
             return None
-        bounds.append((told.min, told.max))
+        bounds.append((statistics.min, statistics.max))
     (topic, last_topic), (partition, last_partition), (first, last) = bounds
     if topic != last_topic or partition != last_partition:
         return None

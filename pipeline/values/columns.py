@@ -70,11 +70,11 @@ class Columns:
         frame, schema, notes = raw, table_schema, list[str]()
         errors: list[Any] = []
         for name, parser in self._parsers.items():
-            kind, told = parser.type_for(raw, name, _type_of(table_schema, PARSED[name]))
+            kind, conflicts = parser.type_for(raw, name, _type_of(table_schema, PARSED[name]))
             frame = parser.parse(frame, name, kind, PARSED[name], f"{name}_error")
             errors.append(f.concat(f.lit(f"{name}: "), f.col(f"{name}_error")))
             schema = _with_type(schema, PARSED[name], kind)
-            notes += told
+            notes += conflicts
         error = f.coalesce(*errors)
         kept = [name for name in (*RAW, *PARSED.values()) if name in schema.fieldNames()]
         dead = frame.where(error.isNotNull()).select(*RAW, error.alias("error"))

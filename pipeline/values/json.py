@@ -26,17 +26,18 @@ class JsonParser:
         self._given = None if parsing.schema is None else _read_schema(parsing)
 
     def type_for(self, frame: "DataFrame", column: str, known: Any) -> tuple[Any, Sequence[str]]:
-        """See Parser. What does not fit the table is told, and its records will not parse."""
+        """See Parser. A type that does not fit the table is noted, and records with it do not parse."""
         from pyspark.sql.types import StructType
 
-        told = _Told(column)
+        conflicts = _Conflicts(column)
         before = known if known is not None else StructType([])
         found = self._given if self._given is not None else self._infer(frame, column)
-        kind = merged(before, found, told.conflict)
-        if told.types and self._given is None:  # of two types a batch shows the text of both: look at those that fit
+        kind = merged(before, found, conflicts.conflict)
+        if conflicts.types and self._given is None:
+            # Spark infers text for a field with two types in one batch, so infer again from the objects that fit.
             fitting = frame.where(_fits(column, _roomy(before)))
-            kind = merged(before, self._infer(fitting, column), _Told(column).conflict)
-        return (kind if kind.fields else None), told.notes
+            kind = merged(before, self._infer(fitting, column), _Conflicts(column).conflict)
+        return (kind if kind.fields else None), conflicts.notes
 
     def _infer(self, frame: "DataFrame", column: str) -> Any:
         """The fields of all objects of a batch; a field that is null everywhere is left out."""
@@ -110,7 +111,7 @@ def _roomy(kind: Any) -> Any:
     return t.DoubleType() if isinstance(kind, t.NumericType) else kind
 
 
-class _Told:
+class _Conflicts:
     """What does not fit, as notes for the report."""
 
     def __init__(self, column: str) -> None:

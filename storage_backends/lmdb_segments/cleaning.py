@@ -127,35 +127,35 @@ def read_cleaned(path: Path) -> tuple[SegmentInfo, list[AbortedTransaction]]:
 Change = Callable[[WriteTxn, LogDb], None]
 
 
-def tell_of_cleaned(
+def adopt_cleaned_file(
     directory: Path,
     info: SegmentInfo,
     aborted: Sequence[AbortedTransaction],
     rows: Callable[[], LogRows],
     write: Callable[[Change], None],
 ) -> None:
-    """Let the active segment tell of the `.cleaned` file instead of those of its range. Raises foreign errors.
+    """Name the `.cleaned` file in the active segment's metadata, in place of the files of its range.
 
-    `rows` reads the active segment's rows, and `write` runs a change of it in a transaction.
+    `rows` reads the active segment's rows, and `write` runs a change of it in a transaction. Raises foreign errors.
 
-    After an error the file is gone, so that nothing has changed, unless that is not certain or the file was announced
-    before: LMDB refuses all further transactions when it is unknown whether the last one counts. A full disk must not
-    keep a log from being read.
+    After an error the file is removed, so that nothing has changed, unless the metadata names it or may name it: LMDB
+    refuses all further transactions when it is unknown whether the last one committed. A full disk must not keep a log
+    from being read.
     """
-    told_before = False
+    named_before = False
     try:
         sync_directory(directory)
-        told_before = info in rows().sealed
+        named_before = info in rows().sealed
         write(lambda txn, _: adopt_cleaned(txn, info, aborted))
     except BaseException:
-        if not told_before and not _is_told(info, rows):
+        if not named_before and not _may_be_named(info, rows):
             cleaned_path(directory, info.base_offset).unlink()
             sync_directory(directory)
         raise
 
 
-def _is_told(info: SegmentInfo, rows: Callable[[], LogRows]) -> bool:
-    """Whether the active segment tells of `info`, or nothing certain can be said. After a failed transaction."""
+def _may_be_named(info: SegmentInfo, rows: Callable[[], LogRows]) -> bool:
+    """Whether the active segment's metadata names `info`, or may name it. For use after a failed transaction."""
     try:
         return info in rows().sealed
     except (lmdb.Error, OSError):
@@ -176,7 +176,7 @@ def finish_cleanings(directory: Path, active: Handle) -> None:
     for path in list(directory.glob(f"{'[0-9]' * 20}{CLEANED_SUFFIX}")):
         info, aborted = read_cleaned(path)
         try:
-            tell_of_cleaned(directory, info, aborted, rows, write)
+            adopt_cleaned_file(directory, info, aborted, rows, write)
             active.env.sync(True)  # noqa: FBT003 - the binding's own parameter
         except (lmdb.Error, OSError) as error:
             if path.exists():

@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # imported with the first file that is removed: a broker star
 _logger = logging.getLogger(__name__)
 
 
-class Janitor:
-    """Removes files and directories behind the writers' backs: unlinking a large file takes a while.
+class FileRemover:
+    """Removes files and directories in a background thread, since unlinking a large file takes long.
 
-    What is to go is first renamed, at once, so that its name is free and a crash does not bring it back.
+    A file is first renamed, at once, so that its name is free and a restart after a crash does not use it again.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Janitor:
 
         with self._mutex:
             if self._worker is None:
-                self._worker = ThreadPoolExecutor(1, thread_name_prefix="odradek-store-janitor")
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="odradek-store-remover")
             return self._worker
 
 
@@ -73,5 +73,5 @@ class StoreContext:
 
     options: StoreOptions
     boot_id: str
-    janitor: Janitor
+    file_remover: FileRemover
     open_files: OpenFiles

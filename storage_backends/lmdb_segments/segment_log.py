@@ -21,7 +21,7 @@ import lmdb
 
 from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo
-from odradek.storage_backends.lmdb_segments.cleaning import LmdbDraft, cleaned_path, tell_of_cleaned
+from odradek.storage_backends.lmdb_segments.cleaning import LmdbDraft, adopt_cleaned_file, cleaned_path
 from odradek.storage_backends.lmdb_segments.context import StoreContext
 from odradek.storage_backends.lmdb_segments.files import sync_directory, write_durably
 from odradek.storage_backends.lmdb_segments.layout import (
@@ -235,7 +235,7 @@ class SegmentLog:
         segment.retire()
         if not keep_file:
             try:
-                self._context.janitor.remove(segment.path)
+                self._context.file_remover.remove(segment.path)
             except OSError as error:  # no matter for who is committing: the next open removes it
                 _logger.warning("cannot remove %s: %s", segment.path, error)
 
@@ -270,7 +270,7 @@ class SegmentLog:
         """Put a draft, open and pinned as `segment`, in its place. After an error see `has_decided`."""
         try:
             draft.path.replace(cleaned_path(self._directory, draft.info.base_offset))
-            tell_of_cleaned(self._directory, draft.info, draft.aborted, self.rows, self._write)
+            adopt_cleaned_file(self._directory, draft.info, draft.aborted, self.rows, self._write)
         except BaseException:
             segment.unpin()
             segment.retire()

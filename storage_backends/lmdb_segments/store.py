@@ -19,7 +19,7 @@ from odradek.storage_backends.interface import (
     StrayLog,
 )
 from odradek.storage_backends.lmdb_segments.advice import in_shell, what_is_lost
-from odradek.storage_backends.lmdb_segments.context import Janitor, StoreContext, purge
+from odradek.storage_backends.lmdb_segments.context import FileRemover, StoreContext, purge
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
 from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id, sync_directory, write_durably
 from odradek.storage_backends.lmdb_segments.layout import (
@@ -88,7 +88,7 @@ class LmdbStore:
                 self._lock.release()
                 raise
         open_files = OpenFiles(allowed_files(options.max_open_files))
-        self._context = StoreContext(options, boot_id(), Janitor(), open_files)
+        self._context = StoreContext(options, boot_id(), FileRemover(), open_files)
         self._mutex = Lock()
         self._open: dict[PartitionKey, LmdbPartition | None] = {}
         self._in_doubt: dict[PartitionKey, SegmentMeta] = {}
@@ -241,7 +241,7 @@ class LmdbStore:
             directory = self._root / partition_dir_name(key)
             with mapping_errors(directory, "deleting"):
                 if directory.exists():
-                    self._context.janitor.remove(directory)
+                    self._context.file_remover.remove(directory)
                     sync_directory(self._root)
                 self._in_doubt.pop(key, None)
             self._seen.discard(key)
@@ -294,7 +294,7 @@ class LmdbStore:
         aside = self._stray_path(name)
         with mapping_errors(aside, "deleting"):
             if aside.exists():
-                self._context.janitor.remove(aside)
+                self._context.file_remover.remove(aside)
                 sync_directory(self._root)
 
     def _stray_path(self, name: str) -> Path:
@@ -342,7 +342,7 @@ class LmdbStore:
         try:
             _close_all(partitions)
         finally:
-            self._context.janitor.close()
+            self._context.file_remover.close()
             self._lock.release()
 
     def _check_open(self) -> None:

@@ -70,11 +70,13 @@ class LogModel:
         self.rows_at = {end: rows for end, rows in self.rows_at.items() if end <= cut}
         self._note_rows()
 
-    def clean(self, base_offset: int, end_offset: int, kept: list[StoredBatch], told: list[AbortedTransaction]) -> None:
+    def clean(
+        self, base_offset: int, end_offset: int, kept: list[StoredBatch], aborted: list[AbortedTransaction]
+    ) -> None:
         """Leave only some batches and aborted transactions of a range."""
         around = [each for each in self.batches if not base_offset <= each.base_offset < end_offset]
         self.batches = sorted(around + kept, key=lambda each: each.base_offset)
-        self.aborted = [each for each in self.aborted if not base_offset <= each.last_offset < end_offset] + told
+        self.aborted = [each for each in self.aborted if not base_offset <= each.last_offset < end_offset] + aborted
 
     def readable(self, start_offset: int, end_offset: int) -> list[StoredBatch]:
         """Return all batches that a read without a size limit may lend."""

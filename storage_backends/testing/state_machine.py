@@ -167,8 +167,8 @@ class LogMachine(RuleBasedStateMachine):
             raise AssertionError(f"offset {offset} was read")
 
     @precondition(lambda self: len(self.log.segments()) > 1)
-    @rule(place=_places, extent=_places, keep=st.integers(1, 3), told=st.booleans())
-    def clean(self, place: float, extent: float, keep: int, told: bool) -> None:
+    @rule(place=_places, extent=_places, keep=st.integers(1, 3), keep_aborted=st.booleans())
+    def clean(self, place: float, extent: float, keep: int, keep_aborted: bool) -> None:
         """Leave every `keep`th batch of some sealed segments, and the aborted transactions or none."""
         sealed = self.log.segments()[:-1]
         first = round(place * (len(sealed) - 1))
@@ -180,9 +180,9 @@ class LogMachine(RuleBasedStateMachine):
         draft = self.log.draft(base_offset, end_offset)
         for each in kept:
             draft.add([each])
-        draft.seal(ending if told else [])
+        draft.seal(ending if keep_aborted else [])
         assert self.log.replace(draft)
-        self.model.clean(base_offset, end_offset, kept, ending if told else [])
+        self.model.clean(base_offset, end_offset, kept, ending if keep_aborted else [])
         write = LogWrite(clean_offset=end_offset)
         self.model.commit(write)
         self.log.commit([write], sync=True)

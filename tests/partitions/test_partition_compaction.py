@@ -59,7 +59,7 @@ def clean(content, *, end=None, now_ms=NOW_MS, aborted=(), start=0, map_bytes=1 
         check_crc(batch.data, header)
         assert (batch.base_offset, batch.last_offset) == (header.base_offset, header.last_offset)
         assert (batch.max_timestamp_ms, header.partition_leader_epoch) == (header.max_timestamp, 3)
-    return b"".join(bytes(batch.data) for batch in kept), list(batches.take_told()), offsets.latest_offset + 1
+    return b"".join(bytes(batch.data) for batch in kept), list(batches.take_reported()), offsets.latest_offset + 1
 
 
 def offsets_in(content):

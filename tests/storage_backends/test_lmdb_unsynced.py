@@ -10,7 +10,7 @@ from faults import Faults
 
 from odradek.partitions.model import EpochStart, LogWrite
 from odradek.storage_backends.interface import LogPolicy
-from odradek.storage_backends.lmdb_segments.cleaning import cleaned_path, tell_of_cleaned
+from odradek.storage_backends.lmdb_segments.cleaning import adopt_cleaned_file, cleaned_path
 from odradek.storage_backends.lmdb_segments.layout import partition_dir_name, segment_name
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
 from odradek.storage_backends.options import StoreOptions
@@ -179,7 +179,7 @@ class TestCleaned:
             draft.add([make_batch(2)])
             draft.seal([])
             draft.path.replace(cleaned_path(directory(root), 0))
-            tell_of_cleaned(directory(root), draft.info, draft.aborted, log.log.rows, log.log._write)  # noqa: SLF001 - half of a cleaning
+            adopt_cleaned_file(directory(root), draft.info, draft.aborted, log.log.rows, log.log._write)  # noqa: SLF001 - half of a cleaning
             for base in range(moved):
                 (directory(root) / segment_name(base)).unlink()
 

@@ -363,13 +363,13 @@ class TestTaking:
         with pytest.raises(StoreLockedError):
             log.commit([LogWrite([make_batch(0)], taken=[record.entry])], sync=True)
         with pytest.raises(StoreLockedError):
-            store.outbox().bury([record], "why")
+            store.outbox().move_to_dead_letters([record], "why")
         sql.execute("UPDATE odradek_owner SET epoch = epoch - 1")
         assert len(values(store)) == 1
 
     def test_dead_letters_have_all_of_the_record_and_the_reason(self, store, sql):
         append(sql, key=b"k", value=b"v", headers='{"a": "b"}', partition=2)
-        store.outbox().bury(pending(store), "why")
+        store.outbox().move_to_dead_letters(pending(store), "why")
         assert values(store) == []
         columns = "topic, topic_id, partition, key, value, headers, reason"
         assert sql.execute(f"SELECT {columns} FROM odradek_outbox_dead").fetchall() == [

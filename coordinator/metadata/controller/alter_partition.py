@@ -1,7 +1,7 @@
 """AlterPartition: a leader changes the ISR of its partition (KIP-497, with the checks of KIP-841 and KIP-903).
 
 A proposal counts only from the leader of the present epoch, on the partition as it is, and with members that are
-neither fenced nor shutting down nor of an earlier incarnation than the leader has heard. The change may end a
+neither fenced nor shutting down nor of an earlier incarnation than the leader knows. The change may end a
 reassignment, which may give the partition another leader; the proposer is told so by NEW_LEADER_ELECTED.
 """
 

@@ -31,7 +31,7 @@ def broker_heartbeat(context: DecisionContext, request: BrokerHeartbeatRequest) 
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return [], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    context.sessions.heard(broker.id, broker.epoch, request.current_metadata_offset, context.now_ms)
+    context.sessions.record_contact(broker.id, broker.epoch, request.current_metadata_offset, context.now_ms)
     if broker.fenced:
         return _of_fenced(context, broker, request)
     if broker.in_controlled_shutdown:

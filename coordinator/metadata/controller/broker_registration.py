@@ -57,7 +57,7 @@ def _registered(
     founding = [] if image.cluster_id else cluster_records(image, request.cluster_id)
     before = [*founding, *moved.records]
     epoch = context.next_offset + len(before)
-    context.sessions.heard(request.broker_id, epoch, NO_OFFSET, context.now_ms)
+    context.sessions.record_contact(request.broker_id, epoch, NO_OFFSET, context.now_ms)
     return [*before, _record(request, epoch)], BrokerRegistrationResponse(broker_epoch=epoch)
 
 
@@ -65,7 +65,7 @@ def _amended(
     context: DecisionContext, existing: BrokerImage, request: BrokerRegistrationRequest
 ) -> tuple[list[Message], BrokerRegistrationResponse]:
     """The same incarnation again: another listener, or an answer that was lost. Its epoch and state stay."""
-    context.sessions.heard(existing.id, existing.epoch, NO_OFFSET, context.now_ms)
+    context.sessions.record_contact(existing.id, existing.epoch, NO_OFFSET, context.now_ms)
     record = _record(
         request, existing.epoch, fenced=existing.fenced, in_controlled_shutdown=existing.in_controlled_shutdown
     )

@@ -191,7 +191,7 @@ class ConfluentSender:
         self._failed[line] = confluent_error_text(error)
 
     def _serve(self, pause_s: float) -> None:
-        """Hear of failures, and stop at the first of them."""
+        """Run delivery callbacks, and raise the first failure."""
         self._producer.poll(pause_s)
         if self._failed:
             first = min(self._failed)
@@ -328,7 +328,7 @@ class ConfluentReader:
             if message.error() is None:
                 found.setdefault(message.partition(), []).append(message)
             else:
-                self._hear(message)
+                self._on_event(message)
         return {self._advanced(records): records for records in found.values()}
 
     def _advanced(self, records: Sequence[Any]) -> TopicPartition:
@@ -337,7 +337,7 @@ class ConfluentReader:
         self._reached(partition, last.offset() + 1)
         return partition
 
-    def _hear(self, message: Any) -> None:  # noqa: ANN401
+    def _on_event(self, message: Any) -> None:  # noqa: ANN401
         error, codes = message.error(), self._kafka.KafkaError
         if error.code() == codes._PARTITION_EOF:  # noqa: SLF001
             self._reached(_plain_of(message), message.offset())

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 
 from odradek.partitions.model import OutboxEntry
 from odradek.storage_backends.interface import StoreError
-from odradek.storage_backends.outbox import OutboxRecord, OutboxTopic, Place
+from odradek.storage_backends.outbox import OutboxRecord, OutboxTopic, TopicPartition
 from odradek.storage_backends.sql.outbox.records import record_of
 
 # Each turn finds its records by the index, however many there are: statistics of a queue are wrong at any time.
@@ -41,7 +41,9 @@ _UPSERT_TOPIC: Final = text(
 )
 
 
-def pending(connection: Connection, max_records: int, max_bytes: int, without: Collection[Place]) -> list[OutboxRecord]:
+def pending(
+    connection: Connection, max_records: int, max_bytes: int, without: Collection[TopicPartition]
+) -> list[OutboxRecord]:
     """See `Outbox.pending`."""
     held = [f"{topic_id}{partition}" for topic_id, partition in without]
     found = connection.execute(_NEXT, {"without": held, "rows": max_records}).all()
@@ -76,8 +78,8 @@ def take(connection: Connection, entries: Sequence[OutboxEntry]) -> None:
     connection.execute(_END_TURNS, {"turns": list({each.turn for each in entries})})
 
 
-def bury(connection: Connection, entries: Sequence[OutboxEntry], reason: str) -> None:
-    """See `Outbox.bury`."""
+def move_to_dead_letters(connection: Connection, entries: Sequence[OutboxEntry], reason: str) -> None:
+    """See `Outbox.move_to_dead_letters`."""
     connection.execute(_BURY, {"ids": [each.number for each in entries], "reason": reason})
     take(connection, entries)
 

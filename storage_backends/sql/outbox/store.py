@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from odradek.storage_backends.outbox import OutboxRecord, OutboxTopic, Place
+from odradek.storage_backends.outbox import OutboxRecord, OutboxTopic, TopicPartition
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.group import CommitGroup
 from odradek.storage_backends.sql.outbox import queries
@@ -30,15 +30,15 @@ class SqlOutbox:
         """See `Outbox.publish`."""
         self._group.run(lambda connection: queries.publish(connection, changed, gone))
 
-    def pending(self, max_records: int, max_bytes: int, without: Collection[Place]) -> Sequence[OutboxRecord]:
+    def pending(self, max_records: int, max_bytes: int, without: Collection[TopicPartition]) -> Sequence[OutboxRecord]:
         """See `Outbox.pending`."""
         with self._database.reading("reading the outbox") as connection:
             return queries.pending(connection, max_records, max_bytes, without)
 
-    def bury(self, records: Collection[OutboxRecord], reason: str) -> None:
-        """See `Outbox.bury`."""
+    def move_to_dead_letters(self, records: Collection[OutboxRecord], reason: str) -> None:
+        """See `Outbox.move_to_dead_letters`."""
         entries = [each.entry for each in records]
-        self._group.run(lambda connection: queries.bury(connection, entries, reason))
+        self._group.run(lambda connection: queries.move_to_dead_letters(connection, entries, reason))
 
     def stop(self) -> None:
         """See `Outbox.stop`."""

@@ -245,7 +245,7 @@ NOT_FOR_A_FIRST_RECORD = {
     "odradek.coordinator.metadata.controller.features": "no feature is changed",
     "odradek.coordinator.metadata.controller.scram": "there are no users",
     "odradek.coordinator.metadata.controller.unregister_broker": "no broker goes",
-    "odradek.gateway.maintenance.cleaning_round": "no log is compacted",
+    "odradek.gateway.maintenance.cleaning_pass": "no log is compacted",
     "odradek.partitions.compaction": "no log is compacted",
     "odradek.partitions.fetching.sessions": "there is no fetch",
     "odradek.wire.messages.consumer_protocol": "there is no group",

@@ -51,11 +51,11 @@ class Reader:
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     wanted: dict[tuple[UUID | str, int], int] = field(default_factory=dict)
-    """Place to the offset it reads on from."""
+    """TopicPartition to the offset it reads on from."""
     sent: dict[tuple[UUID | str, int], int] = field(default_factory=dict)
     """The same as the broker was told it last."""
     told: dict[tuple[UUID | str, int], tuple[int, int]] = field(default_factory=dict)
-    """Place to (high watermark, log start); not there when the last word was an error."""
+    """TopicPartition to (high watermark, log start); not there when the last word was an error."""
 
     def begin_anew(self) -> None:
         self.session_id, self.epoch = NO_SESSION, INITIAL_EPOCH

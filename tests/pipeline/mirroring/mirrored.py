@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from odradek.pipeline.cluster import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.connection import Connection
@@ -112,7 +112,7 @@ def seen(connection: Connection, topic: str, partitions: int = 1) -> dict[int, l
     }
     consumer = Consumer(settings)
     found: dict[int, list[tuple[int, Seen]]] = {index: [] for index in range(partitions)}
-    consumer.assign([Place(topic, index, 0) for index in range(partitions)])
+    consumer.assign([KafkaTopicPartition(topic, index, 0) for index in range(partitions)])
     ended: set[int] = set()
     while len(ended) < partitions:
         message = consumer.poll(30)

@@ -12,7 +12,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring import offset_map, renumbered
 from odradek.pipeline.mirroring.batches import chunk_of
 from odradek.pipeline.mirroring.renumbered import copy_topic
-from odradek.pipeline.mirroring.verbatim import Part, Round
+from odradek.pipeline.mirroring.verbatim import CopyPass, Part
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.wire_client import WireClient
 
@@ -80,9 +80,9 @@ class Silent(Meter):
         pass
 
 
-def round_of(end: int, *, gone: dict[str, str] | None = None) -> Round:
+def round_of(end: int, *, gone: dict[str, str] | None = None) -> CopyPass:
     part = Part(PartitionReport("t", 0, 0, 0), 0, end)
-    copied = Round({PART: part}, lambda: False, Silent(), lambda _: None, 20.0)
+    copied = CopyPass({PART: part}, lambda: False, Silent(), lambda _: None, 20.0)
     if gone is not None:
         copied.gone = gone
     return copied

@@ -14,7 +14,7 @@ from odradek.pipeline.cluster import Cluster, TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring.topics import sync_settings
-from odradek.pipeline.mirroring.verbatim import Part, Round, copy_round
+from odradek.pipeline.mirroring.verbatim import CopyPass, Part, copy_pass
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.wire_client import Imported, WireClient
 from odradek.pipeline.wire_groups import WireGroups
@@ -286,7 +286,7 @@ def copy_to_full(pair: Pair, refusals: int, retry_limit_s: float) -> list[str]:
     part = Part(PartitionReport("t", 0, 0, 0), 0, 10, is_empty=True)
     with Full(pair.copy) as target:
         target.refusals = refusals
-        copy_round(pair.origin, target, Round({PART: part}, lambda: False, Silent(), notes.append, retry_limit_s))
+        copy_pass(pair.origin, target, CopyPass({PART: part}, lambda: False, Silent(), notes.append, retry_limit_s))
     return notes
 
 
