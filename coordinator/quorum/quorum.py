@@ -416,18 +416,26 @@ class Quorum:
             download.is_storing = True
         return download.is_storing
 
-    def stored(self, snapshot: SnapshotId, position: int, now_ms: int, *, is_whole: bool) -> None:
+    @property
+    def download(self) -> Download | None:
+        """The download under way. When `answered` is True for a part of it, the caller stores that part.
+
+        Parts are stored in the order of the answers. `stored` and `not_stored` take the download that the part belongs
+        to: it may have been dropped meanwhile, and the same snapshot requested anew.
+        """
+        return self._download
+
+    def stored(self, download: Download, position: int, now_ms: int, *, is_whole: bool) -> None:
         """The caller has stored a snapshot up to `position`. When it is whole, the log restarts from the snapshot."""
-        download = self._download
-        if download is not None and download.is_storing and download.snapshot == snapshot:
+        if download is self._download:
             download.position, download.is_storing = position, False
             if is_whole:
-                self._download, self._restart_at = None, snapshot
+                self._download, self._restart_at = None, download.snapshot
         self._send(now_ms)
 
-    def not_stored(self, snapshot: SnapshotId, now_ms: int) -> None:
-        """Drop the download of `snapshot`, which was invalid or could not be stored; request it again after a pause."""
-        if self._download is not None and self._download.snapshot == snapshot:
+    def not_stored(self, download: Download, now_ms: int) -> None:
+        """Drop a download that was invalid or could not be stored; request it again after a pause."""
+        if download is self._download:
             self._download = None
             self._exchanges.pause(self.election.leader_id, now_ms)
         self._send(now_ms)

@@ -11,7 +11,7 @@ import trio
 
 from odradek.coordinator.quorum.election_state import from_text, to_text
 from odradek.coordinator.quorum.quorum import Quorum
-from odradek.coordinator.quorum.snapshots import is_behind, place_of
+from odradek.coordinator.quorum.snapshots import Download, is_behind, place_of
 from odradek.coordinator.quorum.values import (
     NO_NODE,
     BeginEpoch,
@@ -496,7 +496,8 @@ class QuorumDriver:
             return
         if isinstance(taken.answer, FetchSnapshotAnswer):
             assert taken.records is not None
-            self._nursery.start_soon(self._store_part, taken.answer, bytes(taken.records))
+            assert self.core.download is not None
+            self._nursery.start_soon(self._store_part, self.core.download, taken.answer, bytes(taken.records))
         else:
             try:
                 if taken.records is not None and len(taken.records):
@@ -508,16 +509,16 @@ class QuorumDriver:
                 self.replica.repeats.note(message, log, logging.ERROR, message, error)
             self.core.durable(now_ms)
 
-    async def _store_part(self, answer: FetchSnapshotAnswer, data: bytes) -> None:
-        snapshot, position = answer.snapshot, answer.position
+    async def _store_part(self, download: Download, answer: FetchSnapshotAnswer, data: bytes) -> None:
+        position = answer.position
         try:
-            is_whole = await self.replica.snapshots.stage(snapshot, position, data, answer.size)
+            is_whole = await self.replica.snapshots.stage(download.snapshot, position, data, answer.size)
         except (StoreError, InvalidRecordBatch, ProtocolError) as error:
             message = "cannot store a snapshot of the metadata log cause=%s"
             self.replica.repeats.note(message, log, logging.WARNING, message, error)
-            self._post(partial(self.core.not_stored, snapshot))
+            self._post(partial(self.core.not_stored, download))
         else:
-            self._post(partial(self.core.stored, snapshot, position + len(data), is_whole=is_whole))
+            self._post(partial(self.core.stored, download, position + len(data), is_whole=is_whole))
 
     async def fetch_snapshot(self, request: FetchSnapshot, max_bytes: int) -> tuple[FetchSnapshotAnswer, bytes]:
         """Answer a replica that downloads a snapshot."""

@@ -124,22 +124,23 @@ class Snapshots:
     async def stage(self, snapshot: SnapshotId, position: int, data: bytes, size_bytes: int) -> bool:
         """Store what was downloaded from `position` on; whether that is all of it.
 
-        Raises InvalidRecordBatch and ProtocolError for what is no snapshot, or does not go on where the last part
-        ended.
+        Parts are stored one after the other, in the order of the calls: what is left of a download that was dropped
+        must not get into a new one of the same snapshot. Raises InvalidRecordBatch and ProtocolError for what is no
+        snapshot, or does not go on where the last part ended.
         """
         from odradek.gateway.quorum.staging import Staging
 
-        if position == 0:
-            async with self._beginning:
+        async with self._beginning:
+            if position == 0:
                 await self._drop_staged()
                 await self._drop_unnamed()
                 self._staging = Staging(self._store, snapshot_key(*snapshot), POLICY)
-        staging = self._staging
-        if staging is None or staging.key != snapshot_key(*snapshot):
-            raise InvalidRecordBatch(f"the download of snapshot {snapshot} was given up")
-        writes = staging.take(position, data, size_bytes)
-        await self._env.run_blocking(partial(staging.commit, writes))
-        return staging.is_whole
+            staging = self._staging
+            if staging is None or staging.key != snapshot_key(*snapshot):
+                raise InvalidRecordBatch(f"the download of snapshot {snapshot} was dropped")
+            writes = staging.take(position, data, size_bytes)
+            await self._env.run_blocking(partial(staging.commit, writes))
+            return staging.is_whole
 
     async def keep_staged(self, snapshot: SnapshotId) -> None:
         """What was staged as a whole is a snapshot from now on, durably."""

@@ -7,12 +7,16 @@ import pytest
 
 from odradek.coordinator.quorum.election_state import from_text, to_text
 from odradek.coordinator.quorum.quorum import Quorum
+from odradek.coordinator.quorum.snapshots import Download
 from odradek.coordinator.quorum.values import (
+    BeginEpoch,
     ElectionState,
     EpochAnswer,
     EpochEnd,
     Fetch,
     FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
     ReplicaKey,
     SnapshotId,
     State,
@@ -143,3 +147,42 @@ def test_the_election_state_comes_back_from_its_text(state: ElectionState) -> No
 def test_another_text_is_no_election_state(text: str) -> None:
     with pytest.raises(ValueError, match=r"election state|Expecting"):
         from_text(text)
+
+
+SNAPSHOT = SnapshotId(10, 1)
+
+
+def part_of_snapshot(quorum: Quorum, leader: int, position: int) -> Download:
+    """Let the follower ask `leader` for the next part, and give it one half; the download that it belongs to."""
+    ask = next(send for send in quorum.ready().sends if isinstance(send.request, FetchSnapshot))
+    assert (ask.to, ask.request.position) == (leader, position)
+    part = FetchSnapshotAnswer(ErrorCode.NONE, quorum.epoch, leader, SNAPSHOT, 100, position, 50)
+    assert quorum.answered(leader, ask.number, part, 20)
+    assert quorum.download is not None
+    return quorum.download
+
+
+def begin_download(quorum: Quorum, leader: int) -> None:
+    """A leader of the next epoch answers that the follower needs the snapshot."""
+    quorum.begin_epoch(BeginEpoch(quorum.epoch + 1, leader, ME), 10)
+    ask = next(send for send in quorum.ready().sends if isinstance(send.request, Fetch))
+    answer = FetchAnswer(ErrorCode.NONE, quorum.epoch, leader, snapshot=SNAPSHOT)
+    assert not quorum.answered(leader, ask.number, answer, 11)
+
+
+def test_what_is_left_of_a_dropped_download_does_not_count_for_the_next_one_of_the_same_snapshot() -> None:
+    """Its last part is stored when another leader's first part of the same snapshot is on its way to the disk."""
+    quorum = machine(SomeLog())
+    begin_download(quorum, OTHER.id)
+    first = part_of_snapshot(quorum, OTHER.id, 0)
+    quorum.stored(first, 50, 21, is_whole=False)
+    assert part_of_snapshot(quorum, OTHER.id, 50) is first
+    begin_download(quorum, THIRD.id)
+    second = part_of_snapshot(quorum, THIRD.id, 0)
+    quorum.stored(first, 100, 22, is_whole=True)
+    quorum.not_stored(first, 23)
+    assert quorum.ready().restart_at is None
+    assert quorum.download is second
+    quorum.stored(second, 50, 24, is_whole=False)
+    quorum.stored(part_of_snapshot(quorum, THIRD.id, 50), 100, 25, is_whole=True)
+    assert quorum.ready().restart_at == SNAPSHOT

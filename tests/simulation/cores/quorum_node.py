@@ -87,6 +87,7 @@ class Node:
         self.leads_since_us = 0
         self.timer = Timer(self.world, self, self._on_time)
         self.taking = False
+        self.stored_at_us = 0
         self.staged: list[Entry] = []
         self.staged_of: SnapshotId | None = None
         self.disk.records = self.disk.recovered()
@@ -301,18 +302,21 @@ class Node:
             self.core.durable(self.now_ms)
 
     def _store(self, answer: FetchSnapshotAnswer, records: list[Entry]) -> None:
-        snapshot, end = answer.snapshot, answer.position + len(records)
+        """Parts are stored one after the other, also those of a download that was dropped meanwhile."""
+        download, snapshot, end = self.core.download, answer.snapshot, answer.position + len(records)
+        assert download is not None
 
         def done() -> None:
             if answer.position == 0:
                 self.staged_of, self.staged = snapshot, []
             if (self.staged_of, len(self.staged)) != (snapshot, answer.position):  # of a download that was given up
-                self.run(lambda: self.core.not_stored(snapshot, self.now_ms))
+                self.run(lambda: self.core.not_stored(download, self.now_ms))
                 return
             self.staged += records
-            self.run(lambda: self.core.stored(snapshot, end, self.now_ms, is_whole=end == answer.size))
+            self.run(lambda: self.core.stored(download, end, self.now_ms, is_whole=end == answer.size))
 
-        self.after(self.sync_us(), done)
+        self.stored_at_us = max(self.stored_at_us, self.world.now_us) + self.sync_us()
+        self.after(self.stored_at_us - self.world.now_us, done)
 
     def _fetch(self, parked: Parked) -> Reply | None:
         answer = self.core.fetch(parked.request, self.now_ms)

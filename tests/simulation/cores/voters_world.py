@@ -38,11 +38,15 @@ class ChangingOracle(Oracle):
         assert isinstance(first[1], VoterSet)
         self.committed.append(first)
         self.sets = [VotersAt(0, first[1])]
+        self.lost: dict[ReplicaKey, list[Entry]] = {}
+        """What replicas had on disks that were lost. They may have acknowledged it; they never vote again."""
 
     def held(self, node: Node, offset: int, holders: list[Node]) -> None:
         named = node.log.voters
         assert named is not None
+        entry = node.log.entries[offset]
         held = [each.key for each in holders if each.key in named.voters]
+        held += [key for key, had in self.lost.items() if key in named.voters and had[offset : offset + 1] == [entry]]
         if len(held) < len(named.voters.voters) // 2 + 1:
             raise Violation(Invariant.MAJORITY, f"offset {offset} is on the disks of {held} of {named.voters}")
         value = node.log.entries[offset][1]
@@ -91,6 +95,7 @@ class ChangingNode(Node):
     def wipe(self) -> None:
         """Lose the disk."""
         self.crash()
+        self.world.oracle.lost[self.key] = self.disk.records
         self.disk = Disk()
         self.generation += 1
 
