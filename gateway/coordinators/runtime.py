@@ -19,6 +19,7 @@ from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.markers import Marker, append_marker
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.signals import Condition
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, TooLargeError
 from odradek.gateway.replication.recovery import Episodes
 from odradek.gateway.replication.replica import Replica
@@ -100,7 +101,7 @@ class ShardRuntime(Generic[S]):
         self._write_timeout_ms = write_timeout_ms
         self._start = start
         self._leader_epoch = NO_LEADER_EPOCH
-        self._opened = trio.Event()
+        self._opened = Condition()
         self.shard: S = make()
         self._tokens = itertools.count(1)
         self.replies: dict[Token, Completion[object]] = {}
@@ -252,12 +253,11 @@ class ShardRuntime(Generic[S]):
             )
 
     async def _open(self) -> None:
-        self._opened = trio.Event()
         try:
             await self.load()
             self._empty = False
         finally:
-            self._opened.set()
+            self._opened.notify()
 
     def run(self, operation: Callable[[S, int], Outcome]) -> None:
         """Run an operation without a reply, if the shard is active."""

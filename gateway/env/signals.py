@@ -1,4 +1,4 @@
-"""How tasks are woken: one task by a `Signal`, all that watch something by `Watchable`, calls at the next tick."""
+"""How tasks are woken: one by a `Signal`, all that wait for a `Condition` or watch a `Watchable`, calls at a tick."""
 
 import math
 from collections.abc import Callable
@@ -54,6 +54,31 @@ class Signal:
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
         self._task = None
         return trio.lowlevel.Abort.SUCCEEDED
+
+
+class Condition:
+    """What tasks wait for that look at a state: look, `wait` while it is not as it should be, look again.
+
+    Nothing may be awaited between looking and waiting, so no change is missed. While no task waits, it holds no event
+    and `notify` makes none.
+    """
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event: trio.Event | None = None
+
+    def notify(self) -> None:
+        """Wake all tasks that wait: the state has changed."""
+        event, self._event = self._event, None
+        if event is not None:
+            event.set()
+
+    async def wait(self) -> None:
+        """Return at the next `notify`."""
+        if self._event is None:
+            self._event = trio.Event()
+        await self._event.wait()
 
 
 class Mark(Signal):

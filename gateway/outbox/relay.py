@@ -23,6 +23,7 @@ import trio
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
+from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.outbox.batches import by_place, encoded, in_batches
@@ -93,7 +94,7 @@ class OutboxRelay:
         self._outbox, self._env, self._replicas, self._metadata = outbox, env, replicas, metadata
         self._repeats = repeats
         self._poll_interval_ms = poll_interval_ms
-        self._awake = trio.Event()
+        self._news = Signal()
         self._held: dict[TopicPartition, int] = {}
         self._one_by_one: set[TopicPartition] = set()
 
@@ -103,22 +104,17 @@ class OutboxRelay:
 
         def wake() -> None:
             with suppress(trio.RunFinishedError):
-                token.run_sync_soon(self._wake, idempotent=True)
+                token.run_sync_soon(self._news.wake, idempotent=True)
 
         await self._env.run_blocking(partial(self._outbox.listen, wake))
         try:
             while True:
-                self._awake = trio.Event()
                 while await self._relay():
                     pass
-                with trio.move_on_after((HELD_MS if self._held else self._poll_interval_ms) / 1000):
-                    await self._awake.wait()
+                await self._news.wait(HELD_MS if self._held else self._poll_interval_ms)
         finally:
             with trio.CancelScope(shield=True):
                 await self._env.run_blocking(self._outbox.stop)
-
-    def _wake(self) -> None:
-        self._awake.set()
 
     async def _relay(self) -> bool:
         """Relay what is next; whether there was anything."""

@@ -18,6 +18,7 @@ from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
+from odradek.gateway.env.signals import Condition, Signal
 from odradek.partitions.config import LogConfig
 from odradek.storage_backends.interface import StoreError
 from odradek.storage_backends.outbox import Outbox, OutboxTopic
@@ -45,9 +46,10 @@ class OutboxTopics:
         self._image = MetadataImage()
         self._stale: dict[str, None] = {}
         self._are_known = False
-        self._changed = trio.Event()
-        self._written = trio.Event()
-        self._changed.set()  # the database may know of others
+        self._changed = Signal()
+        self._changed.wake()  # the database may know of others
+        self._is_behind = True
+        self._written = Condition()
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take note of topics and settings that changed."""
@@ -59,31 +61,29 @@ class OutboxTopics:
         for topic_id in delta.topics.changed:
             self._stale[image.topics_by_id[topic_id].name] = None
         if self._stale or not self._are_known:
-            self._changed.set()
-            if self._written.is_set():
-                self._written = trio.Event()
+            self._is_behind = True
+            self._changed.wake()
 
     async def written(self) -> None:
         """Wait until the database has all topics that are published now, or could not have them for a while."""
-        if not self._written.is_set():
-            with trio.move_on_after(WAIT_S):
+        with trio.move_on_after(WAIT_S):
+            while self._is_behind:
                 await self._written.wait()
 
     async def run(self) -> None:
         """Write what changes, for ever; what cannot be written is tried again."""
         while True:
             await self._changed.wait()
-            self._changed, written = trio.Event(), self._written
             try:
                 await self._write()
             except StoreError as error:
                 message = "the database does not know of changed topics yet cause=%s"
                 self._repeats.note(message, log, logging.WARNING, message, error)
-                self._changed.set()
+                self._changed.wake()
                 await trio.sleep(RETRY_S)
             else:
-                if not self._changed.is_set():
-                    written.set()
+                self._is_behind = bool(self._stale) or not self._are_known
+                self._written.notify()
 
     async def _write(self) -> None:
         stale, self._stale = self._stale, {}

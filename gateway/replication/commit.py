@@ -22,7 +22,7 @@ import trio
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.durations import Durations
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.signals import Ticker
+from odradek.gateway.env.signals import Condition, Ticker
 from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import PartitionStore, StoreError
 
@@ -44,7 +44,7 @@ class Backlog:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._less = trio.Event()
+        self._less = Condition()
 
     def add(self, size_bytes: int) -> None:
         """So much more waits."""
@@ -59,7 +59,7 @@ class Backlog:
         """So much is committed, or void."""
         self._bytes -= size_bytes
         if self._bytes < self._max_bytes:
-            self._less.set()
+            self._less.notify()
 
     @property
     def is_full(self) -> bool:
@@ -69,8 +69,6 @@ class Backlog:
     async def room(self) -> None:
         """Return at once while there is room, else when there is."""
         while self.is_full:
-            if self._less.is_set():
-                self._less = trio.Event()  # one for all who wait
             await self._less.wait()
 
 
@@ -124,7 +122,7 @@ class CommitQueue:
         self._on_failure = on_failure
         self._pending: list[_Group] = []  # few, each of many writes; a deque has half a kilobyte
         self._busy = False
-        self._idle: trio.Event | None = None  # for those that wait until nothing is to be done
+        self._idle = Condition()
         self._failure: StoreError | None = None
 
     def submit(self, write: LogWrite, end_offset: int) -> Completion[None]:
@@ -176,8 +174,6 @@ class CommitQueue:
     async def drained(self) -> None:
         """Wait until nothing is pending or in flight."""
         while self._busy:
-            if self._idle is None:
-                self._idle = trio.Event()
             await self._idle.wait()
 
     def reset(self, store: PartitionStore) -> None:
@@ -195,9 +191,7 @@ class CommitQueue:
                 self._env.start_blocking(self._ticker.nursery, call, partial(self._finished, group))
                 return
         self._busy = False
-        if self._idle is not None:
-            self._idle.set()
-            self._idle = None
+        self._idle.notify()
 
     def _settled_at_once(self, group: _Group) -> bool:
         """Whether the group is committed, or has failed, here and now; False for one that belongs into a thread."""

@@ -26,7 +26,7 @@ from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.durations import Durations
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
-from odradek.gateway.env.signals import Ticker, Watchable
+from odradek.gateway.env.signals import Condition, Ticker, Watchable
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import Assignment, no_broker
 from odradek.gateway.replication.commit import Backlog, CommitQueue, UnexpectedError
@@ -121,7 +121,7 @@ class PartitionLog(Watchable):
         self._env = resources.env
         self._opening = trio.Lock()
         self.leases = 0
-        self._no_leases = trio.Event()
+        self._no_leases = Condition()
         self._log: PartitionState | None = None
         self._role: Leader | Follower | None = None
         self._part: PartitionStore | None = None
@@ -426,8 +426,7 @@ class PartitionLog(Watchable):
     def _lease_ended(self) -> None:
         self.leases -= 1
         if not self.leases:
-            self._no_leases.set()
-            self._no_leases = trio.Event()
+            self._no_leases.notify()
 
     async def look_up(self, ask: Callable[[PartitionStore], int | None]) -> int | None:
         """Ask the store where something is (timestamps), where blocking is allowed. Raises PartitionUnavailable."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import trio
 
 from odradek.gateway.assembly import Services
+from odradek.gateway.env.signals import Condition
 from odradek.gateway.net.transport import DescriptorReserveError, Listener, Transport
 from odradek.gateway.server.connection_rate import ConnectionRate
 from odradek.gateway.server.dispatch import Dispatcher
@@ -45,7 +46,7 @@ class Server:
         self._per_host: Counter[str] = Counter()
         self._rate = ConnectionRate(services.env.monotonic_ms())
         self._stopping = False
-        self._fewer = trio.Event()
+        self._fewer = Condition()
 
     async def run(self) -> None:
         """Serve until cancelled. To stop gracefully, `drain` first and cancel then."""
@@ -195,8 +196,7 @@ class Server:
     def _connection_ended(self, connection: ConnectionDriver) -> None:
         del self._connections[connection]
         self._forget_host(connection.transport.peer_host)
-        self._fewer.set()
-        self._fewer = trio.Event()
+        self._fewer.notify()
 
     def _forget_host(self, host: str) -> None:
         self._per_host[host] -= 1

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from odradek.gateway.env.signals import CALLS_AT_ONCE, Signal, Ticker, Watchable
+from odradek.gateway.env.signals import CALLS_AT_ONCE, Condition, Signal, Ticker, Watchable
 
 
 async def test_a_wake_is_for_one_wait(nursery: trio.Nursery) -> None:
@@ -117,3 +117,24 @@ async def test_gathered_calls_that_are_many_are_left_to_the_next_tick(nursery: t
     assert made == []
     await wait_all_tasks_blocked()
     assert made == list(range(CALLS_AT_ONCE + 1))
+
+
+async def test_a_change_wakes_all_that_wait_for_a_condition_and_is_not_remembered(nursery: trio.Nursery) -> None:
+    condition, woken = Condition(), []
+
+    async def wait() -> None:
+        await condition.wait()
+        woken.append(True)
+
+    condition.notify()
+    nursery.start_soon(wait)
+    nursery.start_soon(wait)
+    await wait_all_tasks_blocked()
+    assert woken == [], "a change before the wait was looked at already"
+    condition.notify()
+    nursery.start_soon(wait)
+    await wait_all_tasks_blocked()
+    assert woken == [True, True]
+    condition.notify()
+    await wait_all_tasks_blocked()
+    assert woken == [True, True, True]
