@@ -49,8 +49,9 @@ compat-cluster: setup-python ## all requests and the clients' cases over three n
 torture: setup-python ## the long form of the tests that have one: random faults, kills and frames for as long as it takes
 	@ODRADEK_LONG_TESTS=1 $(WITH_TOOLS) $(RUN) pytest -m torture --timeout=3600
 
-simulate: setup-python ## many simulated clusters under faults; SEEDS=1-100 and MINUTES=1 change which and how long
-	@$(RUN) odradek simulate --seeds $(or $(SEEDS),1-50) --minutes $(or $(MINUTES),1)
+simulate: setup-python ## many simulated clusters under faults; SEEDS=1-100, MINUTES=1 and JOBS=2 change which, how long, how many at once
+	@$(RUN) odradek simulate --seeds $(or $(SEEDS),1-50) --minutes $(or $(MINUTES),1) \
+	  --jobs $(or $(JOBS),$(shell getconf _NPROCESSORS_ONLN))
 
 lint: setup-python ## style, types and import contracts
 	@$(RUN) ruff check .

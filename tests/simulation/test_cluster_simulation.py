@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -62,7 +63,34 @@ def test_a_seed_gives_its_course_again_in_another_process() -> None:
     assert digests == {simulate(Plan(1, 3.0)).digest}
 
 
-def test_a_violation_is_told_with_what_repeats_it_and_the_shortest_that_fails(monkeypatch) -> None:
+def test_seeds_side_by_side_come_to_what_they_come_to_one_after_the_other() -> None:
+    command = [sys.executable, "-m", "odradek", "simulate", "--seeds", "1-3", "--minutes", "0.05"]
+    one, two = (
+        subprocess.run([*command, "--jobs", jobs], capture_output=True, text=True, check=True).stdout
+        for jobs in ("1", "2")
+    )
+    assert one == two
+    assert "seeds      1-3, 0 with a violation" in one
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_ends_all_processes_with_what_was_found_until_then(jobs) -> None:
+    command = [sys.executable, "-m", "odradek", "simulate", "--seeds", "1-900", "--minutes", "0.05", "--jobs", jobs]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "simulating\n"
+        os.killpg(process.pid, signal.SIGINT)
+        # The pipes end when the last process that has them has ended.
+        told, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.search(r"^seeds      1-900, \d+ of 900 run, 0 with a violation$", told, re.MULTILINE), told
+
+
+@pytest.fixture
+def planted(monkeypatch) -> None:
+    """A violation in each run, as soon as a topic is there."""
     from odradek.gateway.testing.simulation.cluster.invariants import Invariants
     from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation
 
@@ -73,6 +101,21 @@ def test_a_violation_is_told_with_what_repeats_it_and_the_shortest_that_fails(mo
 
     look = Invariants.look
     monkeypatch.setattr(Invariants, "look", planted)
+
+
+@pytest.mark.usefixtures("planted")
+def test_each_seed_with_a_violation_is_told_with_what_repeats_it() -> None:
+    run = CliRunner().invoke(cli, ["simulate", "--seeds", "3-4", "--minutes", "0.05", "--faults", "loss"])
+    assert run.exit_code == 1, run.output
+    assert "seeds      3-4, 2 with a violation" in run.output
+    for seed in (3, 4):
+        repeated = f"odradek simulate --seed {seed} --minutes 0.05 --faults loss"
+        assert f"violation  {repeated}: Violation: LEADER_COMPLETE: planted" in run.output
+    assert "seed 3 breaks Violation: LEADER_COMPLETE: planted" in run.output
+
+
+@pytest.mark.usefixtures("planted")
+def test_a_violation_is_told_with_what_repeats_it_and_the_shortest_that_fails() -> None:
     run = CliRunner().invoke(cli, ["simulate", "--seed", "3", "--minutes", "0.2", "--faults", "kill,loss"])
     assert run.exit_code == 1, run.output
     assert "repeat it with: odradek simulate --seed 3 --minutes 0.2 --faults kill,loss" in run.output

@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -20,10 +21,11 @@ EPILOG = """\
 Examples:
   odradek simulate --seed 7 --minutes 0.1 --faults kill,partition
   odradek simulate --seeds 1-2 --minutes 0.1 --faults loss
+  odradek simulate --seeds 1-4 --minutes 0.1 --jobs 2
 
 \b
-Exit codes: 0 nothing found, 1 a violation (the seed, the command that repeats it and the shortest history found are
-printed), 2 wrong usage.
+Exit codes: 0 nothing found, 1 a violation (each seed is printed with the command that repeats it, and the shortest
+history found of the first), 2 wrong usage, 130 interrupted (what was found until then is printed).
 """
 
 
@@ -69,8 +71,22 @@ class FaultKinds(click.ParamType[tuple[str, ...]]):
 @click.option("--brokers", type=click.IntRange(3, 9), default=3, show_default=True, help="How many brokers there are.")
 @click.option("--faults", type=FaultKinds(), help="These kinds of faults; else each seed chooses a mix of all.")
 @click.option("--trace", is_flag=True, help="Print the newest events, too.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="How many of --seeds run side by side, each in a process of its own.",
+)
 def simulate(
-    *, seed: int | None, seeds: range | None, minutes: float, brokers: int, faults: tuple[str, ...] | None, trace: bool
+    *,
+    seed: int | None,
+    seeds: range | None,
+    minutes: float,
+    brokers: int,
+    faults: tuple[str, ...] | None,
+    trace: bool,
+    jobs: int,
 ) -> None:
     """Simulate whole clusters under faults and judge what clients saw.
 
@@ -90,7 +106,7 @@ def simulate(
         _tell(result, trace=trace)
         failed = [result] if result.failure else []
     else:
-        failed = _many([plan(number) for number in seeds or ()])
+        failed = _many([plan(number) for number in seeds or ()], jobs)
     for result in failed[:1]:
         _tell_shortest(result)
     if failed:
@@ -120,26 +136,64 @@ def _transactions(tally: Counter[str]) -> str:
     )
 
 
-def _many(plans: "Sequence[Plan]") -> "list[Result]":
-    """Run them all with a bar on a terminal, and print what they came to; return those that failed."""
-    from odradek.gateway.testing.simulation.cluster.run import simulate as run
+class _Sum:
+    """What many runs came to."""
 
-    failed: list[Result] = []
-    tally, faults, simulated_s = Counter[str](), Counter[str](), 0.0
-    with click.progressbar(plans, label="simulating", file=sys.stderr, show_pos=True) as bar:
-        for plan in bar:
-            result = run(plan)
-            tally, faults = tally + result.tally, faults + result.faults
-            simulated_s += result.simulated_s
-            if result.failure:
-                failed.append(result)
-                note(f"seed {plan.seed}: {result.failure.splitlines()[0]}")
-    click.echo(f"seeds      {plans[0].seed}-{plans[-1].seed}, {len(failed)} with a violation")
-    click.echo(f"simulated  {simulated_s / 3600:.2f} hours")
-    click.echo(f"faults     {', '.join(f'{kind} {faults[kind]}' for kind in faults) or 'none'}")
-    click.echo(f"load       {counted(tally['records acknowledged'], 'record')} acknowledged, {_transactions(tally)}")
-    click.echo(f"cluster    {counted(tally['elections'], 'election')}, {counted(tally['isr changes'], 'ISR change')}")
-    return failed
+    def __init__(self) -> None:
+        self.count = 0
+        self.failed: list[Result] = []
+        self.simulated_s = 0.0
+        self.tally, self.faults = Counter[str](), Counter[str]()
+
+    def add(self, result: "Result") -> None:
+        """Count one more, and print at once what it breaks."""
+        self.count += 1
+        self.tally += result.tally
+        self.faults += result.faults
+        self.simulated_s += result.simulated_s
+        if result.failure:
+            self.failed.append(result)
+            self.failed.sort(key=lambda each: each.plan.seed)
+            note(f"seed {result.plan.seed}: {result.failure.splitlines()[0]}")
+
+    def tell(self, plans: "Sequence[Plan]") -> None:
+        """Print it; in the same way whatever the order of the runs was."""
+        from odradek.gateway.testing.simulation.cluster.faults import FAULTS
+
+        run = "" if self.count == len(plans) else f", {self.count} of {len(plans)} run"
+        faults = ", ".join(f"{kind} {self.faults[kind]}" for kind in FAULTS if self.faults[kind])
+        tally = self.tally
+        click.echo(f"seeds      {plans[0].seed}-{plans[-1].seed}{run}, {len(self.failed)} with a violation")
+        click.echo(f"simulated  {self.simulated_s / 3600:.2f} hours")
+        click.echo(f"faults     {faults or 'none'}")
+        click.echo(
+            f"load       {counted(tally['records acknowledged'], 'record')} acknowledged, {_transactions(tally)}"
+        )
+        click.echo(
+            f"cluster    {counted(tally['elections'], 'election')}, {counted(tally['isr changes'], 'ISR change')}"
+        )
+        for result in self.failed:
+            click.echo(f"violation  {result.plan.command()}: {result.failure.splitlines()[0]}")
+
+
+def _many(plans: "Sequence[Plan]", jobs: int) -> "list[Result]":
+    """Run them all with a bar on a terminal, and print what they came to; return those that failed.
+
+    An interrupt ends it with what there is by then. Raises KeyboardInterrupt.
+    """
+    from odradek.gateway.testing.simulation.cluster.side_by_side import results
+
+    total = _Sum()
+    try:
+        with (
+            closing(results(plans, jobs)) as found,
+            click.progressbar(found, len(plans), label="simulating", file=sys.stderr, show_pos=True) as bar,
+        ):
+            for result in bar:
+                total.add(result)
+    finally:
+        total.tell(plans)
+    return total.failed
 
 
 def _tell_shortest(result: "Result") -> None:

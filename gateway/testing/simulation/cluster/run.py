@@ -76,7 +76,7 @@ class Result:
 
 
 def simulate(plan: Plan) -> Result:
-    """Run what `plan` says. What fails is in the result, whatever it is."""
+    """Run what `plan` says. What fails is in the result, whatever it is. Raises KeyboardInterrupt."""
     world = World(plan.seed)
     simulation = Simulation(world, plan)
     result = Result(plan, simulation.kinds)
@@ -86,6 +86,10 @@ def simulate(plan: Plan) -> Result:
         cause = first_cause(error)
         result.failure = f"{type(cause).__name__}: {cause}"
         result.invariant = _broken(cause)
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is None:
+            raise
+        raise KeyboardInterrupt from group
     finally:
         world.close()
     result.digest, result.events = world.trace.digest, world.trace.count
