@@ -57,7 +57,7 @@ class Held:
     def was_cut(self) -> None:
         """The disk was cut somewhere."""
         place, batches = self._segments.see()
-        if batches < self._batches:
+        if self._segment >= place:
             self._segment, self._place, self._batches = place, 0, batches
 
     def has(self, committed: list[Batch]) -> bool:
