@@ -143,23 +143,26 @@ def _situations(
     wanted = choices or [(topic, ()) for topic in sorted({tp.topic for tp in committed})]
     if not wanted:
         raise CliError(f"group {group!r} has no committed offsets; name topics with --topic")
-    bounds = partition_bounds(target, admin, describe_existing(target, admin, [topic for topic, _ in wanted]))
-    chosen = _chosen(wanted, bounds)
+    described = describe_existing(target, admin, [topic for topic, _ in wanted])
+    chosen = _chosen(wanted, described)
+    bounds = partition_bounds(target, admin, described)
+    if without := [tp for tp in chosen if tp not in bounds]:
+        raise CliError(
+            f"{without[0].topic}-{without[0].partition} has no leader, so that its offsets are not known; name the "
+            "partitions that have one with --topic TOPIC:0,1"
+        )
     at_time = _at_time(target, admin, chosen, goal)
     return {tp: Situation(*bounds[tp], committed.get(tp), at_time.get(tp)) for tp in chosen}
 
 
 def _chosen(
-    wanted: Sequence[tuple[str, tuple[int, ...]]], bounds: Mapping[TopicPartition, tuple[int, int]]
+    wanted: Sequence[tuple[str, tuple[int, ...]]], described: Sequence[Mapping[str, Any]]
 ) -> list[TopicPartition]:
-    chosen: list[TopicPartition] = []
+    there = {topic["name"]: sorted(part["partition_index"] for part in topic["partitions"]) for topic in described}
     for topic, indexes in wanted:
-        named = [topic_partition(topic, index) for index in indexes]
-        for tp in named:
-            if tp not in bounds:
-                raise CliError(f"topic {topic!r} has no partition {tp.partition}")
-        chosen += named or [tp for tp in bounds if tp.topic == topic]
-    return chosen
+        if missing := [index for index in indexes if index not in there[topic]]:
+            raise CliError(f"topic {topic!r} has no partition {missing[0]}")
+    return [topic_partition(topic, index) for topic, indexes in wanted for index in indexes or there[topic]]
 
 
 def _at_time(target: Target, admin: Admin, chosen: Sequence[TopicPartition], goal: Goal) -> dict[TopicPartition, int]:

@@ -11,6 +11,7 @@ from odradek.gateway.cli.group_delete_offsets import delete_offsets
 from odradek.gateway.cli.group_offsets import reset_offsets
 from odradek.gateway.cli.options import OneOf, Text, connection_options, json_option, state_option
 from odradek.gateway.cli.output import counted, emit_json, heading, note, table
+from odradek.gateway.cli.topics import led_partitions
 
 
 @click.group(
@@ -132,11 +133,10 @@ def _state_of_other_kind(target: Target, admin: Admin, name: str) -> str | None:
 
 
 def _end_offsets(target: Target, admin: Admin, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
-    # A group may hold offsets of topics that are gone; those have no end.
+    # A group may hold offsets of topics that are gone and of partitions without a leader; of those no end is known.
     names = sorted({tp.topic for tp in wanted})
     described = retrying(target, lambda: admin.describe_topics(names)) if names else []
-    existing = [topic_partition(t["name"], p["partition_index"]) for t in described for p in t["partitions"]]
-    asked = dict.fromkeys([tp for tp in existing if tp in wanted], library().OffsetSpec.LATEST)
+    asked = dict.fromkeys([tp for tp in led_partitions(described) if tp in wanted], library().OffsetSpec.LATEST)
     return {tp: found.offset for tp, found in retrying(target, lambda: admin.list_partition_offsets(asked)).items()}
 
 

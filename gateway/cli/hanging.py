@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from odradek.gateway.cli.client import Admin, Target, TopicPartition, retrying, topic_partition
 from odradek.gateway.cli.errors import CliError
-from odradek.gateway.cli.topics import describe_existing
+from odradek.gateway.cli.output import note
+from odradek.gateway.cli.topics import describe_existing, led_partitions
 
 Choice = tuple[str, tuple[int, ...]]
 """A topic and the partitions meant; none stands for all of them."""
@@ -22,19 +23,29 @@ class OpenTransaction(NamedTuple):
 
 
 def named_partitions(target: Target, admin: Admin, places: Sequence[Choice]) -> list[TopicPartition]:
-    """Every partition meant, of all topics where none is named. Raises CliError for one that is not there."""
+    """Every partition meant, of all topics where none is named. Raises CliError for one that is not there.
+
+    Of partitions without a leader nothing can be learned: one that is named is an error, others are left out with a
+    note.
+    """
     if places:
         described = describe_existing(target, admin, sorted({topic for topic, _ in places}))
     else:
         described = retrying(target, admin.describe_topics)
     there = {(topic["name"], part["partition_index"]) for topic in described for part in topic["partitions"]}
+    led = set(led_partitions(described))
     wanted: set[tuple[str, int]] = set()
     for topic, indexes in places:
         missing = [index for index in indexes if (topic, index) not in there]
         if missing:
             raise CliError(f"topic {topic!r} has no partition {missing[0]}")
+        if without := [index for index in indexes if (topic, index) not in led]:
+            raise CliError(f"{topic}-{without[0]} has no leader")
         wanted |= {(topic, index) for index in indexes} or {place for place in there if place[0] == topic}
-    return [topic_partition(*place) for place in sorted(wanted if places else there)]
+    wanted = wanted if places else there
+    for topic, index in sorted(wanted - led):
+        note(f"{topic}-{index} has no leader and is left out")
+    return [topic_partition(*place) for place in sorted(wanted & led)]
 
 
 def open_producers(

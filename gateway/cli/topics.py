@@ -149,12 +149,22 @@ def describe_existing(target: Target, admin: Admin, names: Sequence[str]) -> lis
 def partition_bounds(
     target: Target, admin: Admin, found: Sequence[Mapping[str, Any]]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """First offset and end offset of every partition of the described topics."""
-    partitions = [topic_partition(t["name"], p["partition_index"]) for t in found for p in t["partitions"]]
+    """First offset and end offset of every partition of the described topics that has a leader to be asked."""
+    partitions = led_partitions(found)
     spec = library().OffsetSpec
     first = retrying(target, lambda: admin.list_partition_offsets(dict.fromkeys(partitions, spec.EARLIEST)))
     end = retrying(target, lambda: admin.list_partition_offsets(dict.fromkeys(partitions, spec.LATEST)))
     return {partition: (first[partition].offset, end[partition].offset) for partition in partitions}
+
+
+def led_partitions(found: Sequence[Mapping[str, Any]]) -> list[TopicPartition]:
+    """The partitions of the described topics that have a leader: the others answer no question."""
+    return [
+        topic_partition(topic["name"], partition["partition_index"])
+        for topic in found
+        for partition in topic["partitions"]
+        if partition["leader_id"] >= 0
+    ]
 
 
 def _set(configs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
@@ -207,11 +217,11 @@ def _description(
 ) -> dict[str, Any]:
     partitions: list[dict[str, Any]] = []
     for partition in sorted(topic["partitions"], key=lambda each: each["partition_index"]):
-        first, end = offsets[topic_partition(topic["name"], partition["partition_index"])]
+        first, end = offsets.get(topic_partition(topic["name"], partition["partition_index"]), (None, None))
         partitions.append(
             {
                 "partition": partition["partition_index"],
-                "leader": partition["leader_id"],
+                "leader": partition["leader_id"] if partition["leader_id"] >= 0 else None,
                 "replicas": partition["replica_nodes"],
                 "isr": partition["isr_nodes"],
                 "start_offset": first,

@@ -1,7 +1,7 @@
 """`produce` and `consume` over kafka-python, which is always there and slow."""
 
 from collections import deque
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
@@ -35,7 +35,8 @@ from odradek.gateway.cli.clients.interface import (
     require_partition,
     send_failure,
 )
-from odradek.gateway.cli.errors import CliError, explained
+from odradek.gateway.cli.errors import CliError, broker_error_text, explained
+from odradek.wire.errors import ErrorCode
 
 RECORD_OVERHEAD_BYTES = 300  # what a waiting record costs besides its own bytes
 BATCH_BYTES = 131_072
@@ -148,11 +149,11 @@ class KafkaPythonReader:
 
     def first_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `Reader`."""
-        return self._consumer.beginning_offsets(_own(partitions))
+        return _led(self._consumer.beginning_offsets, partitions)
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `Reader`."""
-        return self._consumer.end_offsets(_own(partitions))
+        return _led(self._consumer.end_offsets, partitions)
 
     def offsets_at(self, partitions: Sequence[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:
         """See `Reader`."""
@@ -205,6 +206,17 @@ class KafkaPythonReader:
 
 def _own(partitions: Collection[TopicPartition]) -> list[TopicPartition]:
     return [topic_partition(*partition) for partition in partitions]
+
+
+def _led(
+    offsets_of: Callable[[Sequence[TopicPartition]], dict[TopicPartition, int]], partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """Ask for offsets; of a partition without a leader kafka-python 3.0 gets none, and raises KeyError."""
+    try:
+        return offsets_of(_own(partitions))
+    except KeyError as error:
+        topic, index = error.args[0]
+        raise CliError(f"{topic}-{index}: {broker_error_text(ErrorCode.LEADER_NOT_AVAILABLE)}") from error
 
 
 def _own_offsets(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
