@@ -64,7 +64,7 @@ def error_of_store(error: StoreError) -> ErrorCode:
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first real exception in a group of groups: what is worth telling."""
+    """The first exception in nested groups that is not a group itself, for reports."""
     error = group.exceptions[0]
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]

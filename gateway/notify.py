@@ -15,7 +15,7 @@ STOPPING: Final = "STOPPING=1"
 def notify(state: str, status: str) -> None:
     """Send `state`, and `status` for `systemctl status`, to the socket that NOTIFY_SOCKET names; nothing without one.
 
-    Never blocks and never raises: a broker that cannot tell its manager serves all the same, and the log says so.
+    Never blocks and never raises: a failure to send is logged, and the broker keeps serving.
     """
     path = os.environ.get(VARIABLE)
     if not path:

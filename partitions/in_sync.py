@@ -1,4 +1,4 @@
-"""The in-sync replicas of a partition as its leader sees them: who counts for the high watermark, joins and leaves.
+"""The in-sync replicas of a partition as known to its leader: which determine the high watermark, join and leave.
 
 Theory of operation (KIP-497, KIP-841, KIP-903, KIP-966)
 --------------------------------------------------------
@@ -21,7 +21,7 @@ and the next one may be under way.
   leader's high watermark may be behind what its predecessor had committed.
 - *Leaving*: an in-sync follower that has not caught up within `replica.lag.time.max.ms`.
 - *The high watermark* is the smallest log end of the maximal ISR, and of those that have caught up and are about to
-  join; otherwise a fast leader would leave them behind for ever. With fewer than `min.insync.replicas` in the committed
+  join; otherwise under constant load they might never reach it. With fewer than `min.insync.replicas` in the committed
   ISR it does not move (KIP-966): what is committed then might be lost with one broker.
 - `min.insync.replicas` never means more than there are replicas.
 """

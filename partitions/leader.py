@@ -1,11 +1,12 @@
-"""The partition's leader: judges what clients and coordinators write, and says what is committed.
+"""The partition's leader: validates the writes of clients and coordinators, and determines what is committed.
 
 A record is committed when every in-sync replica has it durably, this one included: the high watermark is the smallest
 of their log ends (`in_sync.py`). It moves in `_advance` and nowhere else. Where this is the only replica, it is its own
 durable end.
 
-Followers fetch from the leader what is durable there, and a fetch from an offset says that all below is durable with
-the follower. One whose log has diverged is told so, and nothing of its fetch is recorded (KAFKA-13141).
+Followers fetch what is durable at the leader, and a fetch from an offset acknowledges that everything below is durable
+at the follower. A follower whose log has diverged gets the diverging epoch, and its fetch is not recorded
+(KAFKA-13141).
 
 The leader's epoch begins at its log end. Until the high watermark has reached it, a predecessor may have reported a
 higher one to clients than is known here, and ListOffsets answers OFFSET_NOT_AVAILABLE (KIP-207).
@@ -267,10 +268,6 @@ class Leader(Reads):
     def take_imported(self, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
         """Take `batches` of `records` at the offsets that they have, all or none; see `imports.py`."""
         return take_imported(self.state, records, batches)
-
-    def has_ongoing_transaction(self, producer_id: int) -> bool:
-        """Whether a transaction of the producer is open here."""
-        return self.state.producer_states.has_ongoing_transaction(producer_id)
 
     def verification(
         self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, adds_partition: bool = False

@@ -62,7 +62,7 @@ class Reads:
         last_fetched_epoch: int = NO_LEADER_EPOCH,
         leader_only: bool = True,
     ) -> FetchPlan | Rejected:
-        """Plan a read from `offset`; the plan is empty when the log has no more yet.
+        """Plan a read from `offset`; the plan is empty if the offset is the end of what may be read.
 
         OFFSET_OUT_OF_RANGE below the log start and above the log end; FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH
         (KIP-320); NOT_LEADER_OR_FOLLOWER, unless not `leader_only`. `last_fetched_epoch` finds a reader whose log has

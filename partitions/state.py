@@ -144,7 +144,7 @@ class PartitionState:
         return Rejected(error, f"the request is for epoch {current_leader_epoch}, this is epoch {self.leader_epoch}")
 
     def note_aborted(self, aborted: AbortedTransaction | None) -> tuple[AbortedTransaction, ...]:
-        """Tell readers of an aborted transaction from now on; returns what the write has to say of it."""
+        """Record an aborted transaction for readers; returns the entries to store with the write."""
         if aborted is None:
             return ()
         self._aborted.append(aborted)

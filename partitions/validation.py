@@ -1,9 +1,9 @@
-"""Whether a batch may enter the log, judged by its bytes alone: Kafka's checks, in Kafka's order, with its error codes.
+"""Validation of a batch by its bytes alone: Kafka's checks, in Kafka's order, with its error codes.
 
 Nothing here decompresses, with two exceptions: a compacted topic needs every record's key, and a timestamp bound that
-the header says is broken (or a lower bound at all) needs every record's timestamp, to name the records. That may take
-long, and `takes_long` says so beforehand.
-Kafka also compares the header's max timestamp with the records and repairs it; we take the header at its word.
+the header violates (or a lower bound at all) needs every record's timestamp, to name the records. Those may take long;
+`takes_long` is True for them. Kafka also compares the header's max timestamp with the records and corrects it; we trust
+the header.
 """
 
 from collections import deque

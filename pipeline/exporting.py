@@ -111,7 +111,7 @@ class Exporter:
         self._epoch = next(iter(self._begun.values())).epoch
 
     def run(self, meter: Meter, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Export everything that is committed now, unless `stopped` says so before it begins.
+        """Export everything that is committed now, unless `stopped` returns True before it begins.
 
         Raises PipelineError, FencedExportError and TransientError among others.
         """

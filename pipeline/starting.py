@@ -90,8 +90,8 @@ def _reason(error: Exception) -> str:
 def without_greeting() -> Generator[None]:
     """Keep the lines of `GREETING` from a terminal, where the JVM is started inside the block.
 
-    The JVM and what it starts get a pipe for their stderr, of which a process writes all other lines to the terminal.
-    It is no thread, since the JVM lives a moment longer than this process, and may have to say something then.
+    The stderr of the JVM and its children is a pipe, from which another process copies all other lines to the terminal.
+    It is a process and not a thread, since the JVM ends a moment after this process and may write until then.
     """
     from pyspark import SparkContext
 

@@ -21,7 +21,7 @@ def spare_worker() -> None:
         if isinstance(importer, zipimporter) and _is_of_spark(importer.archive):
             del sys.path_importer_cache[path]  # an import makes it again, out of what has been read
     if not gc.get_freeze_count():
-        gc.freeze()  # what the first task has left, modules in the main: the collector looks at it no more
+        gc.freeze()  # what the first task has left, mostly modules: the collector need not traverse it again
 
 
 def _is_worker() -> bool:

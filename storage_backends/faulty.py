@@ -29,7 +29,7 @@ from odradek.storage_backends.interface import (
     StoreSpace,
     StrayLog,
 )
-from odradek.storage_backends.memory import MemoryMedium, MemoryStore
+from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.outbox import Outbox
 
 _T = TypeVar("_T")
@@ -68,7 +68,7 @@ class FaultPlan:
         self._delay = delay
 
     def happens(self, chance: float) -> bool:
-        """Draw whether something of that chance happens; draws nothing for the impossible."""
+        """True with probability `chance`. A chance of 0 draws no random number, so the seed's sequence is unchanged."""
         return chance > 0 and self._random.random() < chance
 
     def before_write(self, what: str) -> None:
@@ -330,22 +330,16 @@ class FaultyStore:
         if not self.has_crashed:
             self._inner.close()
 
-    def crash(self) -> None:
+    def crash(self, *, power_cut: bool) -> None:
         """End the store as a crash does: every later call but `close` raises StoreCrashedError.
 
-        The inner store, or the medium under it, may be opened again at once.
+        A medium under it may be opened again at once; a store of files has to be closed first.
         """
-        self.check_alive()
         self.has_crashed = True
         if isinstance(self._inner, MemoryStore):
             self._inner.abandon()
-            self._cut_power(self._inner.medium)
-        else:
-            self._inner.close()
-
-    def _cut_power(self, medium: MemoryMedium) -> None:
-        if medium.power_cuts:
-            medium.cut_power(self.plan.survivors)
+            if power_cut and self._inner.medium.power_cuts:
+                self._inner.medium.cut_power(self.plan.survivors)
 
     def check_alive(self) -> None:
         """Raise StoreCrashedError after a crash."""

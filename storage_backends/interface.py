@@ -74,7 +74,7 @@ class DiskFullError(StoreFullError):
 
 
 class StoreExhaustedError(StoreError):
-    """The process may have no more file descriptors, or no more memory. The message says what to do."""
+    """The process has reached its limit of file descriptors or memory. The message says what to do."""
 
 
 class StoreLockedError(StoreError):
@@ -183,9 +183,9 @@ class PartitionStore(Protocol):
         """Whether a write has failed in such a way that the log must be closed and opened again.
 
         Always so after a `commit` or `truncate` that had begun to write and raised an exception. Every call but
-        `close` then raises StoreError; held leases stay valid. What the failed call left is decided by what is on the
-        medium when the log is opened: all of it, nothing, or where the method says so a part. The log that is opened
-        then is durable as a whole.
+        `close` then raises StoreError; held leases stay valid. The contents of the medium when the log is reopened
+        decide the outcome of the failed call: all of it, nothing, or a part if the method's docstring allows that. The
+        reopened log is durable as a whole.
         """
         ...
 
@@ -229,7 +229,7 @@ class PartitionStore(Protocol):
     def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
         """Do what `commit` does without `sync`, if that waits for no disk; else change nothing and return False.
 
-        False where the log would roll, sync, or make, rename or remove a file; a backend without a disk never says so.
+        False if the log would roll, sync, or make, rename or remove a file; a backend without a disk never returns it.
         Raises what `commit` raises.
         """
         ...
@@ -265,11 +265,11 @@ class PartitionStore(Protocol):
         ...
 
     def producers_before(self, end_offset: int) -> ProducersAt:
-        """All producers' rows from the newest moment of which the store still has them, with the log end at that time.
+        """All producers' rows of the newest log end up to `end_offset` for which the store has them, and that log end.
 
-        That is not above `end_offset`. The batches from there on tell the rest, so a store that keeps the rows with
-        each segment spares its caller the reading of the segments before. Where it has none: no rows, and the log
-        start. A writer's call. Raises StoreError.
+        The caller rebuilds the rest from the batches from there on, so a store that keeps the rows with each segment
+        saves it the reading of the segments before. Without any: no rows, and the log start. A writer's call. Raises
+        StoreError.
         """
         ...
 

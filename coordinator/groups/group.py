@@ -91,7 +91,7 @@ class Group(Protocol):
         ...
 
     def on_offset_commit(self, member_id: str, timers: Timers, now_ms: int) -> None:
-        """Called after an OffsetCommit was allowed: it counts as a heartbeat where the protocol says so."""
+        """Called after an OffsetCommit was allowed: in the classic protocol it counts as a heartbeat."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:

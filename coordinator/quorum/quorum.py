@@ -13,12 +13,10 @@ becomes a follower of the leader named there, or unattached if none is named. Wi
 
 An observer is always unattached or a follower. It grants votes too, since it may be a voter by a record that its own
 log does not have yet. A leader that was removed from the voters resigns once the removal is committed; if it loses the
-leadership before, it may become a candidate again. At its start a node follows the leader in its stored election state.
-If there is none, or if the node itself was leader or candidate, it starts unattached and cannot be elected in that
-epoch again.
+leadership before, it may become a candidate again. At its start a node follows the leader in its stored election state;
+without one it is unattached. If it was leader or candidate itself, it cannot be elected in that epoch again.
 
-Every method takes the time in milliseconds on one steady clock. After each call, `ready` returns what the caller must
-do.
+Every method takes the time in milliseconds on one steady clock. After each call, `ready` returns what to do.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -132,10 +130,7 @@ class Quorum:
 
     @property
     def _may_lead(self) -> bool:
-        """Whether this node may become leader.
-
-        A voter whose removal is appended but perhaps not committed still may: its log may be the only complete one.
-        """
+        """Whether it may become leader. A removed voter may until that is committed: its log may be the only whole."""
         named = self._log.voters
         if self.is_voter or named is None:
             return self.is_voter
@@ -486,10 +481,7 @@ class Quorum:
         self._open_ballot(now_ms)
 
     def _open_ballot(self, now_ms: int) -> None:
-        """Start a ballot. If the node's own vote decides, it is elected.
-
-        A sole voter is elected at once, since it stores no vote; any other once its vote is durable.
-        """
+        """Start a ballot. If its own vote decides, it is elected once that is durable, or at once if none is stored."""
         ballot = self._ballot = Ballot(self.voters, self.me.id)
         if ballot.is_won and self.is_sole_voter:
             self._elected(ballot.granting, now_ms)

@@ -196,7 +196,7 @@ def topic_partition(topic: str, partition: int) -> TopicPartition:
 
 
 OWN_TIMEOUT = "Request timed out after"
-"""What kafka-python says when it gives up waiting; a broker that answers REQUEST_TIMED_OUT says something else."""
+"""The message of a timeout in kafka-python itself, unlike that of a broker's REQUEST_TIMED_OUT."""
 
 
 @contextmanager
@@ -264,7 +264,7 @@ def send(admin: Admin, request: Any) -> Any:
 
 
 def _is_permanent(error: Any) -> bool:
-    # kafka-python calls a missing topic retriable, for metadata may lag; a command line should say so at once
+    # kafka-python calls a missing topic retriable, since metadata may lag; a command must report it at once
     return getattr(error, "errno", None) == 3
 
 

@@ -167,7 +167,7 @@ class GroupReading:
         self._commit({tp: offset for tp, offset in self._printed.items() if tp in owned})
 
     def forget(self) -> None:
-        """Commit no more of what was printed, also when leaving the group."""
+        """Drop the printed offsets, so that they are not committed, not even when leaving the group."""
         self._printed.clear()
 
     def revoked(self) -> Mapping[TopicPartition, int]:
@@ -208,9 +208,9 @@ class Pump:
         self._stop = stop
 
     def run(self, ends: Mapping[TopicPartition, int] | None) -> None:
-        """Run, and commit what was printed; raises the error that says so after a signal.
+        """Consume, and commit the offsets of what was printed. After a signal, raises the error for it.
 
-        When the pipe's reader goes away, nothing more is committed: how much of it the reader took is not known.
+        When the reader of the pipe ends, nothing more is committed: how much it has read is unknown.
         """
         try:
             self._move(ends)

@@ -31,7 +31,7 @@ STATES = (
 TYPES = ("classic", "consumer", "share", "streams")
 
 PARTS = ("state", "members", "offsets")
-"""What `describe` tells of a group; all of it when no part is asked for."""
+"""The parts of a group's description that `describe` prints; all of them if no option selects one."""
 
 
 @groups.command("list", epilog="\b\nExample:\n  odradek groups list --state Stable")

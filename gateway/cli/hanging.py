@@ -1,4 +1,4 @@
-"""Which transactions hang: open in a partition, and no coordinator knows that the partition takes part (KIP-664)."""
+"""Hanging transactions: open in a partition, but no coordinator has the partition in a transaction (KIP-664)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -83,7 +83,7 @@ class _SilentMeter:
 
 @contextmanager
 def meter(label: str, total: int | None, *, of_bytes: bool = False, shown: bool = True) -> Generator[Meter]:
-    """A progress line with count and rate on stderr, where that is a terminal and `shown` says so.
+    """A progress line with count and rate on stderr, if that is a terminal and `shown` is true.
 
     `total` counts records, or bytes with `of_bytes`; None where it is not known.
     """

@@ -172,7 +172,7 @@ def _set(configs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
 
 
 def _require_configs(target: Target, admin: Admin, topic: str, names: Sequence[str]) -> None:
-    """Kafka deletes what was never set without a word, so that nothing would tell of a name that is spelled wrong."""
+    """Raise CliError for an unknown config name. Kafka ignores the deletion of one, which would hide a typing error."""
     resource = library().admin.ConfigResource("topic", topic)
     known = retrying(target, lambda: admin.describe_configs([resource], config_filter="all"))["topic"][topic]
     if unknown := [name for name in names if name not in known]:

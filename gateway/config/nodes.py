@@ -190,7 +190,7 @@ def _check_quorum(
     voters: Sequence[Voter],
     servers: Sequence[tuple[str, int]],
 ) -> None:
-    """Whether the node knows its controllers, and is one of them where it says so. Raises ConfigError."""
+    """Check that controllers are configured, and that a node with the controller role is one. Raises ConfigError."""
     both = BROKER in roles and CONTROLLER in roles
     if not voters and not servers and not both:  # with both roles and nothing else it is a cluster of one
         raise ConfigError(

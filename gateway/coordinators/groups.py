@@ -129,7 +129,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     def topics_deleted(self, names: list[str]) -> None:
         """Forget the offsets committed for topics that are gone; with the offsets topic all groups go.
 
-        DELETED_AT_ONCE of them are forgotten now, which is nearly always all; the others soon, in turns of their own.
+        DELETED_AT_ONCE of them are removed now, which is nearly always all; the others soon, in later calls.
         """
         super().topics_deleted(names)
         limit = DELETED_AT_ONCE

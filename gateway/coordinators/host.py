@@ -1,9 +1,9 @@
-"""What the coordinators of a broker share: one shard for each partition of an internal topic, and their clock.
+"""The common part of a broker's coordinators: one shard for each partition of an internal topic, and their clock.
 
-A broker has the shards of the partitions that it leads, one for each leader epoch: it loads them when the image's delta
-makes it the leader, and resigns when another one is. A shard whose partition has a log is loaded when the broker
-starts, in the background; requests in the meantime are told COORDINATOR_LOAD_IN_PROGRESS. Any other is empty and comes
-alive with its first request; others wait for that one.
+A broker has the shards of the partitions that it leads, one for each leader epoch. It loads a shard when the image's
+delta makes it the leader, and resigns when another broker becomes it. A shard whose partition has a log is loaded in
+the background when the broker starts; until then requests get COORDINATOR_LOAD_IN_PROGRESS. A partition without a log
+has an empty shard, created by the first request; later requests wait for that.
 """
 
 import logging

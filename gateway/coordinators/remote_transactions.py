@@ -107,9 +107,9 @@ async def ask_coordinator(
     *,
     verify_only: bool,
 ) -> Mapping[_Place, ErrorCode]:
-    """The word of a coordinator on another broker: are the partitions in the transaction, or add them to it.
+    """Ask the coordinator on another broker to verify that the partitions are in the transaction, or to add them.
 
-    Raises CoordinatorUnavailable when there is no answer.
+    Raises CoordinatorUnavailable if there is no answer.
     """
     from odradek.wire.messages.add_partitions_to_txn import (
         AddPartitionsToTxnRequest,

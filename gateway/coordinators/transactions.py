@@ -341,7 +341,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return write
 
     async def _mark(self, marker: Marker, topic: str, index: int) -> None:
-        """Write the marker into one partition; return when it is committed, or the partition is no more."""
+        """Write the marker into one partition; return when it is committed, or when the partition is deleted."""
         while (described := self._metadata.image.topic(topic)) is not None and index < len(described.partitions):
             key = PartitionKey(topic, described.topic_id, index)
             leader_id = described.partitions[index].leader
@@ -394,7 +394,7 @@ def _transaction_shard(config: TransactionConfig, metadata: MetadataPublisher) -
 
 
 def _nothing() -> None:
-    """What there is to say of many writes."""
+    """The value of the gathered writes: None."""
 
 
 def _itself(error: ErrorCode) -> int:

@@ -15,11 +15,11 @@ SWEEP_FROM: Final = 256
 
 
 class Awaited(Protocol):
-    """What is waited for: a `Completion`, or something else that knows whether the wait is over."""
+    """Something awaited with a deadline: a `Completion`, or another object that knows whether the wait is over."""
 
     @property
     def settled(self) -> bool:
-        """Whether it has come, or is waited for no more; it never becomes False again."""
+        """Whether it has completed, or is no longer awaited; it never becomes False again."""
         ...
 
 

@@ -126,8 +126,8 @@ class Ticker:
 
     One task does it for the whole broker: starting a task costs more than a small commit, waking one that waits a third
     of that, and once for all the logs that were written to in a tick. A task from which most calls come gathers them
-    instead, and makes them itself at the end of its step: that spares a turn of the loop. What a call raises ends the
-    nursery, so calls handle their own errors.
+    instead, and makes them itself at the end of its step, which saves a turn of the loop. An exception of a call ends
+    the nursery, so calls handle their own errors.
     """
 
     def __init__(self, nursery: trio.Nursery) -> None:

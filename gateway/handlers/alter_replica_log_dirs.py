@@ -16,7 +16,7 @@ REQUEST: Final = AlterReplicaLogDirsRequest
 
 
 async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Agree to what is the case already; a partition that is named twice belongs where it is named last."""
+    """Accept a move to the directory that the replica is in. Of a partition named twice, the last entry counts."""
     own = await answer_of_store(ctx.services, _own(ctx), lambda error: error)
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:

@@ -1,16 +1,16 @@
-"""Fetch (API 1), versions 4 to 18: read on from offsets; in sessions (KIP-227), and by topic id from 13 (KIP-516).
+"""Fetch (API 1), versions 4 to 18: reads from offsets; in sessions (KIP-227), and by topic id from 13 (KIP-516).
 
-A fetch that finds less than `min_bytes` waits, watching the logs it asked for, and looks again the moment one of them
-grows, an answer turns into an error, or `max_wait_ms` is over. The bytes are lent by the stores and go to the socket as
-they are; the leases end when the reply is sent.
+A fetch that finds less than `min_bytes` waits. It watches its logs, and reads again when one of them grows, a partition
+fails, or `max_wait_ms` is over. The stores lend the bytes, which go to the socket without a copy; the leases end when
+the reply is sent.
 
-A follower fetches with its broker's id and epoch. It reads what is durable here, committed or not, is answered as soon
-as there is more of that, and its offset tells how far it has come (`replication/leading.py`). One whose log has
-diverged is told where. A consumer may read from a follower (KIP-392), up to what that knows to be committed; with
-`replica.selector.class` the leader sends one that tells its rack to a replica there.
+A follower fetches with its broker's id and epoch. It reads what is durable here, committed or not, and is answered as
+soon as there is more of that; its offset acknowledges everything below (`replication/leading.py`). A follower whose log
+has diverged gets the diverging epoch and its end offset. A consumer may read from a follower (KIP-392), up to the high
+watermark known there; with `replica.selector.class`, the leader directs a consumer with a rack to a replica in it.
 
-Partitions of which the metadata says that they are not there stand last in the answer and do not hurry it, as in Kafka.
-What is read is looked up once: a topic that is deleted and created again while a fetch waits is not read by mistake.
+Partitions unknown to the metadata come last in the answer and do not end the wait early, as in Kafka. Partitions are
+looked up once, so a topic that is deleted and created again while a fetch waits is not read by mistake.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ _Answer = tuple[Wanted, PartitionData]
 _NO_DATA: Final = PartitionData()
 
 READS_FROM_FOLLOWERS_SINCE: Final = 11
-"""The version from which a consumer knows that it may be told to read from a follower."""
+"""The version from which the answer may direct a consumer to a follower (KIP-392)."""
 NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 """The errors of partitions that the metadata does not have, in the order in which an answer ends with them."""
 
@@ -96,9 +96,9 @@ def _missing(wanted: Wanted, error: ErrorCode) -> PartitionData:
 
 
 class _Reading:
-    """One fetch as it looks, again and again, until there is enough.
+    """One fetch, which reads repeatedly until it has enough bytes.
 
-    `failed`: a partition's answer is an error. `settled`: it waits no more (`env.deadlines.Awaited`).
+    `failed`: a partition's answer is an error. `settled`: it no longer waits (`env.deadlines.Awaited`).
     """
 
     def __init__(

@@ -36,7 +36,7 @@ IDS_IN_REQUESTS_SINCE: Final = 12
 LISTENER_ERRORS_SINCE: Final = 6
 """From this version on clients know LISTENER_NOT_FOUND."""
 ONLINE_REPLICAS_UNTIL: Final = 0
-"""Up to this version replicas that cannot be reached are left out, and an error says so."""
+"""Up to this version unreachable replicas are left out, and the partition has an error for them."""
 
 
 async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -142,7 +142,7 @@ def _one(
 
 
 class _View:
-    """The topics of the image as it is now, as the client of one request is told of them."""
+    """The topics of the present image as one request's API version and listener show them."""
 
     def __init__(self, ctx: RequestContext) -> None:
         self.image: MetadataImage = ctx.services.metadata.image

@@ -7,8 +7,8 @@ The handler is pipelined: when it returns, every batch has its offsets or its re
 all of it is on disk. With acks=0 there is no response; on an error the connection is closed, as Kafka does.
 
 The first batch of a transaction in a partition goes in only if the transaction coordinator knows that the partition
-is in the transaction (KIP-890): without that the batch would never get a marker, and block readers for ever. Up to
-version 11 the producer adds the partition itself (AddPartitionsToTxn); from 12 on the broker adds it itself.
+is in the transaction (KIP-890); otherwise the batch would never get a marker, and block readers permanently. Up to
+version 11 the producer adds the partition (AddPartitionsToTxn); from 12 on the broker adds it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[Pro
     Batches are appended in the order of the calls. With acks=0 there is no response (None); for an error then the
     completion fails with RequestRefusedError.
     """
-    # Each condition stands before the call that it may spare: an await that returns at once costs as much as a batch's
+    # Each condition is tested here and not within the call: an await that returns at once costs as much as a batch's
     # checksum.
     replicas = ctx.services.replicas
     if replicas.backlog.is_full:

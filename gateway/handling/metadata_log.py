@@ -14,14 +14,14 @@ ENDPOINTS_SINCE: Final = 16
 
 
 def error_of_cluster(ctx: RequestContext, cluster_id: str | None) -> ErrorCode:
-    """INCONSISTENT_CLUSTER_ID for a request of another cluster; who does not know its id yet is of any."""
+    """INCONSISTENT_CLUSTER_ID for another cluster's request; a node without a cluster id accepts any."""
     own = ctx.services.quorum.cluster_id()
     is_other = bool(own) and cluster_id not in (None, "", own)
     return ErrorCode.INCONSISTENT_CLUSTER_ID if is_other else ErrorCode.NONE
 
 
 def voter_changes(ctx: RequestContext) -> "VoterChanges":
-    """Changes of the quorum's voters, imported with the first: a broker starts faster."""
+    """Changes of the quorum's voters; imported for the first one, so that a broker starts faster."""
     from odradek.gateway.quorum.changes import VoterChanges
 
     return VoterChanges(ctx.services.quorum)

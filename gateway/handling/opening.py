@@ -14,13 +14,13 @@ from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 
 OPENED_AT_ONCE: Final = 4
-"""For one request, far fewer than there are threads: they have commits to do."""
+"""The most logs that one request opens at a time: far fewer than there are threads, which commits need."""
 
 
 async def open_all(ctx: RequestContext, replicas: Iterable[Replica | None]) -> None:
-    """Open those that are closed; nothing is to be done for none, and for one alone.
+    """Open closed logs concurrently if there are at least two; a single one is opened at its use.
 
-    One that cannot be opened stays as it is, and `Replica.ensure_open` raises why at its next use.
+    A log that cannot be opened stays closed, and `Replica.ensure_open` raises the cause at its next use.
     """
     closed: list[Replica] = []
     for number, replica in enumerate(replicas, 1):

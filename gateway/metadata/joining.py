@@ -1,8 +1,8 @@
-"""The start of a node whose quorum has other members: it serves them at once, and knows its cluster when it is told.
+"""The start of a node whose quorum has other members: it takes part in the quorum before it knows its cluster.
 
-The log is opened and the quorum joined before anything else is known. The first leader of a new cluster founds it: it
-gives the cluster its id, which the others take from the metadata log. What rests on the whole image (which logs are
-those of no partition, which belong to one again) waits until it is as new as the leader's.
+The node opens the metadata log and joins the quorum first. The first leader of a new cluster generates the cluster id
+and appends it to the metadata log, from which the other nodes take it. Decisions that need the complete image (which
+logs are strays, which strays belong to a partition again) wait until the image has caught up with the leader's.
 """
 
 import logging
@@ -40,7 +40,7 @@ async def join_cluster(
     replicas: Replicas,
     nursery: trio.Nursery,
 ) -> str:
-    """Open the log, and take part in the quorum in tasks of `nursery`; give the cluster's id, empty if it is not known.
+    """Open the log, and run the quorum in tasks of `nursery`; returns the cluster's id, empty if it is not known yet.
 
     Raises StartError when the store is another node's or another cluster's, or its log cannot be read.
     """

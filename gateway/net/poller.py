@@ -29,7 +29,7 @@ class Poller(Protocol[T]):
         ...
 
     def unregister(self, transport: Transport) -> None:
-        """Report it no more. Idempotent; also after the transport was closed."""
+        """Stop reporting the transport. Idempotent; also after the transport was closed."""
         ...
 
     async def wait(self) -> Sequence[T]:

@@ -99,7 +99,7 @@ class OutboxRelay:
         self._one_by_one: set[TopicPartition] = set()
 
     async def run(self) -> None:
-        """Relay for ever. Cancellation leaves what is under way to the logs."""
+        """Relay until cancelled. Appends that are in flight at a cancellation may still be committed by the logs."""
         token = trio.lowlevel.current_trio_token()
 
         def wake() -> None:

@@ -12,7 +12,7 @@ from odradek.storage_backends.outbox import Outbox
 
 
 class OutboxService:
-    """`topics` is to be told of each change of metadata."""
+    """The tasks of an outbox: its topics and its relay. The caller passes each metadata change to `topics`."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class OutboxService:
         self._relay = OutboxRelay(outbox, env, replicas, metadata, replicas.repeats, poll_interval_ms)
 
     async def run(self) -> None:
-        """Serve the outbox for ever."""
+        """Serve the outbox until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.topics.run)
             nursery.start_soon(self._relay.run)

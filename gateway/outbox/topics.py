@@ -71,7 +71,7 @@ class OutboxTopics:
                 await self._written.wait()
 
     async def run(self) -> None:
-        """Write what changes, for ever; what cannot be written is tried again."""
+        """Write changes until cancelled; a failed write is tried again."""
         while True:
             await self._changed.wait()
             try:

@@ -8,17 +8,18 @@
                                                  ▼
                                        committed records, on every node
 
-- Events are taken one after the other. What an event leads to is done, in the order that `Ready` gives, before the next
-  one is taken, and before its reply leaves. That is how a vote is durable before it is told. While the disk refuses the
-  election state the node takes part in nothing.
-- The high watermark of the metadata log is the machine's, whatever role the replica has: a majority of the voters, not
-  an ISR (`QuorumLeader`).
-- The LeaderChange record is the first of an epoch. A leader of several voters appends it at once; the sole voter with
-  its first record, since starting must need no write.
-- Every node keeps snapshots of what is committed (`snapshots.py`), behind which the log is trimmed. A follower without
-  what was trimmed downloads one (`staging.py`), and begins its log anew behind it once that is durable.
-- A leader whose log fails resigns, unless it is the sole voter. A follower opens its log again and goes on.
-- *Active* is a leader whose LeaderChange record is committed: all before it is committed, too, and it may decide.
+- Events are handled one at a time. The effects of an event are carried out, in the order that `Ready` gives, before the
+  next event is handled, and before its reply is sent. So a vote is durable before it is sent. While the disk refuses
+  the election state, the node neither sends nor answers.
+- The high watermark of the metadata log is that of the state machine in every role: it is determined by a majority of
+  the voters, not by an ISR (`QuorumLeader`).
+- The LeaderChange record is the first of an epoch. A leader of several voters appends it at once. The sole voter
+  appends it with its first record, so that a start needs no write.
+- Every node keeps snapshots of the committed state (`snapshots.py`), below which the log is truncated. A follower that
+  lacks truncated records downloads a snapshot (`staging.py`), and restarts its log from it once it is durable.
+- A leader whose log fails resigns, unless it is the sole voter. A follower reopens its log and continues.
+- *Active* is a leader whose LeaderChange record is committed: everything before it is committed, too, and it may
+  decide.
 """
 
 from odradek.gateway.quorum.driver import QuorumDriver, QuorumSettings

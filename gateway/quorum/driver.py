@@ -551,7 +551,7 @@ class QuorumDriver:
         try:
             end_offset = replica.log.durable_end_offset
             if place_of(replica, request.offset, request.last_epoch) is not None:
-                return Fetched(answer)  # trimmed or cut meanwhile: the next Fetch is told
+                return Fetched(answer)  # truncated meanwhile, at either end: the next Fetch gets the consequence
             if not core.check_fetch(request.epoch) and end_offset > request.offset:
                 lease = await replica.read(request.offset, end_offset, min(max_bytes, self.settings.fetch_max_bytes))
         except PartitionUnavailable:

@@ -1,12 +1,12 @@
-"""The snapshots of the metadata log on this node's disk: written, downloaded, lent, dropped.
+"""The snapshots of the metadata log on this node's disk: written, downloaded, lent, deleted.
 
-Each is a log of its own in the store (`partitions/metadata_log.py`). Which of them are whole stands in a property of
-the store, in one place, so that a start looks for nothing:
+Each is a log of its own in the store (`partitions/metadata_log.py`). One property of the store names the complete
+snapshots, so that a start need not search for them:
 
-    written or downloaded, synced ─► named in the property: it is there ─► log trimmed behind it
-    named no more ─► deleted
+    written or downloaded, synced ─► named in the property: it exists ─► log truncated below it
+    removed from the property ─► deleted
 
-What a crash leaves that is not named is deleted when the next snapshot is begun.
+A snapshot that a crash leaves unnamed is deleted when the next one is begun.
 """
 
 import json

@@ -242,7 +242,7 @@ class CommitQueue:
 
 
 def _despite_errors(tell: Callable[[StoreError], None], error: StoreError) -> None:
-    """Tell of a failure; the rest is told of it, too, where that raises."""
+    """Report a failure to one callback; an exception of it is logged, so that the other callbacks run."""
     try:
         tell(error)
     except Exception:

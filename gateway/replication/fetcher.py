@@ -107,7 +107,7 @@ class ReplicaFetcher:
         self._news.wake()
 
     def remove(self, place: _TopicPartition) -> None:
-        """Fetch it no more; what is under way for it is dropped where the log's epoch has changed."""
+        """Stop fetching the partition; a response in flight is dropped if the log's epoch has changed."""
         self.partitions.pop(place, None)
         self.lags.pop(place, None)
         self._paused_until_ms.pop(place, None)

@@ -25,7 +25,7 @@ class IsrProposals(Protocol):
 
 
 class _NoController:
-    """Of a log that is not replicated by the metadata nothing is decided."""
+    """For logs that are not partitions of the metadata (the metadata log itself): there are no ISR decisions."""
 
     def propose(self, key: PartitionKey, proposal: IsrProposal) -> Completion[IsrAnswer]:
         """See `IsrProposals.propose`."""

@@ -151,17 +151,17 @@ class Episodes:
             self._logger.info("%s again partition=%s failed_attempts=%d", message, name, count)
 
     def forget(self, name: Hashable) -> None:
-        """The partition is no more."""
+        """Drop the state of a deleted partition."""
         self._failures.pop(name, None)
 
 
 def shared_cause(error: BaseException) -> str:
-    """A word for errors that are of no single log: the disk is full, or `exhausted`; else empty."""
+    """ "full" or "exhausted" for an error of the whole disk or process, "" for one of a single log."""
     return "full" if _has_cause(error, DiskFullError) else "exhausted" if exhausted(error) else ""
 
 
 def exhausted(error: BaseException) -> bool:
-    """Whether the process lacks descriptors or memory: nothing is wrong with any log then."""
+    """Whether the process lacks descriptors or memory, which is no fault of the log."""
     return _has_cause(error, StoreExhaustedError)
 
 

@@ -35,10 +35,10 @@ CLOSED_AT_ONCE: Final = 200
 class Replicas:
     """The replicas of one broker.
 
-    `log_config(image, topic)` gives a topic's settings. A log in the store that the image does not know is deleted when
-    the metadata log tells of the topic's deletion, and else set aside, but for those of the topics in `kept`. Neither
-    happens before `image_is_current` was called. With `selects_by_rack` consumers that tell their rack are sent to a
-    replica there.
+    `log_config(image, topic)` gives a topic's settings. A log in the store that the image does not know is deleted if
+    the metadata log has the deletion of its topic, and set aside as a stray otherwise, except for the topics in `kept`.
+    Neither happens before `image_is_current` was called. With `selects_by_rack`, consumers that name a rack are
+    directed to a replica there.
     """
 
     def __init__(

@@ -25,12 +25,12 @@ def knows(image: MetadataImage, key: PartitionKey, node_id: int) -> bool:
 
 
 def few(names: Sequence[str]) -> tuple[int, str, str]:
-    """How many there are, the first of them, and dots for the rest."""
+    """For log messages: the number of names, the first MAX_NAMES joined by commas, and ",..." if there are more."""
     return len(names), ",".join(names[:MAX_NAMES]), ",..." if len(names) > MAX_NAMES else ""
 
 
 async def take_back(image: MetadataImage, store: Store, env: Environment, node_id: int) -> None:
-    """Give the partitions of the image back what was set aside of them, and log what is left. Raises StoreError."""
+    """Restore the stray logs of partitions that the image has, and log the remaining strays. Raises StoreError."""
     strays = await env.run_blocking(store.strays)
     if not strays:
         return

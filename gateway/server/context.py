@@ -59,15 +59,15 @@ class RequestContext:
 
     @property
     def answers_many(self) -> bool:
-        """Whether so many things were handled that encoding the answer takes long, too."""
+        """Whether the answer has so many items that encoding it takes long, too."""
         return self._handled >= TURN_EVERY
 
     def will_answer(self, count: int) -> None:
-        """Called for what the answer holds besides one thing for each that the client listed."""
+        """Count `count` items of the answer beyond one per requested item."""
         self._handled += count
 
     def is_turn_over(self) -> bool:
-        """Called for each thing that a client listed; True now and then, when others are to go on."""
+        """Count one item; True after every `TURN_EVERY` items, when the caller must let other tasks run."""
         self._handled += 1
         if self._handled < self._turn_due:
             return False
@@ -75,12 +75,12 @@ class RequestContext:
         return True
 
     async def take_turns(self) -> None:
-        """The same, and lets others go on then."""
+        """Count one item, and yield to other tasks when `is_turn_over`."""
         if self.is_turn_over():
             await self.checkpoint()
 
     async def built(self, make: Callable[[], R]) -> R:
-        """What `make` gives; it is called in a worker thread when the answer is about very much."""
+        """The result of `make`, run in a worker thread if the answer is large (`answers_many`)."""
         return await self.services.env.run_blocking(make) if self.answers_many else make()
 
     def client_info(self, *, joins: bool = False) -> ClientInfo:

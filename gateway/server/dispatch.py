@@ -178,7 +178,7 @@ def packed_address(host: str) -> bytes:
 
 
 def _unsupported(ctx: RequestContext) -> Call:
-    """The one answer that there is to an unknown version: which ones there are. Raises PeerError for all else."""
+    """The error reply to an unsupported version of ApiVersions, with the supported ones. PeerError for other APIs."""
     if ctx.api_key is not ApiKey.API_VERSIONS:
         raise PeerError(f"{ctx.api_key.name} v{ctx.api_version} is not served")
     ctx.api_version = 0

@@ -1,8 +1,8 @@
-"""Accepts connections on every listener, holds them to the limits, and drains them at the end.
+"""Accepts connections on every listener, enforces the limits, and drains the connections at the end.
 
 The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `max.connection.creation.rate`,
 `connections.max.idle.ms`. A connection beyond `max.connections` waits until another one ends, one beyond the creation
-rate until the rate allows it, and one beyond the limit of its address is closed at once. The log says so.
+rate until the rate allows it, and one beyond the limit of its address is closed at once. Each of these is logged.
 """
 
 import errno

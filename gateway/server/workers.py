@@ -2,19 +2,19 @@
 
 Theory of operation
 -------------------
-A connection has no task while it has nothing to do. One task *leads*: it waits for news of all connections and serves
-those that have any, one after the other, each for one receive. Most requests are answered without waiting, so a task
-answers them for many connections in one turn of the scheduler, and a quiet connection costs only its memory.
+An idle connection has no task. One task *leads*: it waits for input on all connections and serves those that have any,
+one after the other, each for one receive. Most requests are answered without waiting, so one task answers them for many
+connections in one turn of the scheduler, and an idle connection costs only its memory.
 
 If serving a connection has to wait (for a disk, for another client, for a peer that takes its reply slowly), the task
-stays with that connection until it has caught up with it, and another task leads from that moment on: a spare one, or a
-new one. So there are as many tasks as connections that wait for something, and one more. This is the pattern of leader
-and followers (Schmidt, POSA 2).
+stays with that connection until it has served all of its input, and another task leads from then on: an idle one, or a
+new one. So there are as many tasks as connections that wait for something, and one more. This is the leader/followers
+pattern (Schmidt, POSA 2).
 
-Connections are served in the order in which their news came. One that may have more to receive goes to the end of the
-queue. Every `SERVED_IN_A_ROW` connections other tasks get a turn. When all are served, the leader looks once more for
-those whose news came meanwhile, which spares them a turn of the scheduler. It does not go on looking: of many that keep
-asking it would find one at a time, where a turn finds several.
+Connections are served in the order in which their input was reported. One that may have more to receive goes to the end
+of the queue. After every `SERVED_IN_A_ROW` connections other tasks get a turn. When all are served, the leader polls
+once more for input that arrived meanwhile, which saves it a turn of the scheduler. It polls only once: with many busy
+clients, repeated polling finds one connection at a time, while a turn of the scheduler finds several.
 """
 
 from collections import deque
@@ -93,16 +93,16 @@ class Workers:
         self._poller.register(transport, connection)
 
     def unwatch(self, transport: Transport) -> None:
-        """Serve its connection no more. Idempotent; before or after the transport is closed."""
+        """Stop serving the transport's connection. Idempotent; before or after the transport is closed."""
         self._poller.unregister(transport)
 
     def start_soon(self, call: Callable[..., Awaitable[Any]], *arguments: object) -> None:
-        """Run something of a connection's in a task of its own; it must not raise."""
+        """Run `call` in a new task. It must not raise."""
         assert self._nursery is not None
         self._nursery.start_soon(call, *arguments)
 
     async def catch_up(self) -> None:
-        """Wait until all connections have been served once whose news is known now."""
+        """Wait until every connection that is known to have input now has been served once."""
         queued = self._queued
         while self._taken < queued:
             await trio.lowlevel.checkpoint()

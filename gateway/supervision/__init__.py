@@ -1,4 +1,4 @@
-"""Several nodes on one machine: what each is told (`layout.py`), and the process that keeps them running.
+"""Several nodes on one machine: the settings of each (`layout.py`), and the process that keeps them running.
 
     odradek serve --brokers 3 ─► node1.properties … ─► odradek serve --config node1.properties, … (`supervisor.py`)
                                                               │ ended ──► started again, after a pause that grows

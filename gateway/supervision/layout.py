@@ -1,4 +1,4 @@
-"""What each node of a cluster on one machine is told: Kafka's own KRaft properties, in a file for each."""
+"""The settings of each node of a cluster on one machine: Kafka's KRaft properties, in a file for each."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -26,7 +26,7 @@ class NodeStartError(Exception):
 
 
 class SupervisedNode:
-    """One node's process, again and again. `ready` is set when it has served for the first time."""
+    """One node's process, restarted whenever it ends. `ready` is set when the node serves for the first time."""
 
     def __init__(self, plan: NodePlan, command: Sequence[str]) -> None:
         self.plan = plan
@@ -34,22 +34,23 @@ class SupervisedNode:
         self.ended = trio.Event()
         self._command = command
         self._process: trio.Process | None = None
-        self._is_stopping = False
+        self._stopping = trio.Event()
 
     async def run(self) -> None:
         """Keep it running until `stop`. Raises NodeStartError when it ends before it has ever served."""
         pause_s = RESTART_S
         try:
-            while not self._is_stopping:
+            while not self._stopping.is_set():
                 started_at = trio.current_time()
                 code = await self._run_once()
-                if self._is_stopping:
+                if self._stopping.is_set():
                     return
                 if not self.ready.is_set():
                     raise NodeStartError(f"node {self.plan.node_id} ended with exit code {code} before it served")
                 pause_s = RESTART_S if trio.current_time() - started_at >= STEADY_S else pause_s
                 log.warning("node ended node_id=%d code=%s, started again in_s=%.1f", self.plan.node_id, code, pause_s)
-                await trio.sleep(pause_s)
+                with trio.move_on_after(pause_s):
+                    await self._stopping.wait()
                 pause_s = min(2 * pause_s, RESTART_MAX_S)
         finally:
             self.ended.set()
@@ -62,6 +63,8 @@ class SupervisedNode:
             start_new_session=True,
             env=node_environment(os.environ),
         )  # in a session of its own a Ctrl-C does not reach it, and the nodes drain in turn
+        if self._stopping.is_set():  # it was set while the process was made
+            process.terminate()
         try:
             assert process.stdout is not None
             if await process.stdout.receive_some():  # the one line that it prints, once it serves
@@ -77,14 +80,14 @@ class SupervisedNode:
 
     def begin_stop(self) -> None:
         """Let it drain; it is not started again. Idempotent: a second call ends it at once, as a second signal does."""
-        self._is_stopping = True
+        self._stopping.set()
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
 
     def hold(self) -> None:
-        """Do not start it again when it ends."""
-        self._is_stopping = True
+        """Do not start it again when it ends, or has ended."""
+        self._stopping.set()
 
 
 class Supervisor:
@@ -129,8 +132,8 @@ class Supervisor:
 
 
 def node_command(file: Path, arguments: Sequence[str]) -> list[str]:
-    """The command of a node that is told what stands in `file`, and that stops when its standard input ends.
+    """The command of a node with the settings in `file`, which stops when its standard input ends.
 
-    The starting process holds the other end of that, so that no node is left running when it ends in any way.
+    The starting process holds the other end of that pipe, so that no node outlives it, however it ends.
     """
     return [sys.executable, "-m", "odradek", "serve", "--config", str(file), "--until-stdin-ends", *arguments]

@@ -32,7 +32,7 @@ ASK_EVERY_S: Final = 0.05
 class TestNode:
     """One node's process. Its log is in `log_path`."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # pytest would collect it for its name
 
     def __init__(self, node: NodePlan, file: Path) -> None:
         self.plan = node

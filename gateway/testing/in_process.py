@@ -26,7 +26,7 @@ class TestBroker:
     so does the data of a directory.
     """
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # pytest would collect it for its name
 
     def __init__(self, storage: str | Path = "memory://", config: "Mapping[str, SettingValue] | None" = None) -> None:
         self._storage = str(storage)

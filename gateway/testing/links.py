@@ -1,16 +1,16 @@
-"""Links between the nodes of a test's cluster that may be cut, in each direction by itself.
+"""Network links between the nodes of a test's cluster, which a test can cut in each direction separately.
 
     node 1 ──► relay before node 2 ──► node 2        one process relays all of it: `python -m …links FD:NODE:PORT …`
                      ▲
     test ── "cut 1 2", "heal" ── its standard input; each command is answered by a line
 
 Nodes advertise the relay's ports to each other, so that every connection between two of them goes through it, while
-clients reach them directly. It needs no rights and no network namespaces: it works the same for root, for other users
-and in a container. Which node a connection comes from is told by the client id of its first request, which all
-connections between nodes have (`broker-2-fetcher-0`, `raft-client-2`, …).
+clients reach them directly. It needs no privileges and no network namespaces, so it works the same for root, for other
+users and in a container. The client id of a connection's first request names the node that it comes from
+(`broker-2-fetcher-0`, `raft-client-2`, …).
 
-A cut link loses nothing of a connection that stands: what is sent waits and arrives late when it is healed, its end
-too, as with TCP over a network that drops packets. A new connection is accepted, and nothing comes of it.
+A cut link loses no bytes of an open connection: they arrive late, when the link is healed, and so does the connection's
+end, as with TCP over a network that drops packets. A new connection is accepted, but nothing is relayed.
 """
 
 import re

@@ -15,7 +15,10 @@ UNKNOWN: Final = -1
 
 
 class OffsetMap:
-    """Of at most `max_bytes`, filled up to `load_factor`; smaller when no more than `expected` keys can come."""
+    """A hash map of keys to their newest offset, of at most `max_bytes`, filled up to `load_factor`.
+
+    `expected` is an upper bound of the number of keys, for which a smaller map may do.
+    """
 
     def __init__(self, max_bytes: int, load_factor: float, expected: int) -> None:
         slots = max(min(max_bytes // SLOT_BYTES, int(expected / load_factor) + 1), _LEAST_SLOTS)

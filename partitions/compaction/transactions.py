@@ -1,7 +1,7 @@
-"""Transactions as a cleaning meets them, in offset order: whose records are void, and which markers are of no more use.
+"""Transactions during a cleaning pass, in offset order: which records are aborted, and which markers may be removed.
 
-A marker may go only when a cleaning has met it and none of its transaction's batches; until then it must stay, and so
-must what Fetch tells of an aborted transaction (KIP-98).
+A marker may be removed only when a pass finds none of its transaction's batches before it. Until then both the marker
+and the entry of an aborted transaction in Fetch answers must stay (KIP-98).
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ class CleanedTransactions:
         return False
 
     def meet_control_batch(self, buf: BytesLike, header: BatchHeader) -> bool:
-        """Take note of a control batch; True when it is of no more use. Raises CorruptBatch."""
+        """Record a control batch; True if it may be removed. Raises CorruptBatch."""
         self._begin_up_to(header.last_offset)
         if not header.record_count:
             return True

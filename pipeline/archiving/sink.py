@@ -1,4 +1,4 @@
-"""What the archive job needs of a table, whatever its format."""
+"""The interface between the archive job and a table, the same for every format."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

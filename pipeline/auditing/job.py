@@ -50,7 +50,7 @@ def audit(
             others.append(DirectorySource(data, topic, is_compacted=is_compacted))
         if against is not None:
             other = stack.enter_context(WireClient(against[0]))
-            other.topic(against[1])  # or it is told that there is none
+            other.topic(against[1])  # raises PipelineError if the topic does not exist
             compacted = _is_compacted(*against)
             others.append(TopicSource(other, against[1], against[0].bootstrap, is_compacted=compacted))
         offsets = sum(high - start for start, high in ends.values())

@@ -37,7 +37,7 @@ class TopKeys:
 
 
 class Placement:
-    """Where Kafka's own producers put a key, unless they are told otherwise: murmur2 of it, modulo the partitions."""
+    """The partition of a key by the default partitioner of Kafka's producers: murmur2, modulo the partitions."""
 
     def __init__(self, partitions: int) -> None:
         from aiokafka.partitioner import murmur2  # pyright: ignore[reportUnknownVariableType]

@@ -33,10 +33,10 @@ def batches(
     damaged: Damaged,
     isolation: int = READ_UNCOMMITTED,
 ) -> Iterator[tuple[BatchHeader, Fetched]]:
-    """Each stored batch from `start` on that begins below `end`, with the fetch that it came by, its checksum right.
+    """Each stored batch with a valid checksum from `start` on that begins below `end`, with the fetch that returned it.
 
-    What is not as it was written is told to `damaged`, and the next batch that can be read is gone on with. Raises
-    PipelineError where the log does not have the offsets.
+    Calls `damaged` for a damaged range, and continues with the next readable batch. Raises PipelineError if the log
+    does not have the offsets.
     """
     position = start
     while position < end:

@@ -61,7 +61,7 @@ class DatabaseJob(Protocol):
     """A job that can be run again and again."""
 
     def run(self, meter: Meter, stopped: Callable[[], bool] = ...) -> None:
-        """Do all that there is to do now, or what can be done until `stopped` says so."""
+        """Process everything that is there now, or until `stopped` returns True."""
         ...
 
     def waiting(self) -> int:

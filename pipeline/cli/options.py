@@ -1,4 +1,4 @@
-"""The options that all jobs share, and how a job's end is told."""
+"""The options common to all jobs, and the output at a job's end."""
 
 # ruff: noqa: ANN401 - `job_options` passes on whatever a command takes
 

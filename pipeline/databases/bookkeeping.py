@@ -80,7 +80,7 @@ def _tables() -> tuple["Table", "Table"]:
 
 @dataclass(frozen=True, slots=True)
 class Bookkeeping:
-    """The rows of one job for one topic. All methods raise SQLAlchemy's errors, and take part in the transaction."""
+    """The rows of one job for one topic. All methods raise SQLAlchemy's errors and run in the caller's transaction."""
 
     job: str
     topic: str

@@ -262,7 +262,7 @@ def _import(target: WireClient, copied: CopyPass, chunks: Chunks) -> None:
 
 
 def _attempt(target: WireClient, copied: CopyPass, chunks: Chunks, left: Chunks) -> str | None:
-    """Send what is left once, and take from `left` what stands; returns what is in the way, if it may pass."""
+    """Send the chunks in `left` once and remove those that are stored; returns the cause if a retry may succeed."""
     try:
         answers = target.import_batches({place: chunk.data for place, chunk in left.items()})
     except TopicGoneError as error:

@@ -151,7 +151,7 @@ class _DenseWriter:
         self._move_start = gaps.move_start
 
     def write(self, rows: Columns) -> None:
-        """Write one batch, and before it what its first offset is ahead of the end."""
+        """Write one batch; if it begins beyond the log's end, fill the gap first."""
         if rows.first < self._end:  # there already; so is the beginning
             self._move_start = False
             rows = rows.between(self._end, rows.last + 1)

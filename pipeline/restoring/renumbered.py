@@ -85,9 +85,9 @@ def renumber_rows(
     origin: Origin,
     written: Written,
 ) -> None:
-    """Append the rows behind whatever the partition has, those excepted that an earlier run has appended.
+    """Append the rows at the partition's end, except for those that an earlier run has appended.
 
-    Raises PipelineError where an earlier run has begun at a later offset, so that it cannot be told which are there.
+    Raises PipelineError if an earlier run began at a later offset: then it is unknown which rows are there.
     """
     name = f"odradek-restore-{origin.place.topic}-{origin.place.partition}-to-{place.topic}-{place.partition}"
     transactions = Transactions(client, name)

@@ -46,10 +46,10 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What all tasks of a job are told; a task is the number of its `work`.
+    """The parameters common to all tasks of a job; a task is identified by the number of its `work`.
 
-    `begins` are the offsets from which on rows were asked for, `move_start` the partitions whose log is to start at
-    their first row, `gapless` those in which no offset is to be filled.
+    `begins` are the requested first offsets, `move_start` the partitions whose log start becomes the offset of their
+    first row, `gapless` the partitions in which no missing offset is filled.
     """
 
     connection: Connection

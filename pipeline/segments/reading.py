@@ -1,7 +1,7 @@
 """The records of a range of one partition's offsets, as Arrow record batches.
 
-A range is read from the log's present segments, not from those that there were when the read was planned: where one
-goes on the way, the rest is read from what has taken its place (compaction), or its loss is told (retention).
+A range is read from the log's present segments, not from those at the time of the plan. If a segment disappears during
+the read, the rest is read from its replacement (compaction), or its loss is reported (retention).
 """
 
 import logging
@@ -201,7 +201,7 @@ def _view(wanted: Range, position: int, how: Reading) -> LogView | None:
 
 
 def _begin(wanted: Range, position: int, view: LogView, how: Reading) -> int:
-    """Return where reading goes on, after telling of a loss."""
+    """Return the offset to read from, after reporting offsets that are no longer there."""
     name = f"{wanted.topic}-{wanted.partition}"
     if view.log_start_offset > position:
         lost = min(view.log_start_offset, wanted.end)

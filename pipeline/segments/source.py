@@ -156,7 +156,7 @@ class SegmentStreamReader(DataSourceStreamReader):
                 lose(f"the new partition {topic}-{index} has lost offsets below {extents[topic, index].start}", how)
 
     def commit(self, end: Offsets) -> None:
-        """Nothing to do: the data directory knows nothing of its readers."""
+        """Nothing to do: the data directory stores no reader's position."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read what a task was given."""

@@ -15,7 +15,7 @@ it differs by nothing but case from another's."""
 
 
 def merged(old: Any, new: Any, conflict: Conflict, path: str = "") -> Any:
-    """The narrowest type that holds what `old` and `new` hold; `old` where there is none, of which `conflict` is told.
+    """The narrowest type for the values of both `old` and `new`. If there is none: `old`, and a call of `conflict`.
 
     A struct gets the fields of both, those of `old` first. Of two names that differ only by case the first stays.
     """

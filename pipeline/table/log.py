@@ -22,7 +22,7 @@ LOG: Final = f"{HIDDEN}/log"
 SNAPSHOTS: Final = f"{HIDDEN}/snapshots"
 STAGING: Final = f"{HIDDEN}/staging"
 SNAPSHOT_EVERY: Final = 50
-"""Entries between two snapshots, which spare a reader the entries before them. They are nothing but a short cut."""
+"""Entries between two snapshots. A reader may begin at a snapshot, but the entries alone have everything, too."""
 DEAD_LETTERS: Final = ".dead-letters"
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_BATCH: Final = 1_000_000
-DEFAULT_EVERY_S: Final = 10.0
 TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1000
 """The longest that a broker allows by default."""
 BATCH_BYTES: Final = 900_000
@@ -70,9 +69,9 @@ def transform(
 
     Records are read in batches of at most `batch` offsets. Each batch is one transaction of the new records and of
     `group`'s committed offsets, so that a reader with `read_committed` sees what each source record gives exactly once,
-    wherever a run was killed; the next goes on from the committed offsets. Only one run of a group works at a time: a
-    later one fences the earlier. With `every_s` it looks for new records so often until `stopped` says so; else it ends
-    where the topic ended when the last batch began.
+    wherever a run was killed; the next run continues at the committed offsets. Only one run of a group works at a time:
+    a later one fences the earlier. With `every_s` it looks for new records at that interval until `stopped` returns
+    True; without, it ends at the topic's end as of the beginning of the last batch.
 
     Raises PipelineError: a topic that does not exist, records that retention deleted before they were read, a failure
     of Spark's or of the broker; the batch under way is aborted then.

@@ -31,7 +31,7 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Gives each record its partition: its own, else by key as Kafka's producers do, else in turns."""
+    """Chooses each record's partition: the record's own, else by key as Kafka's producers do, else round-robin."""
 
     partitions: int
 

@@ -1,9 +1,9 @@
-"""Putting a compacted segment in the place of a run of sealed ones, so that a crash leaves either.
+"""Replacement of a run of sealed segments by a compacted one; a crash leaves either the old or the new.
 
-The new segment is made beside the log under another name, and synced. Then, in this order: it is renamed to
-`<base>.cleaned`, which is the decision; the active segment tells of it instead of the old ones, in one
-transaction; readers are given it; the old files go; it is renamed into its place. A process that opens the partition
-and finds a `.cleaned` file does all of that again.
+The new segment is written under another name, and synced. Then, in this order: it is renamed to `<base>.cleaned`, which
+is the decision; one transaction makes the active segment's metadata name it in place of the old ones; readers switch to
+it; the old files are removed; it gets its final name. A process that opens the partition and finds a `.cleaned` file
+repeats these steps.
 """
 
 import logging

@@ -38,7 +38,7 @@ class Footprint:
         try:
             found = os.stat(path)  # noqa: PTH116 - hot, here and below
         except OSError:
-            self._inode, self.size_bytes, self._changed_ns = -1, 0, 0  # the next check says so
+            self._inode, self.size_bytes, self._changed_ns = -1, 0, 0  # the next check reports it
         else:
             self._inode, self.size_bytes, self._changed_ns = found.st_ino, found.st_size, found.st_ctime_ns
 
@@ -67,7 +67,7 @@ class Footprint:
                 self.size_bytes = found.st_size
             self._changed_ns = found.st_ctime_ns
         except OSError:
-            pass  # the next check says so
+            pass  # the next check reports it
         finally:
             self._writes += 1
         return self.size_bytes

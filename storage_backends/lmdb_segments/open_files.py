@@ -16,7 +16,7 @@ import lmdb
 T = TypeVar("T")
 
 MAX_FILES: Final = 30_000
-"""What is kept open at most unless the options say so: Linux allows a process 65,530 memory maps (vm.max_map_count)."""
+"""The default limit of open files: Linux allows a process 65,530 memory maps (vm.max_map_count)."""
 _SHARE: Final = 4
 _ROOM_FILES: Final = 48
 _LOOKS: Final = 256
@@ -41,7 +41,7 @@ def allowed_files(wanted: int | None) -> int:
 
 
 def is_exhausted(error: BaseException) -> bool:
-    """Whether the error says that the process may have no more descriptors, or no more address space."""
+    """Whether the error means that the process has reached its limit of descriptors or address space."""
     code = error.errno if isinstance(error, OSError) else getattr(error, "code", None)
     return code in _EXHAUSTED or isinstance(error, (MemoryError, lmdb.MemoryError))
 

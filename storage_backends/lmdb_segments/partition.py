@@ -47,7 +47,7 @@ of 2 MB, and the host of a virtual machine may have to provide those first: such
 
 
 class SegmentGoneError(Exception):
-    """A reader was on its way to a segment that is no more."""
+    """The segment of a read was replaced or deleted before the read could use it."""
 
 
 _OnClose = Callable[[PartitionKey, SegmentMeta | None], None]
@@ -155,10 +155,10 @@ class LmdbPartition:
         return log, plan_runs(writes, meta.log_end_offset, fill, log.policy)
 
     def _change_mode(self, *, synced: bool) -> None:
-        """Go on in a segment that is written with, or without, syncs: an LMDB environment cannot change that.
+        """Continue in a segment with the other sync mode, which is fixed when LMDB opens an environment.
 
-        What must be durable must be so at once; what need not be may wait for the next roll, lest every other commit
-        rolls.
+        A change to synced writes rolls at once, since they must be durable. A change to unsynced writes waits for the
+        next roll, so that alternating modes do not roll at every second commit.
         """
         log = self.log
         if synced or self._mode_changed or not log.state.meta.size_bytes:

@@ -136,7 +136,7 @@ def _mend(directory: Path, base_offset: int, context: StoreContext) -> bool:
     if marker.read_bytes() == context.boot_id.encode():
         return False  # the process died, not the system: all it wrote is there
     for entry in directory.glob(f"*{CLEANED_SUFFIX}"):
-        put_in_place(directory, read_cleaned(entry)[0])  # the salvaged segment's rows will tell of it
+        put_in_place(directory, read_cleaned(entry)[0])  # the salvaged segment's metadata will name it
     salvage_segment(directory, base_offset, context)
     return True
 

@@ -482,7 +482,7 @@ class Segment:
         return True
 
     def seal(self) -> None:
-        """Write no more to it; from the next opening on it takes fewer descriptors."""
+        """End writing; from the next opening on the segment takes fewer descriptors."""
         with self._lock:
             self._settings = None
             self._close_idle()

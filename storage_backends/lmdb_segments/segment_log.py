@@ -107,7 +107,7 @@ class SegmentLog:
         return self._directory / segment_name(base_offset)
 
     def run(self, run: Run, *, synced: bool) -> None:
-        """Commit a run of writes, in a new segment if it says so."""
+        """Commit a run of writes, in a new segment if `run.start` requires one."""
         size_bytes = run.size_bytes
         if run.start is not RunStart.CONTINUE:
             restart = run.start is RunStart.RESTART
@@ -219,7 +219,7 @@ class SegmentLog:
         return handle
 
     def _switch(self, active: Segment, meta: SegmentMeta, sealed: tuple[SegmentInfo, ...]) -> None:
-        """Make `active` the active segment and let go of those that are in `sealed` no more."""
+        """Make `active` the active segment, and drop the segments that are not in `sealed`."""
         old = self.state.segments
         self._active = active
         bases = {info.base_offset for info in sealed}

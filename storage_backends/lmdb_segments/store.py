@@ -108,7 +108,7 @@ class LmdbStore:
             return self._listed
 
     def _parse(self, directory: Path) -> PartitionKey | None:
-        """Return whose directory it is. One whose partition is unknown is left alone, and the log says so once."""
+        """The partition of a directory. None, with one warning in the log, if it cannot be determined."""
         try:
             return parse_partition_dir(directory)
         except (ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""A database and its connections: how SQLite and PostgreSQL are opened, and what each needs to be told."""
+"""A database and its connections: how SQLite and PostgreSQL are opened, and the settings that each needs."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -117,7 +117,7 @@ class Database:
     def _engine(self, **pool: Any) -> Engine:  # noqa: ANN401 - passed on
         settings: dict[str, Any] = {"poolclass": QueuePool, "pool_pre_ping": not self.is_sqlite, **pool}
         if self.is_sqlite:
-            # Autocommit by the driver: transactions begin when SQLAlchemy says so.
+            # The driver is in autocommit mode, so that SQLAlchemy alone begins transactions.
             settings["connect_args"] = {"check_same_thread": False, "isolation_level": None, "timeout": BUSY_MS / 1000}
             settings.pop("isolation_level", None)
         engine = create_engine(self.url, **settings)

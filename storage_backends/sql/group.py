@@ -42,9 +42,10 @@ class CommitGroup:
         self.transactions = 0
 
     def run(self, unit: Unit, size_bytes: int = 0) -> None:
-        """Return when the unit's transaction is committed. Raises StoreError: then nothing of it is, or all in doubt.
+        """Return when the unit's transaction is committed.
 
-        Units of one transaction fail together.
+        Raises StoreError if it is not, or if it is unknown whether it is; never is a part of the unit committed. All
+        units of one transaction fail together.
         """
         mine = _Waiting(unit, size_bytes)
         with self._condition:

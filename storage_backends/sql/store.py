@@ -222,7 +222,7 @@ class SqlStore:
         self._purger.shorten(partition)
 
     def show(self, topic: str) -> None:
-        """Make the view of a topic that has rows. Where that fails the log says so, and all else goes on."""
+        """Make the view of a topic that has rows. A failure is only logged."""
         try:
             make_view(self.database, topic)
         except StoreError as error:

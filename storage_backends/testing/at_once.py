@@ -45,7 +45,7 @@ class CommittingAtOnce:
             log.commit_at_once([LogWrite([make_batch(3)])])
 
     def test_a_durable_log_is_not_committed_at_once_where_that_would_wait(self, store: Store) -> None:
-        """A backend that has to sync such a log says so."""
+        """A backend that has to sync such a log returns False."""
         log = store.open(KEY, LogPolicy(durable=True))
         if not log.commit_at_once([LogWrite([make_batch(0)])]):
             assert log.load() == LogSnapshot()

@@ -80,7 +80,7 @@ class BatchHeader(NamedTuple):
     """The header of one batch, as it stood when parsed.
 
     A named tuple, since one is made per batch on the hot path. `position` is where the batch starts in the
-    buffer that was parsed: it belongs to that buffer, not to the batch, and takes part in equality.
+    buffer that was parsed: a property of that buffer, not of the batch, but part of equality.
     """
 
     base_offset: int

@@ -14,7 +14,7 @@ MAX_STRING_BYTES = 0x7FFF
 """Kafka's limit for a string in every version, although flexible versions could say more."""
 
 SURELY_SHORT_BYTES = MAX_STRING_BYTES // 3
-"""A text of no more bytes is within the limit also when each byte that is no UTF-8 becomes a replacement of three."""
+"""A text of at most this many bytes stays within the limit even if each is invalid and replaced by three bytes."""
 
 MAX_REQUEST_ELEMENTS = 1_000_000
 """How many array elements and tagged fields a request may have in all; Kafka has no such limit."""

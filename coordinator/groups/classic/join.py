@@ -161,8 +161,8 @@ def _keep_generation(
 ) -> None:
     """Keep the generation for a static member that rejoins with the same subscription: only its new id is written.
 
-    A leader must not compute a new assignment. From version 9 the reply says so (KIP-814); before, the reply names its
-    own old member id as the leader.
+    A rejoining leader must not compute a new assignment. From version 9 the reply has `skip_assignment` (KIP-814);
+    before, the reply names the leader's old member id, so that the member takes itself for a follower.
     """
     decision.record(group_record(group, assignments_of(group), group.state_since_ms))
     if joiner.waiter.api_version >= SKIP_ASSIGNMENT_VERSION:

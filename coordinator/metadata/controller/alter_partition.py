@@ -2,7 +2,7 @@
 
 A proposal counts only from the leader of the present epoch, on the partition as it is, and with members that are
 neither fenced nor shutting down nor of an earlier incarnation than the leader knows. The change may end a
-reassignment, which may give the partition another leader; the proposer is told so by NEW_LEADER_ELECTED.
+reassignment, which may give the partition another leader; the answer is NEW_LEADER_ELECTED then.
 """
 
 from collections.abc import Sequence
@@ -120,7 +120,7 @@ def _error_of(
 
 
 def _epoch_error(leader: int, before: PartitionImage, proposal: AlterPartitionRequestPartitionData) -> ErrorCode:
-    """Whether the proposal is about the partition as it is; epochs from the future tell of another controller."""
+    """The error for a proposal with other epochs than the partition's; newer ones come from another controller."""
     if proposal.leader_epoch > before.leader_epoch or proposal.partition_epoch > before.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if proposal.leader_epoch < before.leader_epoch:

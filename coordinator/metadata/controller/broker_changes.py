@@ -53,9 +53,10 @@ def fence(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
 
 
 def begin_shutdown(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
-    """The broker is given nothing more, and leaves the ISRs and its leaderships; the first part says so.
+    """Begin a controlled shutdown: the broker gets no new partitions, and leaves the ISRs and its leaderships.
 
-    It is the one change whose own record comes first: the broker goes on serving until others lead its partitions.
+    Unlike other changes, the record of the broker itself comes first: the broker keeps serving until other brokers lead
+    its partitions.
     """
     begun: list[Message] = []
     if not broker.in_controlled_shutdown:

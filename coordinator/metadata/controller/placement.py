@@ -30,7 +30,7 @@ def place_replicas(
     ring = _ring([broker for broker in brokers if broker.fenced or broker.is_active])
     active = [broker for broker in ring if broker.is_active]
     _check(replication_factor, ring, active)
-    period = len(active) * max(len(ring) - 1, 1)  # after so many partitions each leader had each order of the others
+    period = len(active) * max(len(ring) - 1, 1)  # after this many partitions the list of replica assignments repeats
     turns = [_replicas(ring, active, start + index, replication_factor) for index in range(min(count, period))]
     return [turns[index % period] for index in range(count)]
 

@@ -27,5 +27,5 @@ def replication_settings(context: DecisionContext, topic: str) -> ReplicationSet
         for text in (context.image.configs_of(ResourceType.TOPIC, topic).get(name),)
     }
     min_insync = values[MIN_INSYNC_REPLICAS]
-    assert isinstance(min_insync, int), "the table says so"
+    assert isinstance(min_insync, int), "the table of configs has it as an int"
     return ReplicationSettings(min_insync, values[UNCLEAN_ELECTION] is True)

@@ -123,7 +123,7 @@ class Reader(Protocol):
         ...
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Fetch no more of these."""
+        """Stop fetching these partitions."""
         ...
 
     def poll(self, timeout_ms: int, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:

@@ -33,7 +33,7 @@ class Rows:
 
 
 def rows_of(batches: Iterable[StoredBatch]) -> Rows:
-    """The rows of batches. A batch that cannot be decoded has none, and the log says so."""
+    """The rows of batches. A batch that cannot be decoded is logged and has none."""
     rows = Rows()
     for batch in batches:
         header = parse_header(batch.data)

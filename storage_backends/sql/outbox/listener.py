@@ -79,7 +79,7 @@ class Listener:
 
     def _wait(self, connection: Connection, schema: str) -> None:
         driver: Any = connection.connection.driver_connection
-        wire = driver.pgconn  # psycopg's own generator of notifications cannot be told to end
+        wire = driver.pgconn  # not psycopg's generator of notifications, which cannot be stopped
         wanted = schema.encode()
         while not self._stopped.is_set():
             readable, _, _ = select([wire.socket, self._stop_read], [], [])

@@ -50,7 +50,7 @@ def pending(
     turns = _within(found, max_bytes)
     rows: Sequence[Any] = connection.execute(_RECORDS, {"ids": list(turns)}).all() if turns else []
     by_id = {row.id: row for row in rows}
-    # An entry that another owner of the database has taken meanwhile is missing: this one writes no more.
+    # An entry is missing if another broker has taken over the database meanwhile and relayed it.
     return [record_of(by_id[number], turn) for number, turn in turns.items() if number in by_id]
 
 
