@@ -103,11 +103,15 @@ class Transactional2(Transactional):
         return answer.error_code
 
 
+def offset_request(topic, group="g"):
+    """What asks for the offset of a topic's first partition under require_stable."""
+    named = (OffsetFetchRequestTopics(name=topic, partition_indexes=(0,)),)
+    return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=named),), require_stable=True)
+
+
 def committed_offset(client, topic, group="g"):
     """(error, offset) under require_stable."""
-    named = (OffsetFetchRequestTopics(name=topic, partition_indexes=(0,)),)
-    asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=named),), require_stable=True)
-    part = client.call(asked).groups[0].topics[0].partitions[0]
+    part = client.call(offset_request(topic, group)).groups[0].topics[0].partitions[0]
     return part.error_code, part.committed_offset
 
 

@@ -3,10 +3,12 @@
 from itertools import count
 
 import pytest
+import trio
 from gateway_brokers import ProcessBroker
 from gateway_client import RawClient
-from gateway_transactions import Transactional2, committed_offset, settled, stable_and_aborted
+from gateway_transactions import Transactional2, committed_offset, offset_request, settled, stable_and_aborted
 
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -176,3 +178,46 @@ def test_an_administrator_can_end_what_hangs(client, topic, producer):
     assert producer.end(False) == 0
     described = client.call(DescribeTransactionsRequest(transactional_ids=(producer.name,)))
     assert described.transaction_states[0].transaction_state == "CompleteAbort"
+
+
+def offset_after_a_marker_by_hand(client, topic, producer):
+    """(error, offset) of a group, asked for in the frame right behind the marker that lets its new offset count."""
+    group = f"{producer.name}-group"
+    assert producer.commit_offset(topic, 7, group) == 0
+    assert committed_offset(client, topic, group) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    described = client.call(DescribeTransactionsRequest(transactional_ids=(producer.name,)))
+    [taking_part] = described.transaction_states[0].topics
+    assert taking_part.topic == "__consumer_offsets"
+    place = WritableTxnMarkerTopic(name=taking_part.topic, partition_indexes=taking_part.partitions)
+    marker = WritableTxnMarker(
+        producer_id=producer.pid,
+        producer_epoch=producer.epoch,
+        transaction_result=True,
+        topics=(place,),
+        coordinator_epoch=0,
+    )
+    sent = client.send(WriteTxnMarkersRequest(markers=(marker,)))
+    asked = client.send(offset_request(topic, group))
+    assert client.receive(sent).markers[0].topics[0].partitions[0].error_code == 0
+    part = client.receive(asked).groups[0].topics[0].partitions[0]
+    assert producer.end(True) == 0
+    return part.error_code, part.committed_offset
+
+
+def test_a_marker_is_answered_when_the_offsets_of_its_transaction_count(client, topic, producer):
+    """KAFKA-17507."""
+    assert offset_after_a_marker_by_hand(client, topic, producer) == (0, 7)
+
+
+def test_offsets_that_count_later_than_their_marker_is_answered_are_found(client, topic, producer, monkeypatch):
+    replay_end = GroupShard.replay_end
+
+    def later(*end):
+        async def wait():
+            await trio.sleep(0.3)
+            replay_end(*end)
+
+        trio.lowlevel.spawn_system_task(wait)
+
+    monkeypatch.setattr(GroupShard, "replay_end", later)
+    assert offset_after_a_marker_by_hand(client, topic, producer) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
