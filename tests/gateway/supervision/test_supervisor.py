@@ -1,0 +1,82 @@
+"""The supervisor of a cluster on one machine, with small programs in place of nodes."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from odradek.gateway.supervision.layout import NodePlan
+from odradek.gateway.supervision.supervisor import NodeStartError, SupervisedNode, Supervisor
+
+SERVES_AND_ENDS = "print('serves', flush=True); raise SystemExit(1)"
+SERVES = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print('serves', flush=True)
+signal.pause()
+"""
+
+
+def node(node_id: int, program: str) -> SupervisedNode:
+    plan = NodePlan(node_id, 0, None, Path(), {})
+    return SupervisedNode(plan, [sys.executable, "-c", program])
+
+
+async def ended(nodes: list[SupervisedNode], after_s: float) -> float:
+    """Run a supervisor, send it SIGTERM after so many seconds from when all nodes have served; how long it took."""
+    ready = trio.Event()
+    finished = trio.Event()
+
+    async def run() -> None:
+        await Supervisor(nodes, ready.set).run()
+        finished.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await ready.wait()
+        await trio.sleep(after_s)
+        asked_at = trio.current_time()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await finished.wait()
+        return trio.current_time() - asked_at
+
+
+@pytest.mark.timeout(60)
+async def test_a_pause_before_a_start_does_not_hold_up_the_stop(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("odradek.gateway.supervision.supervisor.RESTART_S", 600.0)
+    assert await ended([node(1, SERVES_AND_ENDS), node(2, SERVES)], 1.0) < 30
+
+
+@pytest.mark.timeout(60)
+async def test_a_node_that_ends_is_started_again(tmp_path: Path):
+    started = tmp_path / "started"
+    again = node(1, f"open({str(started)!r}, 'a').write('x'); {SERVES_AND_ENDS}")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(again.run)
+        await again.ready.wait()
+        while len(started.read_text()) < 2:  # noqa: ASYNC110 - of processes
+            await trio.sleep(0.05)
+        again.begin_stop()
+        await again.ended.wait()
+
+
+@pytest.mark.timeout(60)
+async def test_a_node_whose_process_is_being_made_is_stopped():
+    """A stop at that moment finds no process to send a signal to."""
+    late = node(1, SERVES)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(late.run)
+        await trio.testing.wait_all_tasks_blocked()
+        late.begin_stop()
+        await late.ended.wait()
+
+
+@pytest.mark.timeout(60)
+async def test_a_node_that_never_serves_ends_the_supervisor():
+    with pytest.raises(ExceptionGroup) as raised:
+        await Supervisor([node(1, "raise SystemExit(3)")], lambda: None).run()
+    assert raised.group_contains(NodeStartError, match="node 1 ended with exit code 3 before it served")
