@@ -1,4 +1,4 @@
-"""The fixtures kafka_broker and kafka_topic, in a test session of their own, with and without xdist."""
+"""The plugin's fixtures (a broker, a topic, a cluster), in a test session of their own, with and without xdist."""
 
 import pytest
 
@@ -84,8 +84,53 @@ def test_the_command_line_wins(run, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_a_malformed_setting_is_told(run):
-    result = run(tests="def test_it(kafka_broker): pass", ini="odradek_config =\n    num.partitions\n")
+CLUSTER_TESTS = """
+    import pytest
+    from kafka import KafkaAdminClient, KafkaProducer
+
+    clusters = []
+
+    @pytest.mark.parametrize("n", range(2))
+    def test_a_leader_is_killed_and_started_again(kafka_cluster, n):
+        topic = f"orders-{n}"
+        kafka_cluster.create_topic(topic)
+        leader = kafka_cluster.leader(topic, 0)
+        kafka_cluster.kill(leader)
+        assert kafka_cluster.leader(topic, 0, not_broker=leader) != leader
+        producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_without(leader), acks="all")
+        assert producer.send(topic, b"x").get(60).offset == 0
+        producer.close()
+        kafka_cluster.restart(leader)
+        kafka_cluster.await_in_sync()
+
+    @pytest.mark.parametrize("n", range(2))
+    def test_one_cluster_of_three_serves_the_session(kafka_cluster, n):
+        clusters.append(kafka_cluster)
+        assert kafka_cluster.ids == (1, 2, 3)
+        assert all(kafka_cluster.node(each).is_running for each in kafka_cluster.ids)
+        assert clusters[0] is kafka_cluster
+
+    def test_settings_come_from_the_ini_file(kafka_cluster):
+        admin = KafkaAdminClient(bootstrap_servers=kafka_cluster.bootstrap)
+        admin.create_topics({"five": {"num_partitions": -1, "replication_factor": -1}})
+        kafka_cluster.await_in_sync()
+        [topic] = admin.describe_topics(["five"])
+        admin.close()
+        assert len(topic["partitions"]) == 5
+        assert all(len(part["replica_nodes"]) == 3 for part in topic["partitions"])
+"""
+
+
+@pytest.mark.timeout(240)
+def test_a_cluster(run, pytester):
+    ini = "odradek_config =\n    num.partitions = 5\n    broker.session.timeout.ms = 3000\n"
+    # kafka-python does not close its sockets to brokers that are down: in a process of its own
+    run(tests=CLUSTER_TESTS, ini=ini, how=pytester.runpytest_subprocess).assert_outcomes(passed=5)
+
+
+@pytest.mark.parametrize("fixture", ["kafka_broker", "kafka_cluster"])
+def test_a_malformed_setting_is_told(run, fixture):
+    result = run(tests=f"def test_it({fixture}): pass", ini="odradek_config =\n    num.partitions\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*odradek_config: 'num.partitions' is not of the form name=value*"])
 
