@@ -2,9 +2,9 @@
 
     metadata image ─► replicas.py ─► role and leader epoch of each replica ─► fetchers.py: whom to fetch from
 
-    Produce ─► leading.py ─► commit.py ─► store ─► durable end ──Fetch──► fetcher.py ─► following.py ─► commit.py ─► store
-                                                                                                                       │
-    acks=all, consumers ◄── high watermark ◄── leading.py ◄──────────── offset of the follower's next Fetch ◄──────────┘
+    Produce ─► leading.py ─► commit.py ─► store ─► durable end ─Fetch─► fetcher.py ─► following.py ─► commit.py ─► store
+                                                                                                                     │
+    acks=all, consumers ◄── high watermark ◄── leading.py ◄──────────── offset of the follower's next Fetch ◄────────┘
                                                    │
                                                    └─► ISR proposals ─► alter_partition.py ─► active controller
 

@@ -18,6 +18,7 @@ from odradek.storage_backends.testing.access import base_offsets, fill, joined, 
 from odradek.storage_backends.testing.at_once import CommittingAtOnce
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.concurrency import check_partitions_in_parallel, check_readers_beside_writer
+from odradek.storage_backends.testing.epochs import KeepingEpochs
 from odradek.storage_backends.testing.keys import DOTTED, KEY, LONGEST, REINCARNATION, SIBLING
 from odradek.storage_backends.testing.medium import StoreFactory, StoreMedium
 from odradek.storage_backends.testing.replicating import Replicating
@@ -307,7 +308,7 @@ class _Deleting(_Fixtures):
         assert log.load().aborted == (aborted[1],)
 
 
-class _Replacing(_Fixtures):
+class _Replacing(KeepingEpochs, _Fixtures):
     @pytest.fixture
     def cleanable(self, store: Store) -> PartitionStore:
         """Twenty batches in sealed segments of two, and an active one."""
