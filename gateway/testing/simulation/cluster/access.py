@@ -214,8 +214,9 @@ class ClusterClient:
             return
         for topic in answer.topics:
             for part in topic.partitions:
-                if part.leader_id in self._connections:
-                    found = Partition(topic.name or "", part.partition_index)
+                found = Partition(topic.name or "", part.partition_index)
+                # A broker that was cut off may still have an older epoch, to which no client goes back.
+                if part.leader_id in self._connections and part.leader_epoch >= self._epochs.get(found, -1):
                     self._known[found], self._epochs[found] = part.leader_id, part.leader_epoch
 
     async def _find_coordinator(self, place: Coordinator) -> None:
