@@ -1,10 +1,10 @@
-# ruff: noqa: SLF001 - bugs are planted inside
 """Bugs to plant in whole nodes of a cluster: each takes one safety step away, and breaks one invariant."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from plant import inside, plant
 
 from odradek.coordinator.quorum import changes
 from odradek.gateway.env.completion import DONE
@@ -62,7 +62,7 @@ def unfetched_counts_as_caught_up(patch: pytest.MonkeyPatch) -> None:
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
     """Epochs are not compared: a follower appends behind what its leader never had."""
-    patch.setattr(Reads, "_divergence", lambda *_: None)
+    plant(patch, Reads, "_divergence", lambda *_: None)
 
 
 def answered_when_durable(patch: pytest.MonkeyPatch) -> None:
@@ -84,17 +84,19 @@ def followers_commit_what_they_have(patch: pytest.MonkeyPatch) -> None:
 
 def metadata_committed_by_one(patch: pytest.MonkeyPatch) -> None:
     """What the active controller has on its own disk counts as committed."""
-    patch.setattr(QuorumLeader, "_advance", lambda self: self.state.raise_high_watermark(self.state.durable_end_offset))
+    plant(patch, QuorumLeader, "_advance", lambda self: self.state.raise_high_watermark(self.state.durable_end_offset))
 
 
 def voters_changed_before_the_last_change_is_committed(patch: pytest.MonkeyPatch) -> None:
     """The leader of the quorum does not wait for the commit of the last set of voters."""
 
+    not_settled = inside(changes, "_not_settled")
+
     def at_once(quorum: Any) -> Any:
-        refused = changes._not_settled(quorum)
+        refused = not_settled(quorum)
         return refused if refused is not None else quorum.voters_in_log.voters
 
-    patch.setattr(changes, "_changeable", at_once)
+    plant(patch, changes, "_changeable", at_once)
 
 
 MUTANTS = {

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
+from plant import plant
 from sim_log_mutants import COMPACTION_MUTANTS, GROUP_MUTANTS, RETENTION_MUTANTS
 from sim_transaction_mutants import TRANSACTION_MUTANTS
 
@@ -37,7 +38,7 @@ _REUSED = bytearray(1_000_000)
 def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
     """Produce is acknowledged as soon as its batch is queued."""
     patch.setattr(produce, "Gathered", lambda _writes, make: completed(make()))
-    patch.setattr(produce, "_outcome", lambda response, _write: response)
+    plant(patch, produce, "_outcome", lambda response, _write: response)
 
 
 def commit_without_sync(patch: pytest.MonkeyPatch) -> None:
@@ -97,7 +98,7 @@ def coordinator_replies_before_commit(patch: pytest.MonkeyPatch) -> None:
 
 def failed_commit_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
     """A store's error is taken for success where the response is made."""
-    patch.setattr(produce, "_outcome", lambda response, _write: response)
+    plant(patch, produce, "_outcome", lambda response, _write: response)
 
 
 def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
@@ -109,7 +110,7 @@ def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
         self._committed_waits.fail(error)
         self._role.durable(self._log.log_end_offset)
 
-    patch.setattr(Replica, "_failed", failed)
+    plant(patch, Replica, "_failed", failed)
 
 
 def producers_forgotten_at_start(patch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from plant import plant
 from sim_quorum import Invariant
 
 from odradek.gateway.quorum.metadata_log import MetadataReplica, QuorumLeader
@@ -16,7 +17,7 @@ class Mutant(NamedTuple):
 
 def committed_here_alone(patch: pytest.MonkeyPatch) -> None:
     """What the leader has on its own disk counts as committed."""
-    patch.setattr(QuorumLeader, "_advance", lambda self: self.state.raise_high_watermark(self.state.durable_end_offset))
+    plant(patch, QuorumLeader, "_advance", lambda self: self.state.raise_high_watermark(self.state.durable_end_offset))
 
 
 def image_of_the_uncommitted(patch: pytest.MonkeyPatch) -> None:

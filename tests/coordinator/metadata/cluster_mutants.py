@@ -3,7 +3,9 @@
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
+
+import pytest
+from plant import inside, plant
 
 from odradek.coordinator.metadata.controller import (
     alter_partition,
@@ -28,7 +30,8 @@ class Mutant:
 
     @contextmanager
     def planted(self):
-        with patch.object(self.module, self.function, self.instead):
+        with pytest.MonkeyPatch.context() as patch:
+            plant(patch, self.module, self.function, self.instead)
             yield
 
 
@@ -94,7 +97,7 @@ def elected_out_of_nothing(before, draft, election, min_insync, may_lead):
     ELECT(before, draft, election, min_insync, may_lead)
 
 
-ELECT = partition_change._elect  # noqa: SLF001 - what is broken is what is inside
+ELECT = inside(partition_change, "_elect")
 CHANGED = replay.changed_partition
 
 MUTANTS = {

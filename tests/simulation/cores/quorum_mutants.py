@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001 - bugs are planted inside
 """Bugs to plant in the quorum: each removes one safety step, and is found by the invariant that it breaks."""
 
 from collections.abc import Callable
@@ -6,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import quorum_node
+from plant import inside, plant
 from quorum_disks import Log
 from quorum_faults import DOWNLOADING, VOTING, Faults
 from quorum_invariants import Invariant
@@ -28,7 +28,7 @@ class Mutant(NamedTuple):
 
 def vote_not_persisted(patch: pytest.MonkeyPatch) -> None:
     """The election state is written nowhere."""
-    patch.setattr(Node, "_persist", lambda self, _election, then: self.after(self.sync_us(), then))
+    plant(patch, Node, "_persist", lambda self, _election, then: self.after(self.sync_us(), then))
 
 
 def sent_before_persisted(patch: pytest.MonkeyPatch) -> None:
@@ -38,12 +38,12 @@ def sent_before_persisted(patch: pytest.MonkeyPatch) -> None:
         self.after(self.sync_us(), lambda: setattr(self.disk, "election", election))
         then()
 
-    patch.setattr(Node, "_persist", persist)
+    plant(patch, Node, "_persist", persist)
 
 
 def fetch_before_sync(patch: pytest.MonkeyPatch) -> None:
     """A follower fetches on while its last records are not durable."""
-    fetches = Quorum._fetches
+    fetches = inside(Quorum, "_fetches")
 
     def eager(self: Any) -> Any:
         durable, self._log.durable_end_offset = self._log.durable_end_offset, self._log.end_offset
@@ -52,13 +52,13 @@ def fetch_before_sync(patch: pytest.MonkeyPatch) -> None:
         finally:
             self._log.durable_end_offset = durable
 
-    patch.setattr(Quorum, "_fetches", eager)
+    plant(patch, Quorum, "_fetches", eager)
 
 
 def leader_counts_unsynced(patch: pytest.MonkeyPatch) -> None:
     """The leader gives away what it has not synced, and counts it as its own."""
     patch.setattr(Log, "readable_end_offset", property(lambda self: self.end_offset))
-    commit = Quorum._commit
+    commit = inside(Quorum, "_commit")
 
     def early(self: Any) -> None:
         durable = self._log.durable_end_offset
@@ -67,7 +67,7 @@ def leader_counts_unsynced(patch: pytest.MonkeyPatch) -> None:
         commit(self)
         self._log.durable_end_offset = durable
 
-    patch.setattr(Quorum, "_commit", early)
+    plant(patch, Quorum, "_commit", early)
 
 
 def mark_after_sync(patch: pytest.MonkeyPatch) -> None:
@@ -83,12 +83,12 @@ def mark_after_sync(patch: pytest.MonkeyPatch) -> None:
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
     """A follower whose log differs gets records instead of the place to cut."""
-    patch.setattr(Quorum, "_place", lambda _self, _request: None)
+    plant(patch, Quorum, "_place", lambda _self, _request: None)
 
 
 def diverging_recorded(patch: pytest.MonkeyPatch) -> None:
     """A fetch counts as an acknowledgement although the log differs (KAFKA-13141)."""
-    place = Quorum._place
+    place = inside(Quorum, "_place")
 
     def recording(self: Any, request: Any) -> EpochEnd | SnapshotId | None:
         found = place(self, request)
@@ -97,7 +97,7 @@ def diverging_recorded(patch: pytest.MonkeyPatch) -> None:
             self._commit()
         return found
 
-    patch.setattr(Quorum, "_place", recording)
+    plant(patch, Quorum, "_place", recording)
 
 
 def no_log_check(patch: pytest.MonkeyPatch) -> None:
@@ -131,19 +131,19 @@ def pre_votes_count(patch: pytest.MonkeyPatch) -> None:
             self._stand(now_ms)
         self._lead(granting, now_ms)
 
-    patch.setattr(Quorum, "_elected", elected)
+    plant(patch, Quorum, "_elected", elected)
 
 
 def resumed_leadership(patch: pytest.MonkeyPatch) -> None:
     """A leader that restarts goes on in its epoch (KAFKA-10527)."""
-    start = Quorum._start
+    start = inside(Quorum, "_start")
 
     def resume(self: Any, now_ms: int) -> None:
         start(self, now_ms)
         if self.election.leader_id == self.me.id:
             self._lead([], now_ms)
 
-    patch.setattr(Quorum, "_start", resume)
+    plant(patch, Quorum, "_start", resume)
 
 
 def fetch_not_correlated(patch: pytest.MonkeyPatch) -> None:
@@ -228,13 +228,13 @@ def snapshot_of_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
 
 def begun_anew_before_the_snapshot_is_durable(patch: pytest.MonkeyPatch) -> None:
     """A follower empties its log, and makes what it has downloaded durable after that."""
-    begin_anew = Node._begin_anew
+    begin_anew = inside(Node, "_begin_anew")
 
     def eager(self: Any, ready: Any, snapshot: SnapshotId, reply: Any) -> None:
         self.disk.start = snapshot.end_offset
         begin_anew(self, ready, snapshot, reply)
 
-    patch.setattr(Node, "_begin_anew", eager)
+    plant(patch, Node, "_begin_anew", eager)
 
 
 def base_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def base_not_compared(patch: pytest.MonkeyPatch) -> None:
             return None
         return place_of(self._log, request.offset, request.last_epoch)
 
-    patch.setattr(Quorum, "_place", by_offset)
+    plant(patch, Quorum, "_place", by_offset)
 
 
 def log_behind_its_snapshot(patch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,10 @@
-# ruff: noqa: SLF001 - bugs are planted inside
 """Bugs to plant in replication: each removes one safety step, and is found by the invariant that it breaks."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from plant import inside, plant
 from replication_invariants import Invariant
 from replication_node import Node
 
@@ -23,7 +23,7 @@ class Mutant(NamedTuple):
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
     """Epochs are not looked at: a follower appends behind what its leader never had."""
-    patch.setattr(Reads, "_divergence", lambda *_: None)
+    plant(patch, Reads, "_divergence", lambda *_: None)
 
 
 def stale_isr_counts(patch: pytest.MonkeyPatch) -> None:
@@ -48,12 +48,12 @@ def stale_isr_counts(patch: pytest.MonkeyPatch) -> None:
 
 def none_is_joining(patch: pytest.MonkeyPatch) -> None:
     """What is about to join is not waited for: no bug by itself."""
-    patch.setattr(InSyncReplicas, "_is_joining", lambda *_: False)
+    plant(patch, InSyncReplicas, "_is_joining", lambda *_: False)
 
 
 def proposed_do_not_count(patch: pytest.MonkeyPatch) -> None:
     """While a proposal is under way the high watermark goes by the committed ISR."""
-    propose = InSyncReplicas._propose
+    propose = inside(InSyncReplicas, "_propose")
 
     def careless(self: InSyncReplicas, *rest: Any) -> Any:
         maximal = self.maximal
@@ -61,7 +61,7 @@ def proposed_do_not_count(patch: pytest.MonkeyPatch) -> None:
         self.maximal = maximal
         return proposal
 
-    patch.setattr(InSyncReplicas, "_propose", careless)
+    plant(patch, InSyncReplicas, "_propose", careless)
     none_is_joining(patch)
 
 
@@ -89,8 +89,8 @@ def diverging_fetch_recorded(patch: pytest.MonkeyPatch) -> None:
 def earlier_registration_joins(patch: pytest.MonkeyPatch) -> None:
     """A late fetch of a broker that has lost its disk since lets it into the ISR (KIP-903)."""
     patch.setattr(InSyncReplicas, "is_stale", lambda *_: False)
-    patch.setattr(InSyncReplicas, "_is_eligible", lambda self, broker_id, _remote: self._brokers(broker_id).is_active)
-    patch.setattr(InSyncReplicas, "_epoch_of", lambda self, broker_id: self._brokers(broker_id).epoch)
+    plant(patch, InSyncReplicas, "_is_eligible", lambda self, broker_id, _remote: self._brokers(broker_id).is_active)
+    plant(patch, InSyncReplicas, "_epoch_of", lambda self, broker_id: self._brokers(broker_id).epoch)
 
 
 def producers_not_rebuilt(patch: pytest.MonkeyPatch) -> None:

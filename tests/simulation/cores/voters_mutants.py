@@ -1,10 +1,10 @@
-# ruff: noqa: SLF001 - bugs are planted inside
 """Bugs to plant in changes of voters: each removes one safety step, and is found by the invariant that it breaks."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from plant import inside, plant
 from quorum_faults import SECOND, Faults
 from quorum_invariants import Invariant
 
@@ -20,24 +20,26 @@ LOSING = Faults(
 
 def used_from_commit_on(patch: pytest.MonkeyPatch) -> None:
     """A set of voters is in force once it is committed."""
-    take_voters = Quorum._take_voters
+    take_voters = inside(Quorum, "_take_voters")
 
     def late(self: Any, now_ms: int) -> None:
         named = self._log.voters
         if named is None or named.offset < self.high_watermark or not self._directories:
             take_voters(self, now_ms)
 
-    patch.setattr(Quorum, "_take_voters", late)
+    plant(patch, Quorum, "_take_voters", late)
 
 
 def second_change_before_the_first_is_committed(patch: pytest.MonkeyPatch) -> None:
     """A leader does not wait for the commit of the last change."""
 
+    not_settled = inside(changes, "_not_settled")
+
     def at_once(quorum: Any) -> Any:
-        refused = changes._not_settled(quorum)
+        refused = not_settled(quorum)
         return refused if refused is not None else quorum.voters_in_log.voters
 
-    patch.setattr(changes, "_changeable", at_once)
+    plant(patch, changes, "_changeable", at_once)
 
 
 def removed_leader_counts(patch: pytest.MonkeyPatch) -> None:
