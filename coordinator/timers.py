@@ -35,6 +35,11 @@ class Timers:
     _heap: list[tuple[int, int, Timer]] = field(default_factory=list[tuple[int, int, Timer]])
     _sequence: int = 0
 
+    @property
+    def entries(self) -> int:
+        """How many entries the heap has, those that do not count any more included."""
+        return len(self._heap)
+
     def set(self, timer: Timer, deadline_ms: int) -> None:
         """Let `timer` fire at `deadline_ms`, in place of any earlier setting."""
         timer.deadline_ms = deadline_ms

@@ -11,7 +11,7 @@ from typing import Final
 from odradek.pipeline.errors import MissingError
 
 OLDEST, NEWEST = 17, 21
-_INSTALLED: Final = Path("/usr/lib/jvm")
+INSTALLED: Final = Path("/usr/lib/jvm")
 _RELEASE: Final = Path("/etc/os-release")
 _FIELD: Final = re.compile(r"^(\w+)=(.*)$", re.MULTILINE)
 _COMMANDS: Final = {
@@ -60,7 +60,7 @@ def _candidates() -> list[Path]:
     on_path = shutil.which("java")
     named = [Path(home) / "bin" / "java"] if home else []
     named += [Path(on_path)] if on_path else []
-    return named + sorted(_INSTALLED.glob("*/bin/java"))
+    return named + sorted(INSTALLED.glob("*/bin/java"))
 
 
 def _major(java: Path) -> int | None:

@@ -214,12 +214,12 @@ def beat(members: Sequence[Member], interval_s: float, duration_s: float) -> tup
                 number += 1
             pause = started + number * interval_s / len(members) - time.perf_counter() if number < due else WAIT_LIMIT_S
             for key, _ in selector.select(max(pause, 0)):
-                answers = _check(key.fileobj.recv(4096))
+                answers = count_answers(key.fileobj.recv(4096))
                 took += [time.perf_counter() - sent_at[key.fd]] * answers
     return took, late
 
 
-def _check(data: bytes) -> int:
+def count_answers(data: bytes) -> int:
     """How many answers these are; more than one where the broker fell behind."""
     answers, rest = divmod(len(data), HEARTBEAT_BYTES)
     if rest or not answers:

@@ -66,7 +66,7 @@ class Demo:
         self.say("a consumer group has counted them")
         counted = self._sql(storage, OF_TOPIC.format(topic=FLIGHTS, cast=""))
         self.say("odradek sql has counted them beside the broker")
-        self._compare({"file": totals_of(self._rows), "group": group, "odradek sql": counted})
+        self.compare({"file": totals_of(self._rows), "group": group, "odradek sql": counted})
 
     def over_postgresql(self) -> None:
         """Let an application store flights and append them, while a consumer follows; count rows and records."""
@@ -84,7 +84,7 @@ class Demo:
             table = Totals({carrier: [*numbers] for carrier, *numbers in connection.execute(OF_ROWS)})
         engine.dispose()
         counted = self._sql(storage, OF_TOPIC.format(topic=DEPARTURES, cast="::int"))
-        self._compare({"file": totals_of(rows), "rows": table, "consumer": consumer, "odradek sql": counted})
+        self.compare({"file": totals_of(rows), "rows": table, "consumer": consumer, "odradek sql": counted})
 
     def _broker(self, name: str, storage: str, topic: str, configs: dict[str, str]) -> str:
         logs = self._logs / name
@@ -109,7 +109,8 @@ class Demo:
             {row["carrier"]: [row["flights"], row["arrived"], row["delay"]] for row in json.loads(done.stdout)}
         )
 
-    def _compare(self, results: dict[str, Totals]) -> None:
+    def compare(self, results: dict[str, Totals]) -> None:
+        """Show counts beside each other, and say whether they are the same."""
         self.console.print(comparison(carrier_names(), results))
         agree = all(totals.carriers == results["file"].carriers for totals in results.values())
         self.agrees = self.agrees and agree

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.loads.groups import HEARTBEAT_BYTES, _check
+from benchmarks.loads.groups import HEARTBEAT_BYTES, count_answers
 
 
 def answer(error: int = 0) -> bytes:
@@ -11,11 +11,11 @@ def answer(error: int = 0) -> bytes:
 
 def test_answers_to_heartbeats_are_counted():
     assert len(answer()) == HEARTBEAT_BYTES
-    assert _check(answer()) == 1
-    assert _check(answer() * 3) == 3
+    assert count_answers(answer()) == 1
+    assert count_answers(answer() * 3) == 3
 
 
 @pytest.mark.parametrize("data", [b"", answer()[:-1], answer() + b"x", answer(27), answer() + answer(25)])
 def test_anything_else_ends_the_measurement(data):
     with pytest.raises(SystemExit):
-        _check(data)
+        count_answers(data)

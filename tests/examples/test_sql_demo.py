@@ -23,6 +23,6 @@ def test_file_consumers_rows_and_sql_agree(tmp_path):
 
 def test_the_demo_fails_when_a_count_is_off(tmp_path, monkeypatch):
     compared = {"file": Totals({"UA": [1, 1, 5]}), "group": Totals({"UA": [1, 1, 4]})}
-    monkeypatch.setattr(demo.Demo, "over_sqlite", lambda self: self._compare(compared))
+    monkeypatch.setattr(demo.Demo, "over_sqlite", lambda self: self.compare(compared))
     monkeypatch.setattr(demo.Demo, "over_postgresql", lambda self: None)
     assert demo.main(["--limit", "1", "--output", str(tmp_path)]) == 1

@@ -42,7 +42,7 @@ def test_one_that_is_too_old_is_named_with_how_to_get_another(tmp_path: Path, mo
     old = program(tmp_path / "old" / "bin" / "java", "11.0.2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(java, "_INSTALLED", tmp_path / "jvm")
+    monkeypatch.setattr(java, "INSTALLED", tmp_path / "jvm")
     with pytest.raises(MissingError) as raised:
         java.find_java()
     assert f"({old} is Java 11). To get it: {java.how_to_get_it()}; or set JAVA_HOME" in str(raised.value)
