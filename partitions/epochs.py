@@ -71,9 +71,3 @@ class EpochHistory:
         del self._epochs[: covering - 1]
         del self._starts[: covering - 1]
         self._starts[0] = log_start_offset
-
-    def truncate_end(self, end_offset: int) -> None:
-        """Forget epochs that begin at or after `end_offset` (a follower drops what the leader never had)."""
-        while self._starts and self._starts[-1] >= end_offset:
-            self._epochs.pop()
-            self._starts.pop()

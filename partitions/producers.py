@@ -379,10 +379,6 @@ class Producers:
         first = next(iter(self._ongoing.values()), NO_LIMIT)
         return min((first_offset for first_offset, _ in self._unreplicated if first_offset < first), default=first)
 
-    def has_ongoing_transaction(self, producer_id: int) -> bool:
-        """Whether the producer id has a transaction open in this log."""
-        return producer_id in self._ongoing
-
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
         """Forget idle producers, never one with an open transaction; returns their ids."""
         expired = [

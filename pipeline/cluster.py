@@ -20,7 +20,6 @@ from odradek.pipeline.errors import MissingError, PipelineError
 LOG: Final = logging.getLogger("odradek.pipeline")
 EARLIEST: Final = -2
 LATEST: Final = -1
-_UNKNOWN_TOPIC: Final = 3
 
 
 class TopicPartition(NamedTuple):
@@ -178,8 +177,3 @@ class Cluster:
         reason = error.args[0]
         hint = " (is a broker running there?)" if reason.code() < 0 else ""
         return PipelineError(f"{self.connection.bootstrap}: {what}: {reason.str()}{hint}")
-
-
-def is_missing_topic(error: Any) -> bool:  # noqa: ANN401 - confluent-kafka has no types
-    """Whether a KafkaException says that the topic does not exist."""
-    return bool(error.args) and error.args[0].code() == _UNKNOWN_TOPIC

@@ -290,54 +290,6 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
 }
 """The lowest and highest version of each API that the broker offers in ApiVersions."""
 
-CONTROLLER_APIS: frozenset[ApiKey] = frozenset(
-    {
-        ApiKey.FETCH,
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.API_VERSIONS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.ENVELOPE,
-        ApiKey.FETCH_SNAPSHOT,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        ApiKey.CONTROLLER_REGISTRATION,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-        ApiKey.UPDATE_RAFT_VOTER,
-        ApiKey.UNREGISTER_CONTROLLER,
-    }
-)
-"""The APIs that Kafka serves on controller listeners; those that are here alone are never served to clients."""
-
 CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     **{
         key: ADVERTISED[key]
@@ -397,12 +349,6 @@ FLEXIBLE_FROM: dict[ApiKey, int] = {
 def api_key_of(number: int) -> ApiKey | None:
     """The API of this number, or None for one that neither Kafka 4.4 nor Odradek has."""
     return API_KEY_BY_NUMBER.get(number)
-
-
-def is_advertised(key: ApiKey, version: int) -> bool:
-    """Whether the broker offers ``version`` of ``key``."""
-    first, last = ADVERTISED.get(key, (0, -1))
-    return first <= version <= last
 
 
 def is_flexible(key: ApiKey, version: int) -> bool:

@@ -68,13 +68,6 @@ class FrameReader:
         self.fault: ProtocolError | None = None
         self.large_buffer_bytes = 0
 
-    @property
-    def pending_bytes(self) -> int:
-        """How much of an unfinished frame has come, its length prefix included."""
-        if self._big is not None:
-            return LENGTH_BYTES + self._big_end
-        return self._end - self._start
-
     def get_buffer(self) -> memoryview:
         """Where to receive into; never empty.
 

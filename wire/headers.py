@@ -8,11 +8,11 @@ header 2, and ApiVersions responses always have header 0 (KIP-511).
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from odradek.wire.api_keys import API_KEY_BY_NUMBER, FLEXIBLE_FROM, ApiKey, api_key_of, is_flexible
 from odradek.wire.errors import DecodeError, UnsupportedVersionError
-from odradek.wire.messages import request_class, response_class
+from odradek.wire.messages import response_class
 from odradek.wire.schema.codec import (
     ENCODING_FAULTS,
     Encoder,
@@ -37,31 +37,12 @@ _response_encoders: dict[tuple[type[Message], int], tuple[struct.Struct, Encoder
 """Which of the two a message has in a version, and what encodes its body; filled at its first use."""
 
 
-class RequestHeader(NamedTuple):
-    """What stands in front of each request.
-
-    ``api_version`` may be unknown: the dispatcher compares it with the table.
-    """
-
-    api_key: ApiKey
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    unknown_tagged_fields: TaggedFields = ()
-
-
-def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """Read the header of a request; returns it and the offset of the body in ``frame``.
-
-    Raises UnsupportedVersionError for an API key that Kafka does not have and DecodeError for bytes
-    that are no header; Kafka closes the connection for either.
-    """
-    key, version, correlation_id, client_id, tags, pos = read_request_header(as_view(frame))
-    return RequestHeader(key, version, correlation_id, client_id, tags), pos
-
-
 def read_request_header(view: memoryview) -> tuple[ApiKey, int, int, str | None, TaggedFields, int]:
-    """Read the same as a plain tuple, the offset of the body last: each request comes through here."""
+    """Read what stands in front of a request: its API, version, correlation id, client id, tags, and the body's offset.
+
+    The version may be unknown: the dispatcher compares it with the table. Raises UnsupportedVersionError for an API key
+    that Kafka does not have and DecodeError for bytes that are no header; Kafka closes the connection for either.
+    """
     try:
         number, version, correlation_id, size = _REQUEST_START.unpack_from(view, 0)
     except struct.error:
@@ -80,15 +61,6 @@ def read_request_header(view: memoryview) -> tuple[ApiKey, int, int, str | None,
         return key, version, correlation_id, client_id, (), pos + 1
     tags, pos = _read_tags(view, pos)
     return key, version, correlation_id, client_id, tags, pos
-
-
-def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
-    """Read a whole request, which must fill ``frame``."""
-    view = as_view(frame)
-    header, pos = decode_request_header(view)
-    message, end = decoder(request_class(header.api_key), header.api_version)(view, pos)
-    _refuse_rest(view, end)
-    return header, message
 
 
 def encode_request(

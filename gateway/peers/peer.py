@@ -49,11 +49,6 @@ class Peer:
         self._is_closed = False
         self._is_reachable = True
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection stands, as far as is known."""
-        return self._connection is not None
-
     async def call(self, request: Message, version: int, timeout_ms: int) -> Message:
         """Send `request` in `version`, and wait up to `timeout_ms` for its response. Raises PeerCallError.
 

@@ -40,7 +40,6 @@ BEGIN_VERSION: Final = 1
 END_VERSION: Final = 1
 FETCH_VERSION: Final = 18
 FETCH_SNAPSHOT_VERSION: Final = 1
-NO_PARTITION: Final = -1
 
 
 class Sent(NamedTuple):

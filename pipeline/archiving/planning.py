@@ -11,7 +11,6 @@ from odradek.pipeline.errors import PipelineError
 
 RETENTION: Final = "lost to retention"
 BEFORE: Final = "deleted before the first run"
-BY_TIME: Final = "time"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from request_frames import decode_request_header
+
 from odradek.wire.api_keys import ADVERTISED, ApiKey
 from odradek.wire.consumer_metadata import encode_assignment, encode_subscription
 from odradek.wire.errors import ProtocolError
-from odradek.wire.headers import decode_request_header, encode_request
+from odradek.wire.headers import encode_request
 from odradek.wire.messages import request_class
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from odradek.wire.records.builder import SimpleRecord, build_batch

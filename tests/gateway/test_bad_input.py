@@ -8,7 +8,7 @@ import pytest
 from gateway_brokers import ThreadBroker, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_many, produce_request
 
-from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey, is_advertised, is_flexible
+from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey, is_flexible
 from odradek.wire.errors import ErrorCode
 from odradek.wire.frames import LENGTH_BYTES
 from odradek.wire.headers import decode_response, encode_request
@@ -172,7 +172,7 @@ def test_trap_03_a_version_that_is_not_served_is_closed(client, broker_log, key,
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_trap_01_produce_0_to_2_is_advertised_and_closed(client, broker_log, version):
-    assert is_advertised(ApiKey.PRODUCE, version)
+    assert ADVERTISED[ApiKey.PRODUCE][0] <= version
     client.send_frame(header(ApiKey.PRODUCE, version) + struct.pack(">hiI", -1, 1000, 0))
     assert_cut_off(client, broker_log, f"PRODUCE v{version}")
 

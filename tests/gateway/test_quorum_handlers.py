@@ -6,7 +6,7 @@ import pytest
 from gateway_brokers import ThreadBroker, free_port
 from gateway_client import RawClient
 
-from odradek.coordinator.metadata.image.checkpoint import image_of
+from odradek.coordinator.metadata.image.checkpoint import SnapshotReader
 from odradek.coordinator.quorum.values import SnapshotId
 from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.wire.errors import ErrorCode
@@ -121,7 +121,9 @@ def test_a_snapshot_comes_in_parts_of_any_length(trimmed, version):
         assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (1, EPOCH_AGAIN)
         assert 0 < len(part.unaligned_records) <= 333
         read += bytes(part.unaligned_records)
-    assert image_of([read], *snapshot).cluster_id == services.cluster_id
+    reader = SnapshotReader()
+    reader.add(read)
+    assert reader.image(*snapshot).cluster_id == services.cluster_id
 
 
 def test_a_part_is_never_longer_than_the_settings_allow(trimmed):

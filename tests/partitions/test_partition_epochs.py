@@ -67,10 +67,3 @@ def test_truncate_start(start: int, left: list) -> None:
     epochs = history((1, 10), (4, 20))
     epochs.truncate_start(start)
     assert pairs(epochs) == left
-
-
-@pytest.mark.parametrize(("end", "left"), [(10, []), (11, [(1, 10)]), (20, [(1, 10)]), (21, [(1, 10), (4, 20)])])
-def test_truncate_end(end: int, left: list) -> None:
-    epochs = history((1, 10), (4, 20))
-    epochs.truncate_end(end)
-    assert pairs(epochs) == left

@@ -21,7 +21,7 @@ def code(result):
 def test_without_a_question_nothing_opens_a_transaction():
     partition = Partition(VERIFYING)
     assert code(partition.append(batch(0))) is ErrorCode.INVALID_TXN_STATE
-    assert not partition.leader.has_ongoing_transaction(P)
+    assert partition.leader.state.producer_states.first_unstable_offset() is None
 
 
 def test_an_open_transaction_is_not_asked_about():
@@ -44,7 +44,8 @@ def test_a_marker_in_between_takes_the_guard_away():
     partition.mark(end_marker(P, committed=False, epoch=1), transaction_version=2)
     assert code(partition.append(batch(0), guard=guard)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert code(partition.append(batch(0, epoch=1), guard=guard)) is ErrorCode.INVALID_TXN_STATE
-    assert not partition.leader.has_ongoing_transaction(P)
+    log = partition.leader.state
+    assert log.producer_states.first_unstable_offset() in {None, log.log_end_offset - 1}, "of the marker at most"
 
 
 def test_the_guard_is_looked_at_also_where_verification_is_off():

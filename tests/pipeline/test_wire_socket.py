@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from request_frames import decode_request
 
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.wire_socket import ConnectionLostError, WireSocket
 from odradek.wire.api_keys import ADVERTISED, ApiKey
-from odradek.wire.headers import decode_request, encode_response_parts
+from odradek.wire.headers import encode_response_parts
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

@@ -115,7 +115,7 @@ class TestPowerCut:
         log.commit([LogWrite(epochs=[EpochStart(0, 0)], producers={1: b"synced"})], sync=True)
         for offset in range(3, 10):
             log.commit([LogWrite([make_batch(offset)], producers={1: b"%d" % offset})], sync=False)
-        store.crash()
+        store.crash(power_cut=True)
         with pytest.raises(StoreCrashedError):
             log.commit([LogWrite()], sync=True)
         with pytest.raises(StoreCrashedError):
@@ -143,7 +143,7 @@ class TestPowerCut:
         log.commit([LogWrite([make_batch(1)])], sync=True)
         log.truncate(1)
         store.open(SIBLING, POLICY)
-        store.crash()
+        store.crash(power_cut=True)
         again = FaultyStore(MemoryStore(medium), plan)
         assert again.open(KEY, POLICY).load().log_end_offset == 1
         assert list(again.partitions()) == [KEY, SIBLING]
@@ -152,7 +152,7 @@ class TestPowerCut:
         ends = set()
         for seed in range(20):
             medium, crashing = MemoryMedium(power_cuts=True), []
-            plan = FaultPlan(Random(seed), delay=lambda _, crashing=crashing: crashing[0].crash())
+            plan = FaultPlan(Random(seed), delay=lambda _, crashing=crashing: crashing[0].crash(power_cut=True))
             store = FaultyStore(MemoryStore(medium), plan)
             crashing.append(store)
             log = store.open(KEY, POLICY)
@@ -167,12 +167,14 @@ class TestPowerCut:
 
 def test_over_a_real_store_a_crash_is_that_of_the_process(tmp_path):
     directory = InDirectory(tmp_path)
-    store = FaultyStore(directory.open(), FaultPlan(Random(1)))
+    inner = directory.open()
+    store = FaultyStore(inner, FaultPlan(Random(1)))
     log = store.open(KEY, POLICY)
     log.commit([LogWrite([make_batch(0)])], sync=False)
-    store.crash()
+    store.crash(power_cut=False)
     with pytest.raises(StoreCrashedError):
         log.load()
+    inner.close()
     again = FaultyStore(directory.open(), FaultPlan(Random(1)))
     assert again.open(KEY, POLICY).load().log_end_offset == 1
     again.close()

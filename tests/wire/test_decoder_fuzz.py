@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from request_frames import decode_request
 from test_golden_frames import KEYS
 from wire_catalogue import GoldenFrame, golden_frames, message_classes, versions_of
 
 from odradek.wire.consumer_metadata import decode_assignment, decode_subscription
 from odradek.wire.errors import ProtocolError
-from odradek.wire.headers import decode_request, decode_response
+from odradek.wire.headers import decode_response
 from odradek.wire.messages import request_class, response_class
 from odradek.wire.schema.codec import decode
 from odradek.wire.schema.schema import Message

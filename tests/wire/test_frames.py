@@ -40,7 +40,7 @@ def test_any_cut_gives_the_same_frames(sizes: list[int], receive_bytes: int):
     frames = feed(reader, framed(*bodies), receive_bytes)
     # All frames are still held here: had memory been used again, the first ones would have changed.
     assert [bytes(frame) for frame in frames] == bodies
-    assert reader.pending_bytes == 0
+    assert [bytes(frame) for frame in feed(reader, framed(b"next"))] == [b"next"]
 
 
 def test_small_frames_that_arrive_together_come_out_of_one_receive():
@@ -94,7 +94,6 @@ def test_a_claimed_length_costs_no_memory():
     try:
         reader = FrameReader(size)
         assert feed(reader, size.to_bytes(4, "big") + b"x" * 1000) == []
-        assert reader.pending_bytes == 1004
         reader.get_buffer()
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -3,10 +3,11 @@
 from collections import defaultdict
 
 import pytest
+from request_frames import decode_request
 from wire_catalogue import GoldenFrame, golden_frames
 
 from odradek.wire.api_keys import ApiKey
-from odradek.wire.headers import decode_request, decode_response, encode_request, encode_response_parts
+from odradek.wire.headers import decode_response, encode_request, encode_response_parts
 
 KEYS = {key.name.title().replace("_", ""): key for key in ApiKey}
 DIFFERENT: dict[tuple[str, str], str] = {}

@@ -3,9 +3,9 @@
 import struct
 
 import pytest
+from request_frames import decode_request_header
 
 from odradek.wire.errors import DecodeError, EncodeError
-from odradek.wire.headers import decode_request_header
 from odradek.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.schema.codec import decode_exact, encode

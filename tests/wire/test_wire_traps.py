@@ -3,10 +3,11 @@
 from uuid import UUID
 
 import pytest
+from request_frames import decode_request_header
 
-from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey, is_advertised
+from odradek.wire.api_keys import ADVERTISED, KAFKA_VERSIONS, ApiKey
 from odradek.wire.errors import DecodeError, ErrorCode, UnsupportedVersionError
-from odradek.wire.headers import decode_request_header, decode_response, encode_request, encode_response_parts
+from odradek.wire.headers import decode_response, encode_request, encode_response_parts
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.wire.messages.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse
 from odradek.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
@@ -25,6 +26,11 @@ from odradek.wire.messages.produce import (
     TopicProduceResponse,
 )
 from odradek.wire.schema.codec import decode, decode_exact, encode
+
+
+def is_advertised(key: ApiKey, version: int) -> bool:
+    first, last = ADVERTISED[key]
+    return first <= version <= last
 
 
 def test_trap_01_produce_is_advertised_from_0_though_0_to_2_are_refused():

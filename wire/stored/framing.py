@@ -1,7 +1,7 @@
 """How stored records stand in a log: the numbers in front of their keys and values.
 
-- Coordinator records (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``): the key
-  starts with the record type as an int16, the value with its version as an int16.
+- Coordinator records (``__consumer_offsets``, ``__transaction_state``): the key starts with the record type as an
+  int16, the value with its version as an int16.
 - Metadata records have no key; the value starts with frame version, type and version as varints.
 - Control records: see :mod:`odradek.wire.records.reader` and :mod:`odradek.wire.records.builder`.
 """
@@ -27,12 +27,10 @@ _INT16 = struct.Struct(">h")
 
 M = TypeVar("M", bound=Message)
 
-_GROUP_MODULES = ("group_records", "share_group_records", "streams_group_records")
-
 
 def group_key_types() -> Mapping[int, type[Message]]:
     """The key classes of ``__consumer_offsets`` by record type."""
-    return _classes("key", *_GROUP_MODULES)
+    return _classes("key", "group_records")
 
 
 def group_value_types() -> Mapping[int, type[Message]]:
@@ -40,7 +38,7 @@ def group_value_types() -> Mapping[int, type[Message]]:
 
     Types 0 and 1 are both committed offsets; Kafka reads their values alike.
     """
-    found = dict(_classes("value", *_GROUP_MODULES))
+    found = dict(_classes("value", "group_records"))
     return found | {0: found[1]}
 
 
@@ -128,11 +126,10 @@ def _record_type(kind: type[Message]) -> int:
 
 
 @cache
-def _classes(kind: str, *modules: str) -> Mapping[int, type[Message]]:
+def _classes(kind: str, module: str) -> Mapping[int, type[Message]]:
     found: dict[int, type[Message]] = {}
-    for module in modules:
-        for value in vars(import_module(f"odradek.wire.stored.{module}")).values():
-            info = getattr(value, "__message__", None)
-            if info is not None and info.kind == kind and info.api_key is not None:
-                found[info.api_key] = value
+    for value in vars(import_module(f"odradek.wire.stored.{module}")).values():
+        info = getattr(value, "__message__", None)
+        if info is not None and info.kind == kind and info.api_key is not None:
+            found[info.api_key] = value
     return found

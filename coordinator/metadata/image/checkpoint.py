@@ -5,7 +5,7 @@
 The batches count their offsets from 0, and bear the epoch of the snapshot. One without a footer is not whole.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -102,11 +102,3 @@ class SnapshotReader:
             replay(self.delta, message, -1, epoch)
         except LookupError as error:
             raise CorruptBatch(f"a record of a snapshot changes what is not there: {message}") from error
-
-
-def image_of(chunks: Iterable[bytes | memoryview], end_offset: int, epoch: int) -> MetadataImage:
-    """The image of a snapshot. Raises InvalidRecordBatch and ProtocolError, see `SnapshotReader`."""
-    reader = SnapshotReader()
-    for chunk in chunks:
-        reader.add(chunk)
-    return reader.image(end_offset, epoch)

@@ -90,11 +90,7 @@ class Disk:
         """
         if self._store is None:
             return
-        self._store.has_crashed = True
-        if isinstance(self._inner, MemoryStore):
-            self._inner.abandon()
-            if power_cut and self._inner.medium.power_cuts:
-                self._inner.medium.cut_power(lambda count: self._chance.randint(0, count))
+        self._store.crash(power_cut=power_cut)
 
     @property
     def logs(self) -> Mapping[PartitionKey, MediumLog]:

@@ -1,6 +1,6 @@
 """A snapshot as batches, and the difference that loading one makes: both lead to the image that a replay leads to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 from uuid import UUID
 
@@ -9,7 +9,7 @@ from metadata_shards import NOW_MS, ShardUnderTest
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.controller.create_topics import create_topics
-from odradek.coordinator.metadata.image.checkpoint import RECORDS_PER_BATCH, SnapshotReader, image_of, snapshot_batches
+from odradek.coordinator.metadata.image.checkpoint import RECORDS_PER_BATCH, SnapshotReader, snapshot_batches
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.difference import difference
 from odradek.coordinator.metadata.image.image import MetadataImage
@@ -120,6 +120,13 @@ def test_a_snapshot_has_kafkas_header_and_footer_around_the_records():
     assert (first.type, last.type) == (ControlType.SNAPSHOT_HEADER, ControlType.SNAPSHOT_FOOTER)
     assert decode_exact(SnapshotHeaderRecord, 0, first.value or b"").last_contained_log_timestamp == NOW_MS
     assert decode_exact(SnapshotFooterRecord, 0, last.value or b"").version == 0
+
+
+def image_of(batches: Iterable[bytes], end_offset: int, epoch: int) -> MetadataImage:
+    reader = SnapshotReader()
+    for batch in batches:
+        reader.add(batch)
+    return reader.image(end_offset, epoch)
 
 
 def test_records_are_divided_into_batches():

@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 import trio
+from request_frames import decode_request
 
 from odradek.gateway.net.transport import Listener, Transport
 from odradek.wire.frames import FrameReader
-from odradek.wire.headers import decode_request, encode_response_parts
+from odradek.wire.headers import encode_response_parts
 from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 
 Script = Callable[["Received"], Awaitable[None]]
