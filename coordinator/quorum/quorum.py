@@ -130,7 +130,7 @@ class Quorum:
 
     @property
     def _may_lead(self) -> bool:
-        """Whether it may become leader. A removed voter may until that is committed: its log may be the only whole."""
+        """Whether it may become leader. A voter may until its removal is committed: only its log may be complete."""
         named = self._log.voters
         if self.is_voter or named is None:
             return self.is_voter

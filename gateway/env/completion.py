@@ -103,13 +103,13 @@ def completed(value: T) -> Completion[T]:
 
 
 DONE: Final = completed(None)
-"""A completion of nothing that is settled already, for all to share."""
+"""A shared completion without a value that is settled already."""
 
 
 class Gathered(Completion[T]):
-    """What `make` gives once all of `parts` are settled, whether with a value or an error, or `finish` was called.
+    """The result of `make`, called when all of `parts` are settled (with a value or an error), or on `finish`.
 
-    What `make` raises is its error. One object, without callbacks of its own making: each Produce makes one.
+    An exception from `make` becomes its error. It is one object without closures, since each Produce creates one.
     """
 
     __slots__ = ("_left", "_make")

@@ -16,7 +16,7 @@ class OffsetWaits:
         self.waiting: list[tuple[int, Completion[None]]] = []
 
     def until(self, offset: int) -> Completion[None]:
-        """The completion of `offset`, which is not reached; below one that is waited for already, that one's."""
+        """A completion for `offset`, which is not reached. If a later offset is awaited already, its completion."""
         waiting = self.waiting
         if waiting and waiting[-1][0] >= offset:
             return next(reached for awaited, reached in waiting if awaited >= offset)
@@ -25,13 +25,13 @@ class OffsetWaits:
         return reached
 
     def reach(self, offset: int) -> None:
-        """Settle what waits for `offset` or an earlier one, in the order of the offsets."""
+        """Settle the completions for `offset` and earlier ones, in the order of the offsets."""
         waiting = self.waiting
         while waiting and waiting[0][0] <= offset:
             waiting.pop(0)[1].settle(None)
 
     def fail(self, error: Exception) -> None:
-        """Fail everything that waits."""
+        """Fail all completions."""
         waiting, self.waiting = self.waiting, []
         defect: Exception | None = None
         for _, reached in waiting:
