@@ -75,7 +75,7 @@ def idempotent_retry(side: Side) -> Any:
 @BOOK.case("idempotent-retry", name="retry-after-crash")
 def retry_after_crash(side: Side) -> Any:
     """The batch whose acknowledgement got lost with the broker is recognised by the broker that starts again."""
-    written_ms = int(datetime.now(UTC).timestamp() * 1000)
+    written_ms = int(datetime.now(UTC).timestamp() * 1000)  # noqa: TID251 - of a client
     return {"now": _retried(side, "now", written_ms), "long ago": _retried(side, "long-ago", EPOCH_MS)}
 
 

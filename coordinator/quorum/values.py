@@ -3,25 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import field
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-from uuid import UUID
+from typing import Final, NamedTuple, Protocol
 
+from odradek.coordinator.quorum.voters import ReplicaKey, VotersAt
 from odradek.wire.errors import ErrorCode
-from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.values import immutable
-
-if TYPE_CHECKING:
-    from odradek.coordinator.quorum.voters import VotersAt
 
 NO_NODE: Final = -1
 """No node: no leader is known."""
-
-
-class ReplicaKey(NamedTuple):
-    """A node and its data directory: a node whose disk was replaced is another replica (KIP-853)."""
-
-    id: int
-    directory_id: UUID = ZERO_UUID
 
 
 class EpochEnd(NamedTuple):
@@ -52,7 +41,7 @@ class QuorumLog(Protocol):
         ...
 
     @property
-    def voters(self) -> "VotersAt | None":
+    def voters(self) -> VotersAt | None:
         """The latest set of voters that the log names, durable or not; None where the settings name them."""
         ...
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from odradek.coordinator.quorum.values import ReplicaKey
+from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.values import immutable
 
 KRAFT_VERSION: Final = "kraft.version"
@@ -18,6 +18,13 @@ KRAFT_VERSIONS: Final = (0, 1)
 """The levels of `kraft.version` that this software serves; 1 is a set of voters that changes."""
 NOT_IN_LOG: Final = -1
 """The offset of the set that a quorum begins with, before it is written."""
+
+
+class ReplicaKey(NamedTuple):
+    """A node and its data directory: a node whose disk was replaced is another replica (KIP-853)."""
+
+    id: int
+    directory_id: UUID = ZERO_UUID
 
 
 @immutable

@@ -203,7 +203,7 @@ def find_hanging_command(
 ) -> None:
     """Find transactions that are open in a partition and that no coordinator knows to be so."""
     with open_admin(target) as admin:
-        now_ms = round(datetime.now(UTC).timestamp() * 1000)
+        now_ms = round(datetime.now(UTC).timestamp() * 1000)  # noqa: TID251 - a command is a client, with its own clock
         found = find_hanging(target, admin, places, now_ms - older_than)
     rows = [
         (*place, one.producer_id, one.epoch, one.coordinator_epoch, one.start_offset, _moment(one.last_write_ms))

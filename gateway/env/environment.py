@@ -1,8 +1,9 @@
 """The seam through which time, chance, network and disk enter: production gives real ones, the simulation its own.
 
-No other production module asks the machine for a clock, a random number, a socket, a thread or a store, so a whole
-cluster runs in one process under virtual time with seeded faults, and no code knows which environment it has.
-Sleeping and waiting go through Trio, whose clock the simulation replaces.
+A broker gets its clocks, random numbers, sockets, threads and stores here, so a whole cluster runs in one process under
+virtual time with seeded faults, and no code knows which environment it has. Sleeping and waiting go through Trio, whose
+clock the simulation replaces. `.importlinter` names the modules that import `time`, `random`, `socket`, `select` or
+`threading` themselves, and why: what the environment is made of, locks of stores, commands, and what runs beside tests.
 """
 
 import random

@@ -5,7 +5,8 @@ voter. Where its id is a voter's with another directory, which it has lost, it h
 """
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
@@ -16,18 +17,50 @@ from odradek.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVot
 from odradek.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
 if TYPE_CHECKING:
-    from odradek.gateway.quorum.driver import QuorumDriver
+    from odradek.coordinator.quorum.quorum import Quorum
+    from odradek.coordinator.quorum.values import Timing
+    from odradek.gateway.quorum.metadata_log import MetadataReplica
+    from odradek.wire.schema.schema import Message
 
 log = logging.getLogger(__name__)
 
 ADD_VERSION, REMOVE_VERSION = 1, 0
 
 
-async def join_by_itself(quorum: "QuorumDriver") -> None:
+class Joining(Protocol):
+    """What joining uses of the `QuorumDriver`."""
+
+    replica: "MetadataReplica"
+    endpoints: Mapping[str, tuple[str, int]]
+
+    @property
+    def core(self) -> "Quorum":
+        """See `QuorumDriver.core`."""
+        ...
+
+    @property
+    def leader_id(self) -> int:
+        """See `QuorumDriver.leader_id`."""
+        ...
+
+    def cluster_id(self) -> str:
+        """See `QuorumDriver.cluster_id`."""
+        ...
+
+    def endpoint_of(self, node_id: int) -> tuple[str, int] | None:
+        """See `QuorumDriver.endpoint_of`."""
+        ...
+
+    async def call(self, node: int, endpoint: tuple[str, int], message: "Message", version: int) -> "Message":
+        """See `QuorumDriver.call`."""
+        ...
+
+
+async def join_by_itself(quorum: Joining, timing: "Timing") -> None:
     """See the module's head; until cancelled, since an operator may remove the voter again."""
     while True:
-        await trio.sleep(quorum.settings.timing.fetch_ms / 1000)
-        request = request_of(quorum)
+        await trio.sleep(timing.fetch_ms / 1000)
+        request = request_of(quorum, timing)
         endpoint = quorum.endpoint_of(quorum.leader_id)
         if request is None or endpoint is None:
             continue
@@ -41,14 +74,12 @@ async def join_by_itself(quorum: "QuorumDriver") -> None:
         what = "joins the voters" if version == ADD_VERSION else "replaces its old directory"
         if code := ErrorCode(answer.error_code):
             refused, cause = "refused: %s node_id=%d cause=%s", answer.error_message or code.name
-            quorum.replica.repeats.note(
-                (what, code), log, logging.WARNING, refused, what, quorum.settings.node_id, cause
-            )
+            quorum.replica.repeats.note((what, code), log, logging.WARNING, refused, what, quorum.core.me.id, cause)
         else:
-            log.info("%s node_id=%d", what, quorum.settings.node_id)
+            log.info("%s node_id=%d", what, quorum.core.me.id)
 
 
-def request_of(quorum: "QuorumDriver") -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
+def request_of(quorum: Joining, timing: "Timing") -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
     """What to ask the leader; None for a voter, and where there is no leader or the settings name the voters."""
     core, named = quorum.core, quorum.replica.voters
     if core.state is not State.FOLLOWER or core.is_voter or named is None:
@@ -61,7 +92,7 @@ def request_of(quorum: "QuorumDriver") -> AddRaftVoterRequest | RemoveRaftVoterR
     listeners = [Listener(name=name, host=at[0], port=at[1]) for name, at in sorted(quorum.endpoints.items())]
     return AddRaftVoterRequest(
         cluster_id=cluster_id,
-        timeout_ms=quorum.settings.timing.request_ms,
+        timeout_ms=timing.request_ms,
         voter_id=core.me.id,
         voter_directory_id=core.me.directory_id,
         listeners=tuple(listeners),

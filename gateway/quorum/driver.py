@@ -276,7 +276,7 @@ class QuorumDriver:
         if self.settings.joins:
             from odradek.gateway.quorum.auto_join import join_by_itself
 
-            self._nursery.start_soon(join_by_itself, self)
+            self._nursery.start_soon(join_by_itself, self, self.settings.timing)
         while True:
             if self._events:
                 self._events.popleft()(self.now_ms)

@@ -13,7 +13,7 @@ An answer for a position at which the log does not stand any more is dropped: th
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import trio
 
@@ -36,7 +36,8 @@ from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsets
 from odradek.wire.values import immutable
 
 if TYPE_CHECKING:
-    from odradek.gateway.replication.fetchers import LeaderEndpoint
+    from odradek.wire.messages.fetch import FetchResponse
+    from odradek.wire.messages.list_offsets import ListOffsetsResponse
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,22 @@ LEADER_IS_ANOTHER: Final = frozenset(
     {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 )
 """Of the two brokers one knows the new leader already: nothing has failed, and the image comes to the other, too."""
+
+
+class LeaderEndpoint(Protocol):
+    """One connection to one leader, for one fetcher."""
+
+    async def fetch(self, request: FetchRequest, timeout_ms: int) -> "FetchResponse":
+        """Send a Fetch. Raises odradek.gateway.peers.PeerCallError."""
+        ...
+
+    async def list_offsets(self, request: ListOffsetsRequest, timeout_ms: int) -> "ListOffsetsResponse":
+        """Send a ListOffsets. Raises odradek.gateway.peers.PeerCallError."""
+        ...
+
+    def close(self) -> None:
+        """End the connection. Idempotent."""
+        ...
 
 
 @immutable
@@ -79,7 +96,7 @@ class ReplicaFetcher:
         self,
         node_id: int,
         leader_id: int,
-        endpoint: "LeaderEndpoint",
+        endpoint: LeaderEndpoint,
         env: Environment,
         settings: Callable[[], FetcherSettings],
         own_epoch: Callable[[], int | None],

@@ -5,7 +5,6 @@ and index that is the same in every process. A fetcher without partitions ends.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 from zlib import crc32
 
 import trio
@@ -14,30 +13,12 @@ from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
-from odradek.gateway.replication.fetcher import FetcherSettings, ReplicaFetcher
+from odradek.gateway.replication.fetcher import FetcherSettings, LeaderEndpoint, ReplicaFetcher
 from odradek.gateway.replication.replica import Replica
-from odradek.wire.messages.fetch import FetchRequest, FetchResponse
-from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 _TopicPartition = tuple[str, int]
 FetcherLag = tuple[int, int, str, int, int]
 """The leader, the number of the fetcher, topic and index, and by how many offsets the follower is behind."""
-
-
-class LeaderEndpoint(Protocol):
-    """One connection to one leader, for one fetcher."""
-
-    async def fetch(self, request: FetchRequest, timeout_ms: int) -> FetchResponse:
-        """Send a Fetch. Raises odradek.gateway.peers.PeerCallError."""
-        ...
-
-    async def list_offsets(self, request: ListOffsetsRequest, timeout_ms: int) -> ListOffsetsResponse:
-        """Send a ListOffsets. Raises odradek.gateway.peers.PeerCallError."""
-        ...
-
-    def close(self) -> None:
-        """End the connection. Idempotent."""
-        ...
 
 
 class ReplicaFetchers:

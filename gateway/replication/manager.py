@@ -140,7 +140,7 @@ class ReplicationManager:
 
 
 class PeerEndpoint:
-    """A leader over a connection of its own; see `fetchers.LeaderEndpoint`."""
+    """A leader over a connection of its own; see `fetcher.LeaderEndpoint`."""
 
     def __init__(self, leader_id: int, peers: Peers, address: Callable[[], tuple[str, int] | None]) -> None:
         self._leader_id = leader_id

@@ -164,7 +164,8 @@ class JdbcReader:
         return frame if after is None else frame.where(self._behind(after))
 
     def _newest(self, frame: "DataFrame") -> "SparkColumn":
-        newest = datetime.now(UTC) - timedelta(seconds=self.order.delay_s)
+        now = datetime.now(UTC)  # noqa: TID251 - jobs have no Environment
+        newest = now - timedelta(seconds=self.order.delay_s)
         kind = frame.schema[self.order.expressions[0][0]].dataType.typeName()
         if kind == "timestamp_ntz":
             newest = newest.astimezone(ZoneInfo(self.order.zone)).replace(tzinfo=None)
