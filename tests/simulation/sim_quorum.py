@@ -110,8 +110,8 @@ class Cluster:
         async with trio.open_nursery() as nursery:
             for host in self.hosts.values():
                 host.start(nursery)
-            nursery.start_soon(self._check_forever)
-            nursery.start_soon(self._create_forever)
+            nursery.start_soon(self.check_forever)
+            nursery.start_soon(self.create_forever)
             with trio.move_on_after(seconds):
                 await self._break_forever(nursery)
             self.breaking = False
@@ -121,13 +121,13 @@ class Cluster:
                 await host.crash(power_cut=False)
             nursery.cancel_scope.cancel()
 
-    async def _check_forever(self) -> None:
+    async def check_forever(self) -> None:
         while True:
             for node, broker in self.brokers().items():
                 self.seen.look(node, broker)
             await trio.sleep(0.01)
 
-    async def _create_forever(self) -> None:
+    async def create_forever(self) -> None:
         number = 0
         while True:
             await trio.sleep(self.chance.uniform(0.0, 0.4))

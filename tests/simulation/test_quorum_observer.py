@@ -36,7 +36,7 @@ def test_a_broker_that_is_no_controller_follows_each_leader(known):
         async with trio.open_nursery() as nursery:
             for host in (*cluster.hosts.values(), observer):
                 host.start(nursery)
-            nursery.start_soon(cluster._create_forever)  # noqa: SLF001
+            nursery.start_soon(cluster.create_forever)
             for wanted in (5, 10):
                 while cluster.seen.tally["answered"] < wanted or not catches_up():  # noqa: ASYNC110 - of virtual time
                     await trio.sleep(0.05)

@@ -7,12 +7,13 @@ import trio
 from sim_quorum import NODES, Cluster
 
 from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.gateway.env.environment import Environment
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.quorum.metadata_log import MetadataReplica
 from odradek.gateway.quorum.snapshots import Snapshots
 from odradek.gateway.testing.simulation import run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
-from odradek.gateway.testing.simulation.disk import Disk
+from odradek.storage_backends.interface import Store
 
 OBSERVER = 4
 SMALL = {
@@ -43,8 +44,8 @@ class Scene:
             async with trio.open_nursery() as self.nursery:
                 for host in self.cluster.hosts.values():
                     host.start(self.nursery)
-                self.nursery.start_soon(self.cluster._create_forever)  # noqa: SLF001
-                self.nursery.start_soon(self.cluster._check_forever)  # noqa: SLF001
+                self.nursery.start_soon(self.cluster.create_forever)
+                self.nursery.start_soon(self.cluster.check_forever)
                 await acts()
                 for host in (*self.cluster.hosts.values(), self.observer):
                     await host.crash(power_cut=False)
@@ -103,7 +104,7 @@ def test_a_node_that_is_far_behind_goes_on_behind_a_snapshot(seed: int, wiped: b
         assert image is not None
         await scene.observer.crash(power_cut=True)
         if wiped:
-            scene.cluster.world._disks[scene.observer.host] = Disk(scene.cluster.world.chance("a new disk"))  # noqa: SLF001
+            scene.cluster.world.disk(scene.observer.host).lose(lambda _key: False, lambda _name: False)
         await scene.trimmed(image.offset + 20)
         scene.observer.start(scene.nursery)
         await scene.observer_has_all()
@@ -150,7 +151,7 @@ def test_a_running_node_that_was_cut_off_publishes_what_differs(monkeypatch: pyt
 
 STEPS = {
     "written": (Snapshots, "write"),
-    "named": (Snapshots, "_name_them"),
+    "named": (Snapshots, "_name_them"),  # private: what is written does not count before, and nothing else is between
     "trimmed": (MetadataReplica, "move_log_start"),
     "downloaded": (Snapshots, "stage"),
     "kept": (Snapshots, "keep_staged"),
@@ -166,15 +167,21 @@ def test_a_crash_in_the_middle_of_any_step_loses_nothing(
     """The observer crashes a moment after it has begun with the step, three times in different moments of it."""
     scene = Scene(7)
     kind, name = STEPS[step]
-    original = getattr(kind, name)
+    original, init = getattr(kind, name), Snapshots.__init__
     begun: list[trio.Event] = []
+    host_of: dict[object, str] = {}
+
+    def note_host(self: Snapshots, store: Store, env: Environment) -> None:
+        host_of[self] = env.host_name()
+        init(self, store, env)
 
     async def begins(self: object, *given: object) -> object:
         snapshots = self.snapshots if isinstance(self, MetadataReplica) else self
-        if begun and snapshots._env.host_name() == scene.observer.host:  # type: ignore[attr-defined]  # noqa: SLF001
+        if begun and host_of[snapshots] == scene.observer.host:
             begun[0].set()
         return await original(self, *given)
 
+    monkeypatch.setattr(Snapshots, "__init__", note_host)
     monkeypatch.setattr(kind, name, begins)
 
     async def acts() -> None:

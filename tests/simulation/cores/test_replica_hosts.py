@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import trio
 import trio.lowlevel
-from replica_hosts import TOPIC, Host, Hosts
+from replica_hosts import TOPIC, TOPIC_ID, Host, Hosts
 from replication_controller import IDS
 
 from odradek.gateway.replication import following
@@ -71,17 +71,13 @@ async def look(hosts: Hosts) -> None:
 
 def stored(host: Host) -> list[bytes]:
     """The batches on its disk."""
-    key = next(each for each in host.replicas.opened()).key
-    assert isinstance(key, PartitionKey)
-    part = host.replicas.get(TOPIC, 0)._part  # noqa: SLF001 - what is on its disk
-    found, at, end = [], 0, part.load().log_end_offset
+    log = host.hosts.world.disk(host.name).logs[PartitionKey(TOPIC, TOPIC_ID, 0)].live
+    found, at, end = [], 0, log.snapshot().log_end_offset
     while at < end:
-        lease = part.read(at, end, 1 << 20)
-        for chunk in lease.chunks:
+        for chunk in log.read(at, end, 1 << 20):
             for header in iter_headers(chunk):
                 found.append(bytes(chunk[header.position : header.position + header.size_bytes]))
                 at = header.next_offset
-        lease.release()
     return found
 
 
