@@ -84,28 +84,26 @@ def _shim() -> Path:
 
 
 class Faults:
-    """What fails in the processes that were started with `environment`. `directory` gets one small file.
+    """What fails in the processes that were started with `environment`.
 
     A process under test may also say itself what is to fail: `Faults.of_this_process()`.
     """
 
-    def __init__(self, directory: Path) -> None:
-        path = directory / "faults.control"
-        path.write_bytes(bytes(_TRACE_AT + _TRACE_BYTES))
-        self.environment = {"LD_PRELOAD": str(_shim()), "FAULTS_FILE": str(path)}
-        self._share(path)
+    def __init__(self, directory: Path | None) -> None:
+        """`directory` gets one small file; None for a process that was started with the `environment` of others."""
+        if directory is None:
+            self.environment = {name: os.environ[name] for name in ("LD_PRELOAD", "FAULTS_FILE")}
+        else:
+            path = directory / "faults.control"
+            path.write_bytes(bytes(_TRACE_AT + _TRACE_BYTES))
+            self.environment = {"LD_PRELOAD": str(_shim()), "FAULTS_FILE": str(path)}
+        with Path(self.environment["FAULTS_FILE"]).open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), 0)
 
     @classmethod
     def of_this_process(cls) -> Self:
-        """The faults of the process that asks, which was started with the `environment` of others."""
-        faults = cls.__new__(cls)
-        faults.environment = {name: os.environ[name] for name in ("LD_PRELOAD", "FAULTS_FILE")}
-        faults._share(Path(os.environ["FAULTS_FILE"]))  # noqa: SLF001 - its own class
-        return faults
-
-    def _share(self, path: Path) -> None:
-        with path.open("r+b") as file:
-            self._shared = mmap.mmap(file.fileno(), 0)
+        """The faults of the process that asks."""
+        return cls(None)
 
     def count(self, path: str = "", calls: Iterable[str] = CALLS) -> None:
         """From now on count the calls on paths that contain `path`, and let none fail."""

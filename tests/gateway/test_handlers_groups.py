@@ -5,7 +5,6 @@ import threading
 from uuid import UUID
 
 import pytest
-import trio
 from gateway_brokers import FaultyEnvironment, ThreadBroker
 from gateway_client import RawClient, batch_of
 from gateway_groups import (
@@ -264,7 +263,7 @@ def test_groups_of_all_shards_are_listed_before_and_after_a_restart(tmp_path, br
             assert find(client, "g") == 0
             for name in names:
                 assert commit_error(client, name, 5) == 0
-            assert len(broker.in_trio(lambda: list(broker.broker.services.groups._shards))) > 10  # noqa: SLF001 - that there are several
+            assert len(broker.broker.services.groups.active_shards()) > 10
             assert {group.group_id for group in client.call(ListGroupsRequest()).groups} == names
         broker.stop()
         broker.make_env = HeldListing
@@ -320,20 +319,24 @@ def test_groups_begin_anew_when_the_offsets_topic_is_deleted(broker_log):
         assert joined(member, "g").generation_id == 1
 
 
-async def nothing():
-    await trio.lowlevel.checkpoint()
+class NothingIsDeleted(FaultyEnvironment):
+    """What a broker leaves in its store that is killed before it has deleted a log."""
+
+    def open_store(self, url):
+        store = super().open_store(url)
+        store.delete = lambda _key: None
+        return store
 
 
 def test_a_deleted_offsets_topic_does_not_keep_the_broker_from_starting(tmp_path, broker_log):
-    with ThreadBroker(f"lmdb://{tmp_path}/data") as broker:
+    with ThreadBroker(f"lmdb://{tmp_path}/data", NothingIsDeleted) as broker:
         with RawClient(broker.address) as client:
             client.create_topic("t")
             assert find(client, "g") == 0
             assert commit_error(client, "g", 42) == 0
-            replicas = broker.broker.services.replicas
-            broker.in_trio(lambda: setattr(replicas, "_sweep", nothing))  # as if it had been killed before
             delete_topic(client, OFFSETS)
         broker.stop()
+        broker.make_env = FaultyEnvironment
         broker.start()
         with RawClient(broker.address) as client:
             assert find(client, "g") == 0

@@ -141,7 +141,7 @@ def test_a_topic_deleted_while_its_log_is_being_opened_stays_deleted(broker_log)
 
 
 def logs_of(broker, name):
-    store = broker.broker.services.replicas._resources.store  # noqa: SLF001 - logs that no topic leads to
+    store = broker.broker.services.replicas.resources.store
     return [key for key in store.partitions() if key.topic == name]
 
 

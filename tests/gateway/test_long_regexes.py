@@ -10,6 +10,7 @@ from gateway_groups import find
 
 from odradek.coordinator.groups.consumer import resolver
 from odradek.coordinator.transactions import describe
+from odradek.gateway.server.driver import ConnectionDriver
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -155,16 +156,22 @@ def test_a_client_that_leaves_gives_up_what_has_not_begun(broker, broker_log, mo
         return noted(regex, image)
 
     monkeypatch.setattr(resolver, "matching_topics", held)
+    connections, start = [], ConnectionDriver.start
+
+    def noted_start(self):
+        connections.append(self)
+        start(self)
+
+    monkeypatch.setattr(ConnectionDriver, "start", noted_start)
     with RawClient(broker.address) as first, RawClient(broker.address) as staying:
         waiting = first.send(_joining("first", "m", "g2"))
         assert begun.acquire(timeout=TIMEOUT_S)
         leaving = RawClient(broker.address)
         assert leaving.call(ListTransactionsRequest()).error_code == 0
         leaving.send(_joining("leaving", "n", "g2"))
-        server = broker.broker._server  # noqa: SLF001 - a connection that breaks now
         assert staying.call(ListTransactionsRequest()).error_code == 0
-        [connection] = [each for each in list(server._connections) if each.transport.peer == leaving.peer]  # noqa: SLF001 - likewise
-        broker.in_trio(connection.close)
+        [connection] = [each for each in connections if each.transport.peer == leaving.peer]
+        broker.in_trio(connection.close)  # it breaks now
         leaving.close()
         gate.set()
         first.receive(waiting)

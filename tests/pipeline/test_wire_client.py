@@ -1,5 +1,6 @@
 """The client over our own wire messages: raw batches out and in, leaders, topics that go, connections that end."""
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -111,12 +112,23 @@ def test_a_topic_that_was_created_again_is_another_one(client: WireClient, conne
         assert fetch(other).error == 0
 
 
-def test_a_connection_that_ended_is_made_again(client: WireClient, connection: Connection) -> None:
+def test_a_connection_that_ended_is_made_again(
+    client: WireClient, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, connect = list[socket.socket](), socket.create_connection
+
+    def noted(address: tuple[str, int], timeout_s: float) -> socket.socket:
+        made.append(connect(address, timeout_s))
+        return made[-1]
+
     create(connection)
+    monkeypatch.setattr(socket, "create_connection", noted)
     fetch(client)
-    for one in client._sockets.values():  # noqa: SLF001 - as a broker that restarts does
-        one._socket.shutdown(2)  # noqa: SLF001
+    before = len(made)
+    for one in made:
+        one.shutdown(socket.SHUT_RDWR)
     assert fetch(client).error == 0
+    assert 0 < before < len(made)
 
 
 def test_a_broker_that_is_not_there() -> None:

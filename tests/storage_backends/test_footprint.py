@@ -133,11 +133,14 @@ def test_without_a_descriptor_it_is_looked_at_by_name(path, monkeypatch):
         made.check()
 
 
-def test_a_descriptor_closed_meanwhile_that_is_another_file_by_now(path, tmp_path):
+def test_a_descriptor_closed_meanwhile_that_is_another_file_by_now(path, tmp_path, monkeypatch):
     """As a check in one thread finds it while another closes the segment: the name decides."""
     made = Footprint(path)
-    made.hold()
-    fd = made._fd  # noqa: SLF001 - a descriptor that goes by itself
+    opened, open_file = [], os.open
+    with monkeypatch.context() as patch:
+        patch.setattr(module.os, "open", lambda *given: opened.append(open_file(*given)) or opened[-1])
+        made.hold()
+    [fd] = opened
     os.close(fd)
     made.check()
     (tmp_path / "other").write_bytes(bytes(100_000))

@@ -1,6 +1,6 @@
 """What counts as written a moment ago: bounded in bytes, and in what it costs to know."""
 
-import sys
+import tracemalloc
 
 from odradek.storage_backends.lmdb_segments.hot import HotTail
 
@@ -22,7 +22,14 @@ def test_a_commit_larger_than_all_of_it_is_hot() -> None:
 
 
 def test_small_commits_take_no_memory_each() -> None:
-    tail = HotTail(32 * 1024 * 1024, 0)
-    for offset in range(100_000):
-        tail.add(offset, 170)
-    assert sys.getsizeof(tail._marks) < 10_000  # noqa: SLF001 - how much memory is kept
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tail = HotTail(32 * 1024 * 1024, 0)
+        for offset in range(100_000):
+            tail.add(offset, 170)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert tail.start_offset == 0, "all of it is still hot"
+    assert after - before < 20_000

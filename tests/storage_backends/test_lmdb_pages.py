@@ -10,7 +10,7 @@ import pytest
 
 from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, StoreError
-from odradek.storage_backends.lmdb_segments.partition import SegmentGoneError
+from odradek.storage_backends.lmdb_segments.segment import Segment
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.access import fill, joined, read_all
@@ -77,15 +77,23 @@ class TestSealedSegments:
         assert log.size_bytes() > 0
         assert open_environments(log) == 1
 
-    def test_one_deleted_while_a_reader_is_on_the_way_to_it(self, open_log):
+    def test_one_deleted_while_a_reader_is_on_the_way_to_it(self, open_log, monkeypatch):
+        """The reader has chosen its segment; it looks again, and finds that the offset is gone."""
         log = open_log(LogPolicy(segment_bytes=500))
         fill(log, 40)
-        segment = log.log.state.segments[0]
-        log.commit([LogWrite(log_start_offset=30)], sync=True)
-        with pytest.raises(SegmentGoneError):
-            log._lend(segment, 0, 10, 10)  # noqa: SLF001 - a reader on its way
+        check, chosen = Segment.check, []
+
+        def delete_and_check(segment):
+            if not chosen:
+                chosen.append(segment.path)
+                log.commit([LogWrite(log_start_offset=30)], sync=True)
+                assert not segment.path.exists()
+            check(segment)
+
+        monkeypatch.setattr(Segment, "check", delete_and_check)
         with pytest.raises(OffsetNotInStoreError):
             log.read(0, 10, 10)
+        assert len(chosen) == 1
 
 
 class TestLeases:

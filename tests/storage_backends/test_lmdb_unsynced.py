@@ -9,7 +9,8 @@ import pytest
 from faults import Faults
 
 from odradek.partitions.model import EpochStart, LogWrite
-from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.interface import LogPolicy, StoreError
+from odradek.storage_backends.lmdb_segments import segment_log
 from odradek.storage_backends.lmdb_segments.cleaning import adopt_cleaned_file, cleaned_path
 from odradek.storage_backends.lmdb_segments.layout import partition_dir_name, segment_name
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
@@ -168,8 +169,12 @@ class TestSalvage:
 
 class TestCleaned:
     @pytest.mark.parametrize("moved", [0, 2])
-    def test_a_replacement_that_was_decided_is_finished_after_the_crash(self, root, moved):
+    def test_a_replacement_that_was_decided_is_finished_after_the_crash(self, root, moved, monkeypatch):
         """The old segments, or some of them, are still there; what the active one told may be lost."""
+
+        def adopt_and_crash(*given):
+            adopt_cleaned_file(*given)
+            raise OSError
 
         def fill_log(log):
             log.configure(LogPolicy(segment_bytes=5000, durable=False))
@@ -178,8 +183,11 @@ class TestCleaned:
             draft = log.draft(0, 3)
             draft.add([make_batch(2)])
             draft.seal([])
-            draft.path.replace(cleaned_path(directory(root), 0))
-            adopt_cleaned_file(directory(root), draft.info, draft.aborted, log.log.rows, log.log._write)  # noqa: SLF001 - half of a cleaning
+            with monkeypatch.context() as patch:
+                patch.setattr(segment_log, "adopt_cleaned_file", adopt_and_crash)
+                with pytest.raises(StoreError):
+                    log.replace(draft)
+            assert cleaned_path(directory(root), 0).exists()
             for base in range(moved):
                 (directory(root) / segment_name(base)).unlink()
 
@@ -195,7 +203,8 @@ class TestCleaned:
 _AT_ONCE = """
 import sys
 from pathlib import Path
-from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.interface import LogPolicy, StoreError
+from odradek.storage_backends.lmdb_segments import segment_log
 from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY

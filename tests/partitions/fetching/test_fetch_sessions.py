@@ -1,11 +1,20 @@
 """Fetch sessions one rule at a time; `test_fetch_session_machine.py` tries them all at once."""
 
+import gc
 from itertools import count
 from uuid import UUID
 
 import pytest
 
-from odradek.partitions.fetching.sessions import EVICTION_MS, LAST_EPOCH, NO_SESSION, FetchSessions, Wanted, grouped
+from odradek.partitions.fetching.sessions import (
+    EVICTION_MS,
+    LAST_EPOCH,
+    NO_SESSION,
+    EvictionKey,
+    FetchSessions,
+    Wanted,
+    grouped,
+)
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 from odradek.wire.schema.types import ZERO_UUID
@@ -149,12 +158,13 @@ def test_of_two_fetches_at_once_only_the_later_is_answered():
     assert fetch(sessions, session=(begun.session_id, 3), high_watermark=9)[0].responses != ()
 
 
-def test_epochs_go_round_past_the_last():
+def test_epochs_go_round_past_the_last(monkeypatch):
+    assert LAST_EPOCH == 2**31 - 1
+    monkeypatch.setattr("odradek.partitions.fetching.sessions.LAST_EPOCH", 3)
     sessions = cache()
     begun, _ = fetch(sessions, topic(0), session=(0, 0))
-    sessions._sessions[begun.session_id].epoch = LAST_EPOCH  # noqa: SLF001 - after 2^31 requests
-    assert error_of(sessions, (begun.session_id, LAST_EPOCH)) == 0
-    assert error_of(sessions, (begun.session_id, 1)) == 0
+    for epoch in (1, 2, 3, 1):
+        assert error_of(sessions, (begun.session_id, epoch)) == 0
 
 
 def test_a_session_of_nothing_ends():
@@ -220,7 +230,8 @@ def test_a_follower_comes_before_consumers_of_any_age_but_not_before_a_young_fol
 
 
 def test_the_cache_is_consistent_after_many_sessions():
-    sessions = cache(slots=5)
+    first_id = 10**9
+    sessions = FetchSessions(5, count(first_id).__next__, 100)
     for number in range(200):
         session = begin(sessions, 1 + number % 7, NOW_MS + number * 20_000)
         if session and number % 3:
@@ -228,8 +239,10 @@ def test_the_cache_is_consistent_after_many_sessions():
         if session and not number % 5:
             fetch(sessions, session=(session, -1))
     assert len(sessions) <= 5
-    listed = [key.session_id for keys in sessions._evictable for key in keys]  # noqa: SLF001 - how much memory is kept
-    assert all(each in sessions for each in listed)
+    in_memory = {each.session_id for each in gc.get_objects() if isinstance(each, EvictionKey)}
+    of_this_cache = {each for each in in_memory if each >= first_id}
+    assert len(of_this_cache) == len(sessions) > 0
+    assert all(each in sessions for each in of_this_cache)
 
 
 def test_a_session_has_no_more_than_so_many_partitions():

@@ -1,8 +1,10 @@
 """Copying with an offset map: behind records of others in an Odradek, where it is the same as towards a Kafka."""
 
+from collections.abc import Callable
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from mirrored import Pair, fill, records, transact
 
 from odradek.gateway.cli.output import Meter
@@ -80,25 +82,33 @@ class Silent(Meter):
         pass
 
 
-def round_of(end: int, *, gone: dict[str, str] | None = None) -> CopyPass:
+class Meanwhile:
+    """Does something once, when a copy has begun and asks for the first time whether it is to stop; it is not."""
+
+    def __init__(self, act: Callable[[], object] = lambda: None) -> None:
+        self._act = act
+        self._asked = False
+
+    def __call__(self) -> bool:
+        if not self._asked:
+            self._asked = True
+            self._act()
+        return False
+
+
+def pass_of(
+    end: int, stopping: Callable[[], bool] | None = None, note: Callable[[str], None] = lambda _: None
+) -> CopyPass:
     part = Part(PartitionReport("t", 0, 0, 0), 0, end)
-    copied = CopyPass({PART: part}, lambda: False, Silent(), lambda _: None, 20.0)
-    if gone is not None:
-        copied.gone = gone
-    return copied
+    return CopyPass({PART: part}, stopping or Meanwhile(), Silent(), note, 20.0)
 
 
 def test_a_second_mirror_ends_the_first(pair: Pair) -> None:
     fill(pair.origin, "t", 10)
     with Cluster(pair.copy) as there:
-        offset_map.create_map_topic(there)
-        parts = round_of(10)
-        first = renumbered._Copy(pair.origin, there, "c", "t", parts.parts, parts)  # noqa: SLF001 - held half way
-        copy_topic(pair.origin, there, "c", "t", round_of(10))
-        with first, pytest.raises(KafkaException) as raised:
-            first.run()
-    with pytest.raises(PipelineError, match="another mirror copies topic 't'"):
-        renumbered._judge(raised.value.args[0], "t")  # noqa: SLF001
+        second = Meanwhile(lambda: copy_topic(pair.origin, there, "c", "t", pass_of(10)))
+        with pytest.raises(PipelineError, match="another mirror copies topic 't'"):
+            copy_topic(pair.origin, there, "c", "t", pass_of(10, second))
     assert_same(pair)
 
 
@@ -106,17 +116,33 @@ def test_a_topic_that_is_gone_is_told(pair: Pair) -> None:
     fill(pair.origin, "t", 10)
     admin = AdminClient(pair.origin.for_librdkafka())
     admin.delete_topics(["t"])["t"].result()
-    gone: dict[str, str] = {}
+    copied = pass_of(10)
     with Cluster(pair.copy) as there:
-        assert copy_topic(pair.origin, there, "c", "t", round_of(10, gone=gone)) == {}
-    assert gone.keys() == {"t"}
+        assert copy_topic(pair.origin, there, "c", "t", copied) == {}
+    assert copied.gone.keys() == {"t"}
 
 
-def test_what_the_target_will_never_take_ends_it() -> None:
-    error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-    with pytest.raises(PipelineError, match="refuses a record of topic 't'"):
-        renumbered._judge(error, "t")  # noqa: SLF001
-    assert renumbered._judge(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS), "t")  # noqa: SLF001
+def test_what_the_target_will_never_take_ends_it(pair: Pair) -> None:
+    fill(pair.origin, "t", 10)
+    admin = AdminClient(pair.copy.for_librdkafka())
+    small = ConfigEntry("max.message.bytes", "100", incremental_operation=AlterConfigOpType.SET)
+    [changed] = admin.incremental_alter_configs([ConfigResource("topic", "t", incremental_configs=[small])]).values()
+    changed.result()
+    with Cluster(pair.copy) as there, pytest.raises(PipelineError, match="refuses a record of topic 't'"):
+        copy_topic(pair.origin, there, "c", "t", pass_of(10))
+
+
+def test_what_passes_is_tried_again(pair: Pair) -> None:
+    def fail() -> None:
+        raise KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
+
+    fill(pair.origin, "t", 10)
+    notes: list[str] = []
+    with Cluster(pair.copy) as there:
+        maps = copy_topic(pair.origin, there, "c", "t", pass_of(10, Meanwhile(fail), notes.append))
+    assert maps[PART].next_offset == 10
+    assert ["beginning again behind what is committed" in note for note in notes] == [True]
+    assert_same(pair)
 
 
 def test_bytes_that_are_no_batches_are_not_copied() -> None:
