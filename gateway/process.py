@@ -264,6 +264,11 @@ async def _alter_partition(
     return response
 
 
+def _metadata_config(config: BrokerConfig) -> MetadataConfig:
+    fences_itself = not (config.node.is_alone and config.node.is_broker)
+    return MetadataConfig(config.node_id, config.layers.static, fences_itself)
+
+
 async def _join(
     config: BrokerConfig,
     env: Environment,
@@ -281,7 +286,7 @@ async def _join(
     in_quorum, logged_id = quorum_settings(config, env.host_name()), lambda: metadata.logged.cluster_id
     quorum = QuorumDriver(in_quorum, store, env, metadata_log, nursery, logged_id, advertised_controllers)
     leadership = QuorumLeadership(quorum)
-    static = MetadataConfig(config.node_id, config.layers.static)
+    static = _metadata_config(config)
     controller = Controller(quorum, env, static, metadata, leadership)
     reader = MetadataReader(quorum, metadata, static)
     context = partial(_decision_context, metadata, settings)
@@ -301,9 +306,10 @@ async def _join(
     cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
     life = NodeLife(config, env, store, channels, controller, metadata, advertised, replicas.lost_for)
     outbox = _outbox(store, env, replicas, metadata, settings, controller)
-    _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner, outbox)
+    _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner, life, outbox)
     if config.node.is_alone:
         cluster_id = await start_metadata(metadata, reader, controller, store, env, advertised, config)
+        life.metadata_is_loaded()
         replicas.image_is_current()
         nursery.start_soon(quorum.run)
     else:
@@ -344,6 +350,7 @@ def _act_on_metadata(
     transactions: TransactionCoordinator,
     janitor: RetentionJanitor,
     cleaner: LogCleaner,
+    life: NodeLife,
     outbox: "OutboxService | None",
 ) -> None:
     """Name what acts on changes of metadata, in the order in which it does."""
@@ -367,6 +374,7 @@ def _act_on_metadata(
         wake_maintenance,
         groups.on_published,
         transactions.on_published,
+        life.on_published,
         *([] if outbox is None else [outbox.topics.on_published]),
     )
 
@@ -500,7 +508,7 @@ async def _tell_ready(broker: Broker, env: Environment, on_ready: Callable[[Runn
     on_ready(running)
     if signals:
         notify(READY, f"serving clients at {running.bootstrap}")
-        await import_early(env, lambda: services.stopping, is_alone=broker.config.node.is_alone)
+        await import_early(env, lambda: services.stopping, is_alone=services.life.is_alone)
 
 
 async def collect_garbage() -> None:

@@ -32,11 +32,15 @@ class _Session:
 class BrokerSessions:
     """The sessions of all brokers. A broker without one, which has never sent a heartbeat, is never stale.
 
+    Neither is the broker `own_id`, where it is given, which is the sole voter's: whenever sessions are judged, it runs.
+    It is fenced only when it wants to be.
+
     `elections_left` says that partitions without a leader may get one, and have not all been looked at.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own_id: int | None = None) -> None:
         self.elections_left = False
+        self._own_id = own_id
         self._sessions: dict[int, _Session] = {}
 
     def begin(self, brokers: Mapping[int, BrokerImage], now_ms: int) -> None:
@@ -113,7 +117,9 @@ class BrokerSessions:
         session = None if broker.fenced else self._of(broker.id, broker.epoch)
         if session is None:
             return None
-        return session.last_contact_ms if session.is_leaving else session.last_contact_ms + timeout_ms + 1
+        if session.is_leaving:
+            return session.last_contact_ms
+        return None if broker.id == self._own_id else session.last_contact_ms + timeout_ms + 1
 
     def _of(self, broker_id: int, epoch: int) -> _Session | None:
         session = self._sessions.get(broker_id)

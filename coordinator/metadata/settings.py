@@ -13,10 +13,14 @@ from odradek.wire.values import immutable
 
 @immutable
 class MetadataConfig:
-    """The broker's id and its static configs as text, under Kafka's names."""
+    """The broker's id and its static configs as text, under Kafka's names.
+
+    `fences_itself`: whether it judges the silence of its own broker as that of others.
+    """
 
     node_id: int
     static: Mapping[str, str]
+    fences_itself: bool = True
 
 
 class CurrentLayers:

@@ -15,7 +15,9 @@
   metadata log cannot be written either, it would send clients to leaders and coordinators of long ago.
 - A broker that stops says so in its heartbeats. The controller gives its partitions to others, and releases it once
   they know; until then the broker serves.
-- A node that is a cluster of one registers as it starts (`metadata/starting.py`) and sends no heartbeats.
+- The broker of a sole voter that knows no other is registered as it starts (`metadata/starting.py`), and sends no
+  heartbeats. As soon as the image has another broker, it lives as all others do: it registers once more, as the same
+  incarnation, and the controller keeps house. When it starts among others, it registers as they do.
 """
 
 from odradek.gateway.lifecycle.clean_end import CleanEnd

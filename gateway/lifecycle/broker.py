@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 import trio
 
@@ -50,7 +51,8 @@ class BrokerLifecycle:
     """One incarnation of this broker. `listeners` are the advertised ones, `cluster_id()` is empty until it is known.
 
     `lost_for(time_ms)` are the partitions that it leads and has not been able to write for so long. With any, it has
-    itself fenced, so that others lead them, and ends.
+    itself fenced, so that others lead them, and ends. `incarnation_id` is given where it is registered already: the
+    registration is repeated, and keeps its epoch and state.
 
     `unfenced` is set when the controller says so for the first time, `released` when the broker may stop.
     """
@@ -65,6 +67,7 @@ class BrokerLifecycle:
         listeners: Mapping[str, tuple[str, int]],
         clean_end: CleanEnd,
         lost_for: Callable[[int], Sequence[object]] = nothing_lost,
+        incarnation_id: UUID | None = None,
     ) -> None:
         self.unfenced = trio.Event()
         self.released = trio.Event()
@@ -77,7 +80,7 @@ class BrokerLifecycle:
         self._listeners = listeners
         self._clean_end = clean_end
         self._lost_for = lost_for
-        self._incarnation_id = env.uuid()
+        self._incarnation_id = incarnation_id or env.uuid()
         self._is_fenced = True
         self._is_stopping = False
         self._news = Signal()

@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
 from odradek.gateway.metadata.channels import Channels
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.metadata.starting import is_only_broker
 from odradek.storage_backends.interface import Store
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ HOUSEKEEPING_S: Final = 0.25
 
 
 class NodeLife:
-    """A node among others; a cluster of one has nothing to do, and is `ready` at once.
+    """A node among others. The broker of a sole voter is one from the moment that its image has another broker.
 
     `ready` is set when clients may be served. `run` has to run from the start of the node on.
     """
@@ -40,48 +43,87 @@ class NodeLife:
         lost_for: Callable[[int], Sequence[object]],
     ) -> None:
         self.ready = trio.Event()
+        self._among_others = trio.Event()
         self._config = config
+        self._env = env
+        self._channels = channels
         self._controller = controller
+        self._metadata = metadata
+        self._listeners = listeners
+        self._lost_for = lost_for
         self._clean_end = CleanEnd(store, env)
         self._broker = None
-        if config.node.is_broker and not config.node.is_alone:
-            from odradek.gateway.lifecycle.broker import BrokerLifecycle
+        if not config.node.is_broker:
+            self.ready.set()
+        elif not config.node.is_alone:
+            self._broker = self._lifecycle()
+        if not config.node.is_broker or not config.node.is_alone:
+            self._among_others.set()
 
-            channel = channels.deciding("heartbeats", controller)
-            self._broker = BrokerLifecycle(
-                env,
-                config,
-                channel,
-                metadata,
-                lambda: metadata.logged.cluster_id,
-                listeners,
-                self._clean_end,
-                lost_for,
-            )
-        else:
+    def _lifecycle(self) -> "BrokerLifecycle":
+        from odradek.gateway.lifecycle.broker import BrokerLifecycle
+
+        return BrokerLifecycle(
+            self._env,
+            self._config,
+            self._channels.deciding("heartbeats", self._controller),
+            self._metadata,
+            lambda: self._metadata.logged.cluster_id,
+            self._listeners,
+            self._clean_end,
+            self._lost_for,
+            self._controller.incarnation_id,
+        )
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this is a cluster of one: a sole voter, which is the only broker."""
+        return not self._among_others.is_set()
+
+    def on_published(self, _delta: MetadataDelta, image: MetadataImage) -> None:
+        """Note that the image has another broker."""
+        if self.is_alone and not is_only_broker(image, self._config.node_id):
+            self._among_others.set()
+
+    def metadata_is_loaded(self) -> None:
+        """A sole voter has loaded its metadata; without others its broker is registered, and serves."""
+        if self.is_alone:
             self.ready.set()
 
     async def run(self) -> None:
         """Live until cancelled. Raises StartError when this broker cannot be in the cluster."""
-        if self._config.node.is_alone:
-            return
+        if self.is_alone:
+            await self._among_others.wait()
         async with trio.open_nursery() as nursery:
             if self._config.node.is_controller:
                 nursery.start_soon(self._keep_house)
-            if self._broker is not None:
+            if self._config.node.is_broker:
+                self._broker = self._broker or self._lifecycle()
                 nursery.start_soon(self._broker.run)
                 await self._broker.await_listed()
                 self.ready.set()
 
     async def _keep_house(self) -> None:
         while True:
+            slept_ms = self._env.monotonic_ms()
             await trio.sleep(HOUSEKEEPING_S)
+            self._allow_for_pause(self._env.monotonic_ms() - slept_ms)
             await self._controller.keep_house()
+
+    def _allow_for_pause(self, slept_ms: int) -> None:
+        """A sole voter that was suspended leads on, and has heard nobody meanwhile: that is not the others' silence."""
+        session_ms = self._config.values["broker.session.timeout.ms"]
+        assert isinstance(session_ms, int)
+        if self._config.node.is_alone and slept_ms > session_ms // 2:
+            self._controller.begin_sessions()
 
     async def leave(self) -> None:
         """Let others lead what this broker leads, as long as `odradek.drain.timeout.ms` allows."""
-        if self._broker is not None and self.ready.is_set() and self._config.values["controlled.shutdown.enable"]:
-            await self._broker.shut_down(self._config.drain_timeout_ms)
+        if self._broker is None or not self.ready.is_set() or not self._config.values["controlled.shutdown.enable"]:
+            return
+        if self._config.node.is_alone and is_only_broker(self._metadata.logged, self._config.node_id):
+            return  # the other brokers are gone by now
+        await self._broker.shut_down(self._config.drain_timeout_ms)
 
     async def logs_closed(self) -> None:
         """Note that this incarnation has ended in order: all logs are closed."""

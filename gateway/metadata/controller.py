@@ -6,6 +6,7 @@ It runs the metadata shard. What it decided is published (`publisher.py`) once i
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeVar, cast
+from uuid import UUID
 
 import trio
 
@@ -81,6 +82,11 @@ class Controller:
             self._publisher.publish(delta)
 
         return publish
+
+    @property
+    def incarnation_id(self) -> UUID | None:
+        """The incarnation of this broker that `register` has registered, None where the broker registers by itself."""
+        return None if self._registration is None else self._registration.incarnation_id
 
     @property
     def epoch(self) -> int | None:
@@ -164,6 +170,10 @@ class Controller:
             return shard.decide(operation, request, self._runtime.next_offset, token, now_ms)
 
         return cast("R", await self._runtime.call(run))
+
+    def begin_sessions(self) -> None:
+        """Give all brokers a whole session from now on: this node has not run for a while, and heard nobody."""
+        self._runtime.run(MetadataShard.on_loaded)
 
     async def keep_house(self) -> None:
         """Do what is due in time while this node decides: fence silent brokers, elect leaders at intervals."""

@@ -1,11 +1,16 @@
-"""The start of a broker's metadata: which logs must exist, and the messages of a failed start.
+"""The start of a sole voter's metadata: which logs must exist, who is registered, the messages of a failed start.
+
+A broker without others is registered, and serves, as it starts: no other has its partitions. Among others it registers
+as they do (`lifecycle/`). A node that is a controller alone founds the cluster, and registers no broker.
 
 A metadata log that is missing or empty beside other logs is never made anew: every topic would be unknown then.
 """
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 
+from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, StartError
@@ -19,6 +24,8 @@ from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.storage_backends.interface import Store, StoreError
 from odradek.wire.records.errors import InvalidRecordBatch
 
+log = logging.getLogger(__name__)
+
 Listeners = Mapping[str, tuple[str, int]]
 
 
@@ -31,7 +38,7 @@ async def start_metadata(
     listeners: Listeners,
     config: BrokerConfig,
 ) -> str:
-    """Load the metadata log, take back the logs that it knows, register the broker, and give the cluster's id.
+    """Load the metadata log, take back the logs that it knows, register a broker without others; the cluster's id.
 
     Raises StartError when the log is damaged or missing, another cluster's or another node's, and StoreError.
     """
@@ -55,12 +62,38 @@ async def start_metadata(
             await cluster_id.format(owner.properties)
         await take_back(metadata.image, store, env, config.node_id)
         doing = "written"
-        await controller.register(cluster_id.text, listeners, config.rack)
+        if not config.node.is_broker:
+            await _found(controller, metadata, config.node_id, cluster_id.text)
+        elif is_only_broker(metadata.logged, config.node_id):
+            await controller.register(cluster_id.text, listeners, config.rack)
     except CoordinatorUnavailable as error:
         cause = _cause(error, await _location(store, env))
         raise StartError(f"the metadata log cannot be {doing}: {cause}") from error
     await owner.claim()
     return cluster_id.text
+
+
+def is_only_broker(image: MetadataImage, node_id: int) -> bool:
+    """Whether there is no other broker, nor anything that this one has to do but register to serve again."""
+    own = image.brokers.get(node_id)
+    return not image.brokers or (own is not None and own.is_active and len(image.brokers) == 1)
+
+
+async def _found(controller: Controller, metadata: MetadataPublisher, node_id: int, cluster_id: str) -> None:
+    """Found the cluster. Earlier versions registered such a node as a broker, which listened nowhere: it is removed."""
+    try:
+        await controller.found(cluster_id)
+        leftover = metadata.logged.brokers.get(node_id)
+        if leftover is not None and not leftover.listeners:
+            from odradek.coordinator.metadata.controller.unregister_broker import remove_leftover
+
+            log.info("the registration of a broker is removed, for this node is a controller node_id=%d", node_id)
+            while not await controller.decide(remove_leftover, node_id):
+                pass
+    except CoordinatorUnavailable:
+        if not metadata.logged.cluster_id:
+            raise
+        log.warning("the metadata log takes no writes: the cluster goes on as it is node_id=%d", node_id)
 
 
 async def _location(store: Store, env: Environment) -> str:

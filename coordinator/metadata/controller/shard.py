@@ -38,7 +38,7 @@ class MetadataShard:
         self._topic_ids = topic_ids
         self._delta = MetadataDelta(image)
         self._layers = CurrentLayers(config)
-        self._sessions = BrokerSessions()
+        self._sessions = BrokerSessions(None if config.fences_itself else config.node_id)
         self._housekeeping = Housekeeping()
 
     # What the runtime calls

@@ -10,7 +10,9 @@ from odradek.wire.schema.schema import Message
 def unregister_broker(
     context: DecisionContext, request: UnregisterBrokerRequest
 ) -> tuple[list[Message], UnregisterBrokerResponse]:
-    """Remove a broker's registration, and the broker from all ISRs and ELRs. The one that answers runs, and is refused.
+    """Remove a broker's registration, and the broker from all ISRs and ELRs.
+
+    The one that answers is refused: it runs, unless it is fenced, as one is whose node is a controller alone by now.
 
     REQUEST_TIMED_OUT, after which a client tries again, means that its partitions are too many for one operation.
     """
@@ -18,7 +20,7 @@ def unregister_broker(
     if broker is None:
         message = f"There is no broker {request.broker_id}."
         return [], UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=message)
-    if broker.id == context.node_id:
+    if broker.id == context.node_id and not broker.fenced:
         message = f"Broker {broker.id} is running; stop it first."
         return [], UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)
     change = unregister(context, broker)
@@ -27,3 +29,9 @@ def unregister_broker(
         return change.records, UnregisterBrokerResponse(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=message)
     context.sessions.forget(broker.id)
     return change.records, UnregisterBrokerResponse()
+
+
+def remove_leftover(context: DecisionContext, broker_id: int) -> tuple[list[Message], bool]:
+    """Remove the registration of a node that is no broker; False while partitions are left for another operation."""
+    change = unregister(context, context.image.brokers[broker_id])
+    return change.records, change.complete

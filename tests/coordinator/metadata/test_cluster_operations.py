@@ -10,6 +10,8 @@ from odradek.coordinator.metadata.controller import broker_changes
 from odradek.coordinator.metadata.controller.broker_registration import broker_registration, controller_registration
 from odradek.coordinator.metadata.controller.features import update_features
 from odradek.coordinator.metadata.controller.producer_ids import PRODUCER_ID_BLOCK, grant_producer_ids
+from odradek.coordinator.metadata.controller.unregister_broker import remove_leftover
+from odradek.coordinator.metadata.settings import MetadataConfig
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.wire.messages.broker_registration import BrokerRegistrationRequest, Feature
@@ -194,3 +196,24 @@ def test_a_broker_that_sends_no_heartbeats_is_never_stale():
     assert world.shard.next_deadline_ms() == 0, "partitions without a leader are looked at first"
     assert [records for records in world.advance(0) if records] == []
     assert world.shard.next_deadline_ms() is None
+
+
+@pytest.mark.parametrize(("fences_itself", "fenced"), [(True, [1, 2]), (False, [2])])
+def test_a_sole_voter_does_not_fence_its_own_broker_for_its_silence(world, fences_itself, fenced):
+    world.unregister(3)
+    world.config = MetadataConfig(1, world.config.static, fences_itself)
+    world.fail_over()
+    for _ in world.advance(60_000):
+        pass
+    assert [broker.id for broker in world.image.brokers.values() if broker.fenced] == fenced
+    assert not world.heartbeat(1, stop=True).error_code
+    assert world.image.brokers[1].fenced, "it wants to be"
+
+
+def test_the_registration_of_a_node_that_is_no_broker_is_removed_in_parts(in_parts):
+    done = []
+    while not done or not done[-1]:
+        done.append(in_parts.run(remove_leftover, 1))
+    assert done == [False, False, False, True]
+    assert 1 not in in_parts.image.brokers
+    assert led_by(in_parts, 1) == 0
