@@ -162,24 +162,24 @@ class Cluster:
         request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, isolation_level=int(committed), topics=(wanted,))
         [part] = (await self.ask(request)).responses[0].partitions
         chunk, values = memoryview(bytes(part.records or b"")), list[bytes]()
-        aborted = {each.producer_id: each.first_offset for each in part.aborted_transactions or ()}
+        aborted = sorted((each.first_offset, each.producer_id) for each in part.aborted_transactions or ())
         for header in iter_headers(chunk):
-            is_aborted = header.base_offset >= aborted.get(header.producer_id, 1 << 60)
+            found = [each for each in aborted if each[0] <= header.base_offset and each[1] == header.producer_id]
             if header.is_control:
-                aborted.pop(header.producer_id, None)
-            elif not is_aborted:
+                aborted = [each for each in aborted if each not in found]
+            elif not found:
                 values += [record.value or b"" for record in read_records(chunk, header)]
         stable = part.last_stable_offset if committed else part.high_watermark
         return values, stable == part.high_watermark
 
-    async def reads(self, values: list[bytes], index: int = 0) -> None:
-        """Wait until a reader of what is committed sees these values, and nothing is undecided."""
+    async def reads(self, values: list[bytes], index: int = 0, *, undecided: bool = False) -> None:
+        """Wait until a reader of what is committed sees these values, and whether any others are undecided."""
         seen = ([b"nothing was read"], False)
         with trio.move_on_after(60):
-            while seen != (values, True):
+            while seen != (values, not undecided):
                 seen = await self.read(index)
                 await trio.sleep(0.1)
-        assert seen == (values, True)
+        assert seen == (values, not undecided)
 
 
 class Producer:
