@@ -215,7 +215,7 @@ class Leader(Reads):
         refusal = producers.check_batch(header, origin)
         verifies = state.verifies or guard is not None
         if refusal is None and verifies and header.is_transactional and origin is AppendOrigin.CLIENT:
-            # A coordinator has asked `check_transactional` before it decided.
+            # Only for clients: a coordinator has called `check_transactional` before its decision.
             refusal = producers.check_verified(header.producer_id, header.producer_epoch, guard)
         if refusal is not None:
             # A retry is out of sequence by nature, so only what was refused can be one.

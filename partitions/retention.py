@@ -1,8 +1,8 @@
-"""Retention: from which offset on a log is kept, by `retention.bytes` and `retention.ms`.
+"""Retention: the offset from which a log is kept, by `retention.bytes` and `retention.ms`.
 
-Whole segments go, oldest first, as in Kafka: first those beyond the size, then, of the rest, those whose newest record
-is too old; the first one that must stay ends each round. The active segment may go as well (its place is taken by an
-empty one), but nothing at or above the high watermark. A segment whose records carry no timestamps never grows old.
+Whole segments are deleted, oldest first, as in Kafka: first those beyond the size, then, of the rest, those whose
+newest record is too old. The first segment to keep ends each of the two steps. The active segment may be deleted as
+well (an empty one replaces it), but nothing at or above the high watermark. A segment without timestamps never expires.
 """
 
 from collections.abc import Callable, Sequence

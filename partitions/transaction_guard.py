@@ -99,9 +99,9 @@ class TransactionGuard(Generic[K]):
         return [key for key, outcome in self.outcomes.items() if isinstance(outcome, VerificationGuard)]
 
     def answer(self, errors: Mapping[K, ErrorCode], logs: Mapping[K, GuardedLog]) -> None:
-        """Take the coordinator's answer, for all that were asked about.
+        """Take the coordinator's answer for all partitions of the request.
 
-        The guard of a refused batch with a sequence stays in its log: batches behind it must not pass its repetition.
+        The guard of a refused batch with a sequence stays in its log: later batches must not overtake its retry.
         """
         for key, error in errors.items():
             if error:
@@ -110,7 +110,7 @@ class TransactionGuard(Generic[K]):
                     logs[key].end_verification(self._batches[key].producer_id)
 
     def is_overtaken(self, logs: Mapping[K, GuardedLog]) -> bool:
-        """Whether a marker of the transaction before has deleted a guard, so that all has to begin again."""
+        """Whether a marker of the previous transaction has deleted a guard, so that verification must start over."""
         return any(
             key in logs and logs[key].is_overtaken(self._batches[key].producer_id, outcome)
             for key, outcome in self.outcomes.items()

@@ -57,13 +57,13 @@ def spark_session(
 ) -> "SparkSession":
     """A session for notebooks and jobs, with the Kafka connector and `format("odradek")` in it.
 
-    `bootstrap` or a whole `connection` is what `spark.conf.get("spark.odradek.bootstrap")` then says; `data`, a
-    broker's data directory, is where `format("odradek")` reads without a `path`. `master` defaults to spark-submit's,
-    else `local[*]`. `packages` are jars to have beside the connector. `conf` wins over everything. An existing session
-    is returned as it is, with `conf` applied where Spark can change it.
+    `bootstrap`, or a whole `connection`, is stored in the setting `spark.odradek.bootstrap`. `data`, a broker's data
+    directory, is the default path of `format("odradek")`. `master` defaults to that of spark-submit, else `local[*]`.
+    `packages` are jars in addition to the connector. `conf` overrides everything else. An existing session is returned
+    as it is, with those of `conf` applied that Spark can change at run time.
 
-    Missing jars are fetched first, with a progress bar on a terminal. Raises MissingError for what is not installed,
-    PipelineError for a master that is none or does not answer, and where Spark does not start.
+    Missing jars are downloaded first, with a progress bar on a terminal. Raises MissingError for a package that is not
+    installed, PipelineError for a `master` that is invalid or does not answer, and if Spark does not start.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise MissingError("this needs Spark: pip install 'odradek[spark]'")

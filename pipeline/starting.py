@@ -25,7 +25,7 @@ GREETING: Final = (
     b'Setting default log level to "',
     b"To adjust logging level use sc.setLogLevel(newLevel).",
 )
-"""How the lines begin that every start of PySpark prints, whatever is configured, and that say nothing."""
+"""Prefixes of the lines that every start of PySpark prints in every configuration, and that carry no information."""
 _MASTER: Final = re.compile(
     r"local(\[\s*(\*|[1-9]\d*)\s*(,\s*\d+\s*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|"
     r"spark://[^,\s]+:\d+(,[^,\s]+:\d+)*|yarn|k8s://\S+"

@@ -1,6 +1,6 @@
-"""The decisions every backend takes alike: where a commit rolls to a new segment, and what a snapshot shows.
+"""The decisions common to all backends: where a commit rolls to a new segment, and the contents of a snapshot.
 
-Pure: a backend asks here and does the writing. Rolling follows Kafka's LogSegment.shouldRoll, with the time taken from
+Pure: backends do the writing. Rolling follows Kafka's LogSegment.shouldRoll, with the time taken from
 the records alone: a segment is too old for a batch whose max timestamp lies more than `segment.ms` after the max
 timestamp of the segment's first batch.
 """

@@ -56,7 +56,7 @@ class ResourceType(IntEnum):
 
 
 class Importance(Enum):
-    """How much attention a config deserves."""
+    """The importance of a config, as in Kafka's documentation of settings."""
 
     HIGH = "high"
     MEDIUM = "medium"

@@ -157,7 +157,7 @@ def validate_client_metrics_configs(texts: Mapping[str, str]) -> None:
 
 
 def _check_client_pattern(text: str) -> None:
-    """`property=regular expression`."""
+    """Check a pattern of the form `property=regular expression`. Raises for a malformed one."""
     parts = text.rstrip("=").split("=")
     try:
         if len(parts) == 2 and parts[0].strip() in _CLIENT_PROPERTIES and re.compile(parts[1].strip()):

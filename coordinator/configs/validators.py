@@ -61,7 +61,7 @@ class OneOf:
 
 @immutable
 class OneOfAnyCase:
-    """One of some strings, in capitals or not."""
+    """One of a set of strings, in upper or lower case."""
 
     allowed: tuple[str, ...]
 

@@ -99,7 +99,7 @@ class Group(Protocol):
         ...
 
     def unused_since(self, topic: str) -> UnusedSince | None:
-        """How the retention of the group's offsets in `topic` counts; None while they are in use (KIP-211)."""
+        """The time from which retention of the group's offsets in `topic` counts; None while in use (KIP-211)."""
         ...
 
     def is_empty(self) -> bool:

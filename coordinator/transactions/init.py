@@ -50,8 +50,8 @@ def refuse(error: ErrorCode) -> Decided:
 def fence(table: TransactionTable, ongoing: Transaction, now_ms: int) -> Transaction:
     """Abort a transaction that its producer has not ended, in an epoch that fences the producer.
 
-    Where the cluster raises the epoch with every transaction, a fenced producer may go on with the new epoch as long as
-    no other producer has initialised the id; so its old epoch is kept as the predecessor.
+    In a cluster that raises the epoch with every transaction, a fenced producer may continue with the new epoch until
+    another producer initialises the id. So its old epoch is kept as the predecessor.
     """
     bumps = table.level() >= EPOCH_PER_TRANSACTION
     before = Predecessor(ongoing.producer_id, ongoing.producer_epoch) if bumps else NO_PREDECESSOR

@@ -1,7 +1,7 @@
 """The feature `transaction.version` (KIP-890, KIP-584).
 
-A request's version shows which level its client follows, independently of the cluster's; clients look at the finalized
-level before they use such a version.
+A request's version determines the level that its client uses, independently of the cluster's; clients check the
+finalized level before they use such a version.
 """
 
 from typing import Final

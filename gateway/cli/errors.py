@@ -84,7 +84,7 @@ def confluent_error_text(error: Any) -> str:  # noqa: ANN401 - older versions ha
 
 
 def response_message(text: str) -> str | None:
-    """The broker's own message out of an error in which kafka-python quotes request and response whole."""
+    """The broker's message, extracted from an error of kafka-python that contains the whole request and response."""
     match = re.search(_QUOTED_MESSAGE, text, re.DOTALL)
     return match["message"] if match else None
 

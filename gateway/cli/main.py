@@ -56,7 +56,7 @@ class OdradekGroup(click.Group):
     """The root: finds commands lazily and turns foreign errors into one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names in the order a newcomer meets them."""
+        """The names in the order in which a new user needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

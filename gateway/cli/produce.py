@@ -173,7 +173,7 @@ class Sending:
         self._started_s = time.monotonic()
 
     def send_all(self, chunks: Iterable[tuple[int, Sequence[bytes]]], style: Style) -> None:
-        """Send until the input ends or a line is refused; what was sent by then is settled."""
+        """Send until the input ends or a line is refused, then wait until everything sent is acknowledged or failed."""
         try:
             for number, lines in chunks:
                 self._sender.send(number, records_of(lines, number, style))

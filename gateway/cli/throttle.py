@@ -20,7 +20,7 @@ _Changes = Mapping[str, tuple[str, str | None]]
 
 
 def throttled_replicas(held: Replicas, plan: Replicas) -> dict[str, dict[str, str]]:
-    """By topic, the value of each of the two configs that name replicas."""
+    """For each topic, the values of the two configs that list throttled replicas."""
     entries: dict[str, tuple[list[str], list[str]]] = {}
     for (topic, index), after in plan.items():
         leaders, followers = entries.setdefault(topic, ([], []))
@@ -47,7 +47,7 @@ def set_throttle(admin: Admin, held: Replicas, plan: Replicas, bytes_per_s: int)
 
 
 def remove_throttle(admin: Admin, places: Iterable[Partition], brokers: Sequence[int]) -> None:
-    """Take the throttles of these topics and brokers back, if there are any. Raises CliError."""
+    """Remove the throttles of these topics and brokers, if there are any. Raises CliError."""
     for topic in sorted({topic for topic, _ in places}):
         _alter(admin, "topic", topic, dict.fromkeys((LEADERS, FOLLOWERS), ("DELETE", None)))
     for broker in brokers:

@@ -19,7 +19,7 @@ _RETENTIONS: Final = ("log.retention.ms", "log.retention.minutes", "log.retentio
 
 
 def check_rules(layers: BrokerLayers) -> None:
-    """Raise ConfigError where settings contradict each other or make no broker."""
+    """Raise ConfigError for settings that contradict each other or with which no broker can run."""
     _check_id(layers)
     for low, high in _NOT_ABOVE:
         if _number(layers, low, 0) > _number(layers, high, 0):

@@ -38,7 +38,7 @@ RELOAD_RETRY_MS: Final = 1000
 """How soon a shard that had to be discarded is loaded again when no request needs it."""
 
 FIRST_EPOCH: Final = 0
-"""The leader epoch of a new partition: only its first leader has led it in that."""
+"""The leader epoch of a new partition: in it no earlier leader can have written records."""
 
 DRAIN_TURNS: Final = 8
 """How many turns of the scheduler there are to find out which connections have received requests.
@@ -79,7 +79,7 @@ class Coordinator(Generic[S]):
         self._wake_at_ms: float = 0
 
     async def ensure_topic(self) -> None:
-        """Create the internal topic unless it is there. Raises CoordinatorUnavailable."""
+        """Create the internal topic unless it exists. Raises CoordinatorUnavailable."""
         if self._metadata.image.topic(self.topic) is None:
             refused = (await self._controller.auto_create([self.topic]))[self.topic]
             if refused is not None:

@@ -153,7 +153,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return await self.add_partitions(producer, {CONSUMER_OFFSETS: frozenset({partition})}, PLAIN)
 
     async def end_transaction(self, producer: "ProducerIdentity", *, committed: bool, version: int) -> "Ended":
-        """Decide a transaction; durable when this returns, the markers follow. Raises CoordinatorUnavailable.
+        """Commit or abort a transaction. On return the decision is durable; markers are written later.
+
+        Raises CoordinatorUnavailable.
 
         `version` is the `transaction.version` that the producer follows.
         """
@@ -362,7 +364,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._replicas.repeats.note((message, key), log, logging.WARNING, message, key, error.name)
 
     async def _write(self, leader_id: int, marker: Marker, topic: str, index: int) -> ErrorCode:
-        """Write a marker where the partition's leader is. Raises what says that it is to be tried again."""
+        """Write a marker at the partition's leader. Raises an error if it is to be tried again."""
         if leader_id == self._brokers.node_id:
             return await self.write_marker(self._replicas.find(topic, index), marker)
         if leader_id == NO_LEADER:

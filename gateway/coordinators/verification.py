@@ -45,7 +45,7 @@ async def _open(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | No
 
 
 def _serving(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | None]) -> Mapping[K, GuardedLog]:
-    """The logs that this broker leads and that are open; any of them may be lost while the coordinator is asked."""
+    """The open logs that this broker leads now. Called again after each wait, since leadership may have changed."""
     serving: dict[K, GuardedLog] = {}
     for key in keys:
         replica = find(key)

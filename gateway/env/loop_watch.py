@@ -84,7 +84,7 @@ class LoopClocks:
 
 
 class LoopWatch(trio.abc.Instrument):
-    """Watches the `trio.run` that it is made in. Turns of `limit_ms` and longer are long; see the module's head."""
+    """Watches the `trio.run` in which it is created. Turns of at least `limit_ms` are long; see the module's head."""
 
     def __init__(self, limit_ms: int, clocks: LoopClocks) -> None:
         self.record = LoopRecord()

@@ -144,7 +144,7 @@ class Ticker:
         self._calls.append(call)
 
     def make_gathered(self) -> None:
-        """Make the calls now, unless they are so many that others are to have a turn between them."""
+        """Run the calls now, or leave them to the ticker's task if there are more than `CALLS_AT_ONCE`."""
         self.is_gathering = False
         if not self._calls:
             return

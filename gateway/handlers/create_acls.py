@@ -1,4 +1,4 @@
-"""CreateAcls (API 30), versions 1 to 3: there is no authorizer to give them to, as Kafka says it then."""
+"""CreateAcls (API 30), versions 1 to 3: without an authorizer, it is refused with Kafka's error."""
 
 from typing import Final
 

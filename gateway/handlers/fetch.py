@@ -50,11 +50,11 @@ _NO_DATA: Final = PartitionData()
 READS_FROM_FOLLOWERS_SINCE: Final = 11
 """The version from which the answer may direct a consumer to a follower (KIP-392)."""
 NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""The errors of partitions that the metadata does not have, in the order in which an answer ends with them."""
+"""The errors of partitions that the metadata does not have, in their order at the end of an answer."""
 
 
 async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Answer as soon as there is enough to read, an error to tell, or the time is up."""
+    """Answer when there is enough to read, a partition has an error, or the time is over."""
     services = ctx.services
     if ctx.session.is_controller:
         return await fetch_metadata_log(ctx, request)
@@ -195,7 +195,7 @@ class _Reading:
         ]
 
     async def _answer(self, asked: FetchPartition, replica: Replica | ErrorCode, first: int | None) -> PartitionData:
-        """What a partition has to say; at the `first` look the number under which it is watched from then on."""
+        """Read one partition. `first` is its number on the first read, which also starts to watch it; else None."""
         if isinstance(replica, ErrorCode):
             return self._error(asked.partition, replica)
         try:
@@ -293,7 +293,7 @@ class _FollowerReading(_Reading):
         return replica.tail
 
     def _plan(self, asked: FetchPartition, replica: Replica, *, is_first: bool) -> FetchPlan | Rejected:
-        """The offset tells how far the follower had come when it sent the request, so it counts once."""
+        """Plan a follower's read. Only the first of a request records its progress, as of when it was sent."""
         follower = FollowerFetch(self._replica_id, self._replica_epoch, asked.log_start_offset)
         plan = replica.plan_follower_fetch(
             follower,

@@ -38,9 +38,9 @@ from odradek.wire.values import immutable
 
 REQUEST: Final = ImportBatchesRequest
 LOCAL_COMMIT_MS: Final = 1000
-"""The least time that a commit has, as in Produce."""
+"""The least time-out of a commit, as in Produce."""
 INSPECTED_AT_ONCE_BYTES: Final = 128 * 1024
-"""Longer record sets are parsed and their checksums compared in a thread."""
+"""Longer record sets are parsed and checked in a worker thread."""
 
 NO_RECORDS: Final = memoryview(b"")
 

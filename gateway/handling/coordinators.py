@@ -32,9 +32,9 @@ async def deferred_answer(
     reply_type: type[R],
     refused: Callable[[ErrorCode], R],
 ) -> Completion[R]:
-    """The same for an operation that `Coordinator.begin` began and whose reply may take long.
+    """The reply of an operation that `Coordinator.begin` began and that may take long; `refused` as above.
 
-    The operation is abandoned when the response was sent, or is not sent any more.
+    When the response has been sent, or cannot be sent any more, the operation is abandoned.
     """
     try:
         reply, abandon = await begun

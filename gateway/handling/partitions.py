@@ -35,7 +35,7 @@ def error_of_partition(failure: Exception) -> ErrorCode:
 
 
 async def answer_of_partition(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
-    """The answer about one partition, or what `refused` makes of the error code that stands for its failure."""
+    """The answer about one partition, or the result of `refused` for the error code of its failure."""
     try:
         return await answer
     except PARTITION_FAILURES as failure:

@@ -206,7 +206,7 @@ def _adoption(
 
 
 def _unknown(image: MetadataImage, config: MetadataConfig, name: str) -> tuple[int, Mapping[str, str]]:
-    """How many partitions a topic has at least, and its settings, when nothing is known but its name."""
+    """The least number of partitions and the settings of a topic of which only the name is known."""
     if name not in INTERNAL_TOPICS:
         return 1, KEEP_EVERYTHING
     wanted = wanted_topic(DecisionContext(image, CurrentLayers(config).under(image), config.node_id), name)

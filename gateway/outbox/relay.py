@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 MAX_RECORDS: Final = 2000
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""How much is read, and under way, at a time."""
+"""How many bytes of records are read, and in flight, at a time."""
 ENCODED_AT_ONCE: Final = 20
 """So many records are encoded in less time than a thread takes to begin."""
 HELD_MS: Final = 100

@@ -65,7 +65,7 @@ class OutboxTopics:
             self._changed.wake()
 
     async def written(self) -> None:
-        """Wait until the database has all topics that are published now, or could not have them for a while."""
+        """Wait until the database has all topics that are published now, but at most WAIT_S."""
         with trio.move_on_after(WAIT_S):
             while self._is_behind:
                 await self._written.wait()

@@ -74,7 +74,7 @@ class Peer:
         raise error
 
     def move(self, endpoint: tuple[str, int]) -> None:
-        """Call the node at `endpoint` from now on. What waits for a response from another one fails."""
+        """Call the node at `endpoint` from now on. Calls in flight to another endpoint fail."""
         if endpoint != self.endpoint:
             self._disconnect(f"it has moved from {self._place()}")
             self.endpoint = endpoint

@@ -51,10 +51,10 @@ class FollowingLog(PartitionLog):
         return role if role is not None and role.position == position else None
 
     def take_fetched(self, position: FetchPosition, records: memoryview) -> Completion[None] | Rejected | None:
-        """Append what was fetched from `position`; None where the log does not stand there any more.
+        """Append what was fetched from `position`; None if the log no longer ends there.
 
-        The completion settles when all of it is durable; only then may the follower fetch on. CORRUPT_MESSAGE and
-        OFFSET_OUT_OF_RANGE are refusals of what the leader sent. Raises PartitionUnavailable.
+        The completion settles when all of it is durable; only then may the follower send the next fetch.
+        CORRUPT_MESSAGE and OFFSET_OUT_OF_RANGE refuse what the leader sent. Raises PartitionUnavailable.
         """
         role = self.stands_at(position)
         if role is None:

@@ -81,7 +81,7 @@ class LeadingLog(PartitionLog):
         return result
 
     def take_imported(self, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
-        """Queue batches of another log at the offsets that they have; stands as what `append` gives does.
+        """Queue batches of another log at the offsets that they have; the result is as that of `append`.
 
         `records` must not be changed or reused before they are durable. Raises PartitionUnavailable.
         """

@@ -1,4 +1,4 @@
-"""What the store has to know of a topic's settings."""
+"""The part of a topic's settings that the store needs."""
 
 from functools import lru_cache
 from typing import Final

@@ -289,7 +289,7 @@ class ConnectionDriver:
         if context is not None and context.on_sent:
             context.finish()
         worker = self._worker
-        if worker is None or not worker.is_leader:  # while the leader serves, nothing waits for a reply to be out
+        if worker is None or not worker.is_leader:  # no task waits for a reply while the leader serves the connection
             self._account()
             self._replied.wake()
 

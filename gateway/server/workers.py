@@ -185,7 +185,7 @@ class Workers:
             self.start_soon(self._work, Worker())
 
     async def _is_promoted(self, worker: Worker) -> bool:
-        """Wait to lead; False when there are enough who do."""
+        """Wait to become the leader; False if enough idle tasks wait already, and this one is to end."""
         if len(self._spare) >= SPARE_WORKERS:
             return False
         self._spare.append(worker)

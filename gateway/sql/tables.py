@@ -83,7 +83,7 @@ class TopicCursor:
         self._row = next(self._rows, None)
 
     def Eof(self) -> bool:  # noqa: N802 - apsw's name
-        """Whether there is no row any more."""
+        """Whether all rows have been read."""
         return self._row is None
 
     def Column(self, number: int) -> SqlValue:  # noqa: N802 - apsw's name

@@ -166,7 +166,7 @@ class _Cursor:
         return True
 
     def skip(self, rows: int) -> None:
-        """Go on behind so many rows."""
+        """Skip this many rows."""
         self.table = self.table.slice(rows)
 
     def rows(self, last_offset: int) -> list[Row]:

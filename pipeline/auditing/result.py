@@ -28,7 +28,7 @@ class AuditResult:
     lags: list[Lag]
     compared: dict[str, list[Difference]] = field(default_factory=dict[str, list[Difference]])
     damages: list[str] = field(default_factory=list[str])
-    """What of the copies could not be read."""
+    """The parts of the copies that could not be read."""
 
     @property
     def is_clean(self) -> bool:

@@ -50,10 +50,10 @@ class Placement:
 
 
 class Likeness:
-    """How many records have a key, value and time that another one has, too.
+    """Estimates how many records have the same key, value and time as another one.
 
-    It keeps the hashes of a share of all contents, the same share for equal contents; the share halves when there are
-    too many. So the estimate is exact for topics of up to `most` different records.
+    It keeps the hashes of a sample of all contents, chosen by the hash, so that equal contents are all in or all out.
+    The sampling rate halves when there are too many. So the estimate is exact for up to `most` different records.
     """
 
     def __init__(self, most: int = MOST_HASHES) -> None:

@@ -14,7 +14,7 @@ PLACE: Final = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 
 class Record(NamedTuple):
-    """What is read of a record."""
+    """The fields of a record that are used."""
 
     partition: int
     offset: int
@@ -43,7 +43,7 @@ class RecordMapping:
     schema: Schema | None = None
 
     def changes_of(self) -> Callable[[Record], Change]:
-        """A function from a record to its change. It raises ValueError, with the reason, where there is none."""
+        """A function from a record to its change, which raises ValueError with the reason for a record without one."""
         reader = Fields(self.key, self.key_from_value, self.schema)
         by_name = {column.name: column for column in self.columns}
         placed = frozenset(PLACE) & by_name.keys()

@@ -64,14 +64,13 @@ def restore(
     """Write a table's records into a topic, with partition, order, offset, key, value, headers and timestamps.
 
     `table` is a path of `odradek pipeline archive`, a folder of Parquet files or a DataFrame, with the columns of
-    `format("kafka")` and headers. The topic is made where it is missing, with `topic_config` and without a bound on
-    age. Doing it again, or after a kill, goes on where the topic ends and never doubles a record. `renumber` gives the
-    records new offsets, behind what is there, and headers `odradek.source.*`. `shown` draws a progress line on a
-    terminal.
+    `format("kafka")` and headers. A missing topic is created, with `topic_config` and without a limit of age. A
+    repeated run, also after a kill, continues at the topic's end and never duplicates a record. `renumber` appends the
+    records with new offsets and headers `odradek.source.*`. `shown` draws a progress line on a terminal.
 
-    Raises PipelineError before anything is written where the result would not be right: the topic has other records,
-    too few partitions, or gaps of more than `max_fill` offsets that this Kafka cannot leave out. What fails later is in
-    the report, `complete` is False then.
+    Raises PipelineError before anything is written if the result would be wrong: the topic has other records, too few
+    partitions, or gaps of more than `max_fill` offsets that this Kafka cannot leave out. Later failures are in the
+    report, whose `complete` is False then.
     """
     options = Options(start, until, renumber, codec, max_fill)
     with (

@@ -40,7 +40,7 @@ class Provenance(NamedTuple):
     begin: int
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """As headers, to stand behind the record's own."""
+        """The headers to append to the record's own."""
         return [(name, str(value).encode()) for name, value in zip(_NAMES, self, strict=True)]
 
 

@@ -89,7 +89,7 @@ class Conditions:
     all: tuple[Condition, ...] = ()
 
     def allow_partition(self, topic: str, partition: int) -> bool:
-        """Whether rows of a partition can satisfy them."""
+        """Whether rows of a partition can satisfy the filters."""
         known = {"topic": topic, "partition": partition}
         return all(each.holds(known[each.column]) for each in self.all if each.column in known)
 

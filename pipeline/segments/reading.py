@@ -176,8 +176,8 @@ def _values(wanted: Range, how: Reading, since_ms: int | None) -> Iterator[tuple
             return
         with view:
             position = _begin(wanted, position, view, how)
-            # The list is older than the segments opened below: it may tell too much (of what compaction has
-            # removed since), never too little.
+            # The list is older than the segments opened below: it may have transactions that compaction has removed
+            # since, but none is missing.
             aborted = Aborted(view.aborted if how.committed else ())
             try:
                 for last_offset, value in view.values(position, wanted.end, since_ms):

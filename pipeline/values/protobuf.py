@@ -23,9 +23,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProtobufParser(RecordParser):
-    """Raises MissingError without protobuf, or protoc for a .proto; PipelineError for a file that has no such message.
+    """Parses values as a Protobuf message. Fields that the descriptors do not have are ignored, as usual in Protobuf.
 
-    Fields that the descriptors do not know are ignored, as Protobuf has it.
+    Raises MissingError without protobuf, or without protoc for a .proto file; PipelineError for a file without the
+    message.
     """
 
     def __init__(self, parsing: Parsing) -> None:

@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """Calls `write` in a thread, in order, one at a time; at most one item waits. At the end of the block all is done.
+    """Calls `write` in a thread, in order, one at a time; at most one item waits. The block's end waits for all.
 
-    `put` raises what an earlier `write` has raised.
+    `put` raises the exception of an earlier `write`.
     """
 
     def __init__(self, write: Callable[[T], None]) -> None:

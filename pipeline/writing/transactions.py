@@ -59,7 +59,7 @@ def check(code: int, what: str, message: str | None = None) -> None:
 
 
 def idempotent(client: WireClient) -> Producer:
-    """A producer id without transactions."""
+    """Allocate a producer id for an idempotent producer without transactions."""
 
     def attempt() -> Producer:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1)

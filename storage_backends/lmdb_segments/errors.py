@@ -21,7 +21,7 @@ from odradek.storage_backends.lmdb_segments.layout import SEGMENT_SUFFIX
 from odradek.wire.records.errors import InvalidRecordBatch
 
 ForeignError = (lmdb.Error, OSError, MemoryError, InvalidRecordBatch)
-"""All that may come from below; catch it and raise what `mapped` returns."""
+"""The exceptions of LMDB and the operating system; catch them and raise the result of `mapped`."""
 
 _FULL = {
     errno.ENOSPC: "the file system is full: free space on it, lower retention.bytes or retention.ms, or add a disk",

@@ -1,4 +1,4 @@
-"""The few file system operations whose order decides what a crash leaves. All raise OSError."""
+"""File system operations that are made durable in a given order. All raise OSError."""
 
 import fcntl
 import os

@@ -15,7 +15,7 @@ from odradek.storage_backends.sql.database import PAGE_BYTES, Database
 
 LOG: Final = logging.getLogger("odradek.storage")
 PASS_BYTES: Final = 8 * 1024 * 1024
-"""After so many bytes the thread copies."""
+"""The number of written bytes after which the thread runs a checkpoint."""
 WHOLE_BYTES: Final = 48 * 1024 * 1024
 """After so many the commits wait until the log is copied as a whole."""
 _TRANSACTION_BYTES: Final = 5 * PAGE_BYTES

@@ -60,7 +60,7 @@ class SqlPartition:
         self._tail = HotTail(store.tails, state.log_end_offset)
         self._failed = False
         self._closed = False
-        # As the last commit left it; None: under another setting, or before the first commit with this one.
+        # Whether the last commit wrote columns; None if unknown: no commit yet since the setting changed.
         self._has_columns: bool | None = None if had_columns or policy.columns else False
 
     @property

@@ -98,7 +98,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(gaps=st.lists(st.integers(0, 5), min_size=1, max_size=4), sync=st.booleans())
     def replicate(self, gaps: list[int], sync: bool) -> None:
-        """What a follower does whose leader's log is compacted."""
+        """Append with a gap, as a follower does whose leader's log is compacted."""
         end_offset = self.model.log_end_offset
         batches: list[StoredBatch] = []
         for gap in gaps:

@@ -43,7 +43,7 @@ class Truncating:
         reopened.close()
 
     def test_rows_of_an_earlier_time_are_all_of_that_time(self, store: Store) -> None:
-        """Whatever a store still knows: what is read from there on completes it."""
+        """The rows and the batches from their log end on give the state at the requested offset."""
         log = store.open(KEY, LogPolicy(segment_bytes=150))
         rows: dict[int, bytes] = {}
         rows_at = {0: dict(rows)}

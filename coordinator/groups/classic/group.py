@@ -212,7 +212,7 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may join: all members must support one of them, at least."""
+        """Whether a member with these protocols may join: all members must support at least one of them."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         member_count = len(self.members)

@@ -65,7 +65,7 @@ def _differ(claimed: str | None, actual: str | None) -> bool:
 
 
 def _hold_sync(group: ClassicGroup, member_id: str, token: Token, decision: Decision) -> None:
-    # As for JoinGroup: a repeated request means that the first one's connection is probably closed.
+    # As for JoinGroup: a client repeats a request when its first connection is closed, so only the newest is kept.
     superseded = group.syncing.pop(member_id, None)
     if superseded is not None:
         refuse_sync(decision, superseded, ErrorCode.REBALANCE_IN_PROGRESS)

@@ -1,4 +1,4 @@
-"""One step of a member towards its target; `member_state` explains the theory."""
+"""One step of a member's reconciliation with its target assignment; see `member_state` for the theory."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

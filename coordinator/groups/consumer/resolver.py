@@ -14,7 +14,7 @@ class RegexResolver(Protocol):
         ...
 
     def topics(self, regex: str, image: MetadataImage) -> frozenset[str] | None:
-        """The topics that match, None while they are being matched: call again later. Raises InvalidRegex."""
+        """The matching topics; None while a worker thread matches them: call again later. Raises InvalidRegex."""
         ...
 
 

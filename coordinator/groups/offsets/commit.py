@@ -73,7 +73,7 @@ def _commit_topic(
 
 
 def batch_of_all(decision: Decision, prepared: Prepared | None) -> bytes | None:
-    """The batch that was encoded in advance, None if any of its records is not written."""
+    """The batch that was encoded in advance; None if not all of its records are to be written."""
     return prepared.batch if prepared and len(decision.records) == prepared.count else None
 
 

@@ -17,7 +17,7 @@ MAX_RESERVED: Final = 2**62
 
 
 class ProducerIdBlock(NamedTuple):
-    """Producer ids from `first` on, `size` of them, that were never given before and never will be again."""
+    """The `size` producer ids from `first` on, which are allocated only once in the life of the cluster."""
 
     first: int
     size: int

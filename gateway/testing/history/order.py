@@ -11,7 +11,7 @@ from odradek.gateway.testing.history.versions import Versions
 
 
 def order_of_polls(history: History, versions: Versions) -> Iterator[Finding]:
-    """Polls that skip records or go back, within one operation and from one to the next of the same client."""
+    """Polls that skip records or go backwards, within one operation and between operations of the same client."""
     for operations in by_process(history).values():
         last: dict[Key, int] = {}
         for operation in operations:

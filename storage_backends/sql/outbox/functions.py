@@ -223,7 +223,7 @@ def api_schema(store: str) -> str:
 
 
 def statements(store: str) -> list[str]:
-    """What makes the functions and the trigger of the store in the schema `store`; its schema and tables are there."""
+    """The statements that create the functions and the trigger of the store in the existing schema `store`."""
     names = {"api": quoted(api_schema(store)), "store": quoted(store)}
     made = [text.format(**names) for text in (_MURMUR2, _HEADERS, _VARINT_BYTES, _BATCH_BYTES, _APPEND)]
     made += [_overload(names["api"], key, value) for key, value in product(("bytea", "text"), _BYTES_OF)][1:]
