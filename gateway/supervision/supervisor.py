@@ -121,7 +121,7 @@ class Supervisor:
     async def _drain(self) -> None:
         for node in self._nodes:
             node.hold()
-        for node in self._nodes:
+        for node in reversed(self._nodes):  # the first are controllers, which release those that are brokers alone
             node.begin_stop()
             await node.ended.wait()
 

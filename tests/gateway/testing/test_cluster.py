@@ -14,8 +14,12 @@ import pytest
 from gateway_client import RawClient, batch_of, only, produce_request
 
 import odradek
-from odradek.gateway.testing.cluster import TestCluster
-from odradek.gateway.testing.ports import free_ports_in_a_row
+from odradek.gateway.supervision.layout import NodePlan
+from odradek.gateway.testing.cluster import TestCluster, TestNode
+from odradek.gateway.testing.ports import free_ports, free_ports_in_a_row
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.describe_cluster import DescribeClusterRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 DEADLINE_S = 60
@@ -142,6 +146,79 @@ def test_a_wiped_broker_gets_everything_again(cluster):
     cluster.restart(victim)
     in_sync(cluster, "wiped", 3)
     assert values(cluster, "wiped", 2) == {b"before", b"meanwhile"}
+
+
+def test_each_of_two_brokers_may_be_killed_though_one_is_the_only_controller():
+    config = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500, "log.retention.ms": -1}
+    with odradek.cluster(brokers=2, config=config, links=False) as cluster:
+        cluster.create_topic("pair", partitions=2, replication_factor=2)
+        cluster.await_in_sync()
+        produced(cluster, "pair", b"before")
+        cluster.kill(2)
+        for index in range(2):
+            assert cluster.leader("pair", index, not_broker=2) == 1
+        produced(cluster, "pair", b"without 2")
+        cluster.restart(2)
+        cluster.await_in_sync()
+        cluster.kill(1)
+        cluster.restart(1)
+        for index in range(2):
+            assert cluster.leader("pair", index, not_broker=1) == 2, "node 1 has left the in-sync replicas"
+        cluster.await_in_sync()
+        produced(cluster, "pair", b"after")
+        cluster.restart(1)
+        assert values(cluster, "pair", 3) == {b"before", b"without 2", b"after"}
+
+
+def test_a_controller_that_is_no_broker_serves_no_topics(tmp_path: Path):
+    nodes = controller_and_brokers(tmp_path)
+    try:
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            node.await_ready()
+        with RawClient(("127.0.0.1", nodes[1].plan.port)) as client:
+            brokers = client.call(DescribeClusterRequest(), 1).brokers
+            assert sorted(each.broker_id for each in brokers) == [2, 3]
+            wanted = [
+                CreatableTopic(name=f"rf-{factor}", num_partitions=4, replication_factor=factor) for factor in (2, 3)
+            ]
+            answer = client.call(CreateTopicsRequest(topics=tuple(wanted)), 7)
+            codes = {each.name: each.error_code for each in answer.topics}
+            assert codes == {"rf-2": 0, "rf-3": ErrorCode.INVALID_REPLICATION_FACTOR}
+            nodes[2].signal(signal.SIGKILL)
+            nodes[2].join()
+            request = MetadataRequest(topics=(MetadataRequestTopic(name="rf-2"),))
+            deadline = time.monotonic() + DEADLINE_S
+            while {part.leader_id for part in client.call(request).topics[0].partitions} != {2}:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+    finally:
+        for node in reversed(nodes):
+            node.signal(signal.SIGTERM)
+            node.join()
+
+
+def controller_and_brokers(directory: Path) -> list[TestNode]:
+    """A node 1 that is a controller alone, and two brokers."""
+    controller, *ports = free_ports(3)
+    nodes: list[TestNode] = []
+    for number, port in enumerate((controller, *ports), 1):
+        is_broker = number > 1
+        settings = {
+            "node.id": str(number),
+            "process.roles": "broker" if is_broker else "controller",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{'PLAINTEXT' if is_broker else 'CONTROLLER'}://127.0.0.1:{port}",
+            "log.dirs": str(directory / f"node-{number}"),
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
+        }
+        node = NodePlan(number, port, None if is_broker else port, directory / f"node-{number}", settings)
+        node.write(directory / f"node-{number}.properties")
+        nodes.append(TestNode(node, directory / f"node-{number}.properties"))
+    return nodes
 
 
 def test_no_node_outlives_a_supervisor_that_is_killed(tmp_path: Path):
