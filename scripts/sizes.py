@@ -1,5 +1,7 @@
 """Prints the table of sizes in docs/architecture.md: modules, functions, docstrings and comments of our packages.
 
+The gateway has a line for each of its folders, too.
+
 `python scripts/sizes.py h11 trio` adds installed packages, without their tests.
 """
 
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("wire", "partitions", "coordinator", "storage_backends", "gateway")
+PACKAGES = ("wire", "partitions", "coordinator", "storage_backends", "gateway", "pipeline")
 HEAD = (
     "| package | modules | lines | module: median, longest | functions | function: median, 90%, longest "
     "| docstrings | comments |\n|---|---|---|---|---|---|---|---|"
@@ -77,9 +79,22 @@ def installed(name: str) -> list[Path]:
     return [path for path in sorted(folder.rglob("*.py")) if "test" not in str(path.relative_to(folder))]
 
 
+def ours() -> list[str]:
+    """The lines of our packages."""
+    lines: list[str] = []
+    for package in PACKAGES:
+        lines.append(row(package, sorted((ROOT / package).rglob("*.py"))))
+        if package == "gateway":
+            lines += [row(f"gateway/{path.parent.name}", path.parent.rglob("*.py")) for path in _folders(package)]
+    return lines
+
+
+def _folders(package: str) -> list[Path]:
+    return sorted((ROOT / package).glob("*/__init__.py"))
+
+
 if __name__ == "__main__":
     print(HEAD)
-    for package in PACKAGES:
-        print(row(package, sorted((ROOT / package).rglob("*.py"))))
+    print(*ours(), sep="\n")
     for package in sys.argv[1:]:
         print(row(package, installed(package)))

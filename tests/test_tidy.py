@@ -1,9 +1,13 @@
 """The rules of size and purity that no linter holds."""
 
 import ast
+import re
+import runpy
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -23,6 +27,8 @@ PRIVATE_ACCESSES = 1
 """How often tests reach into what is private elsewhere. Each says why at its place; planted bugs go through `plant`."""
 PACKAGES = ("wire", "partitions", "coordinator", "storage_backends", "gateway", "pipeline", "odradek")
 PURE = ("wire", "partitions", "coordinator")
+SLACK = (3, 200, 40, 40, 10, 4, 4, 8, 1.5, 0.8)
+"""How far each number of a line in the table of sizes may be off where a tenth of it is less: small folders change."""
 
 
 def tracked(*folders: str) -> list[Path]:
@@ -53,6 +59,86 @@ def test_functions_stay_small() -> None:
 def test_the_median_function_is_short(package: str) -> None:
     sizes = sorted(size for path in tracked(package) for _, size in functions(path))
     assert sizes[len(sizes) // 2] <= MEDIAN_FUNCTION_LINES
+
+
+def sizes_of(line: str) -> tuple[str, list[float]]:
+    name, *cells = (cell.strip() for cell in line.strip("| \n").split("|"))
+    return name, [float(number.strip("%").replace(",", "")) for cell in cells for number in cell.split(", ")]
+
+
+def test_the_table_of_sizes_is_true() -> None:
+    """`scripts/sizes.py` prints it; a tenth more or less is no reason to print it again."""
+    written = dict(sizes_of(line) for line in (ROOT / "docs/architecture.md").read_text().split("\n") if "% |" in line)
+    computed = dict(map(sizes_of, runpy.run_path(str(ROOT / "scripts/sizes.py"))["ours"]()))
+    assert written.keys() - computed.keys() == {"`h11`", "`trio`"}
+    stale = {
+        name: (written.get(name), sizes)
+        for name, sizes in computed.items()
+        for before, now, slack in zip_longest(written.get(name, ()), sizes, SLACK, fillvalue=-1000)
+        if abs(before - now) > max(now / 10, slack)
+    }
+    assert stale == {}
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def our_classes() -> dict[str, list[ast.ClassDef]]:
+    found = defaultdict[str, list[ast.ClassDef]](list)
+    for path in tracked():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(node)
+    return found
+
+
+def has_member(class_name: str, member: str) -> bool:
+    """Whether a class of this name, or a base of it, defines the member: in its body, or as an attribute of self."""
+    for cls in our_classes().get(class_name, ()):
+        for node in ast.walk(cls):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                    is_it = name == member
+                case ast.Attribute(value=ast.Name(id="self"), attr=attribute, ctx=ast.Store()):
+                    is_it = attribute == member
+                case _:
+                    continue
+            if is_it:
+                return True
+        bases = (base.value if isinstance(base, ast.Subscript) else base for base in cls.bases)
+        if any(has_member(ast.unparse(base).split(".")[-1], member) for base in bases):
+            return True
+    return False
+
+
+def prose() -> Iterator[tuple[str, str]]:
+    """The pages about the inside, and the docstrings of modules."""
+    for path in (ROOT / "docs/architecture.md", *sorted((ROOT / "docs/internals").glob("*.md"))):
+        yield str(path.relative_to(ROOT)), path.read_text()
+    for path in tracked():
+        yield str(path.relative_to(ROOT)), ast.get_docstring(parsed(path)) or ""
+
+
+def test_files_and_members_that_prose_names_exist() -> None:
+    paths = {f"/{path.relative_to(ROOT)}" for path in tracked()}
+    missing: list[str] = []
+    for where, text in prose():
+        pictures, words = re.findall(r"```.*?```", text, re.DOTALL), re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        files = re.findall(r"`([\w./]+\.py)`", words) + re.findall(r"[\w./]+\.py\b", " ".join(pictures))
+        members = re.findall(r"`(_?[A-Z]\w*[a-z]\w*)\.(\w+)(?:\(.*?\))?`", words)
+        missing += [f"{where}: {name}" for name in files if not any(path.endswith(f"/{name}") for path in paths)]
+        missing += [f"{where}: {cls}.{name}" for cls, name in members if not has_member(cls, name)]
+    assert missing == []
+
+
+def test_the_map_has_every_part_of_the_gateway() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    [row] = [line for line in page.split("\n") if line.startswith("| `gateway/`")]
+    parts = {path.relative_to(ROOT / "gateway").parts[0] for path in tracked("gateway")} - {"__init__.py"}
+    assert [part for part in sorted(parts) if f"`{part}" not in row] == []
 
 
 def test_pure_packages_never_await() -> None:

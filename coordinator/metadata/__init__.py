@@ -1,5 +1,5 @@
 """The cluster's metadata: an immutable image built by replay of Kafka's metadata records, and the shard that decides.
 
-`image` is what brokers read, `replay` how records become one, `shard` the operations; each kind of decision has a
-module of its own (`topics`, `partitions`, `alter_configs`, `brokers`, …).
+`image/` has what brokers read, and how records become that (`replay.py`). `controller/` has the shard (`shard.py`) and
+a module for each kind of decision (`create_topics.py`, `partition_change.py`, `alter_configs.py`, `brokers.py`, …).
 """
