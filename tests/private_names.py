@@ -19,7 +19,7 @@ WORDS = {"_busy", "_odradek"}
 BY_NAME = {"delattr", "getattr", "object", "setattr"}
 """What takes the name of an attribute: `patch.object` and `monkeypatch.setattr` too."""
 MUTANTS = "mutants.py"
-"""Files of planted bugs end so. What they replace is named to `plant`, which fails when there is no such name."""
+"""Files of planted bugs end so. What is replaced is named to `plant`, which fails when there is no such name."""
 
 
 def is_private(name: str) -> bool:
@@ -49,11 +49,18 @@ class Search(ast.NodeVisitor):
         self.found: list[tuple[int, str]] = []
         self.third_party: set[str] = set()
         self._classes = 0
+        self._plants = False
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._classes += 1
         self.generic_visit(node)
         self._classes -= 1
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """A function that takes `patch` plants a bug, as those in files of mutants do."""
+        outside, self._plants = self._plants, self._plants or any(each.arg == "patch" for each in node.args.args)
+        self.generic_visit(node)
+        self._plants = outside
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self.generic_visit(node)
@@ -79,7 +86,10 @@ class Search(ast.NodeVisitor):
         if self.mutants and called in BY_NAME:
             named = [each.value for each in node.args if isinstance(each, ast.Constant)]
             self.found += [(node.lineno, repr(each)) for each in named if isinstance(each, str) and is_private(each)]
-        self.generic_visit(node)
+        planted = self._plants and called in ("inside", "plant")
+        for each in ast.iter_child_nodes(node):
+            if not (planted and isinstance(each, ast.Constant)):
+                self.visit(each)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         for each in node.values:
