@@ -39,12 +39,11 @@ if TYPE_CHECKING:
 class Services:
     """One broker's services.
 
-    `controller` decides while this node is the active controller, which `leadership` knows; `controllers` is the
-    active one, wherever it is, and `forwarder` sends clients' requests to it; `life` is this node's in the cluster.
-    `advertised` maps a listener's name to the host and port that clients connect to, `advertised_controllers` the
-    same for the listeners of controllers. `loop` counts the turns of the event loop that took too long; `inspection`
-    is where records are looked into for clients, `matching` where regular expressions are matched. `outbox` is None
-    where the store has none.
+    `controller` decides while this node is the active controller, as `leadership` shows. `controllers` reaches the
+    active controller on any node, and `forwarder` sends clients' requests to it. `life` is the node's registration and
+    shutdown. `advertised` maps a listener's name to the host and port for clients, `advertised_controllers` the same
+    for controllers' listeners. `loop` counts the turns of the event loop that took too long. `inspection` is the
+    worker pool for records of clients, `matching` that for regular expressions. `outbox` is None if the store has none.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class PeerError(Exception):
 
     @property
     def kind(self) -> str:
-        """What is common to errors of one kind: the message up to the first thing that differs from case to case."""
+        """A key for errors of one kind: the message up to the first part that differs from case to case."""
         return re.split(r"[\d:'\"]", str(self), maxsplit=1)[0]
 
 

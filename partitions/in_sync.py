@@ -46,7 +46,7 @@ class BrokerStanding(NamedTuple):
 
 
 Brokers = Callable[[int], BrokerStanding | None]
-"""The standing of a broker in the newest metadata, None of one that is not registered."""
+"""The standing of a broker in the newest metadata; None if it is not registered."""
 
 
 @immutable
@@ -248,12 +248,12 @@ class InSyncReplicas:
     def answered(self, proposal: IsrProposal, answer: IsrDecision | ErrorCode) -> bool:
         """Take the controller's answer; returns whether the proposal has to be sent again."""
         if self.proposal is not proposal:
-            return False  # the metadata was quicker
+            return False  # the image arrived first
         if isinstance(answer, IsrDecision):
             is_known = answer.leader_epoch == self._leader_epoch and answer.partition_epoch >= self._partition_epoch
             if is_known:
                 self._commit(answer.isr, answer.partition_epoch)
-            return False  # else what is in force comes with the metadata
+            return False  # otherwise the next image has the ISR in force
         if answer in REFUSED:
             self.proposal, self.maximal = None, self.isr
             return False

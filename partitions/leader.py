@@ -38,7 +38,7 @@ from odradek.wire.records.batch import NO_SEQUENCE, BatchHeader, stamp_batch
 
 _NO_PRODUCERS: Final[Mapping[int, bytes | None]] = MappingProxyType({})
 NOT_ENOUGH_REPLICAS: Final = Rejected(ErrorCode.NOT_ENOUGH_REPLICAS)
-"""Fewer replicas are in sync than `min.insync.replicas` demands."""
+"""Fewer replicas are in sync than `min.insync.replicas`."""
 
 
 class FollowerFetch(NamedTuple):

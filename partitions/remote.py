@@ -1,4 +1,4 @@
-"""What a leader knows of another replica. All of it comes from that replica's fetches in the leader's present epoch.
+"""A leader's state of another replica, all of it from that replica's fetches in the leader's present epoch.
 
 The fetch offset is the acknowledgement: a follower fetches from the offset up to which it has the log durably. Nothing
 is carried over from an earlier epoch, in which the follower may have had records that it has truncated since.

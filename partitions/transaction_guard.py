@@ -1,14 +1,14 @@
-"""The guards of a question to the transaction coordinator: is this partition in the producer's transaction (KIP-890)?
+"""Guards for verifying with the transaction coordinator that a partition is in the producer's transaction (KIP-890).
 
-A transactional batch may open a transaction in a log only if the coordinator knows that the partition is in it, or no
-marker would ever end it. The question takes time, in which a marker of the transaction before may come, so each log
-gives a guard first, which the first batch of the transaction and every marker delete:
+A transactional batch may open a transaction in a log only if the coordinator has the partition in it; otherwise no
+marker would ever end it. While the verification is in flight, a marker of the previous transaction may arrive. So each
+log creates a guard before it, which the first batch of the transaction and every marker delete:
 
     begin(logs) ─► which partitions to ask about ─► answer(errors) ─► is_overtaken(logs)? ─► no: append with `outcomes`
        ▲                                                                  │
        └────────────────────────────── yes ───────────────────────────────┘
 
-The repetition ends: after a positive answer only the end of this very transaction writes a marker.
+The loop terminates: after a positive answer only the end of this same transaction writes a marker.
 """
 
 from collections.abc import Mapping

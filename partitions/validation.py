@@ -87,7 +87,7 @@ def takes_long(records: memoryview, config: LogConfig, now_ms: int) -> bool:
     try:
         header = peek_header(records)
     except InvalidRecordBatch:
-        return False  # refused before it is looked into
+        return False  # refused before the batch is read further
     return header.codec != Codec.NONE or header.record_count > FEW_RECORDS
 
 
@@ -203,7 +203,7 @@ def _check_records(records: memoryview, header: BatchHeader, config: LogConfig, 
 
 
 def _max_timestamp(records: memoryview) -> int:
-    """What the header says, read without the rest of it."""
+    """The max timestamp in a batch's header, read without parsing the rest."""
     return _MAX_TIMESTAMP.unpack_from(records)[0] if len(records) >= _MAX_TIMESTAMP.size else NO_TIMESTAMP
 
 

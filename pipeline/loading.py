@@ -78,7 +78,7 @@ class Reader(Protocol):
     """A table, through SQLAlchemy or JDBC. All methods raise PipelineError."""
 
     def plan(self, after: Position | None, rows: int, most: int) -> list[Range]:
-        """The next ranges of about `rows` rows each, `most` at most."""
+        """The next ranges of about `rows` rows each; at most `most` ranges."""
         ...
 
     def read(self, spark: "SparkSession", ranges: Sequence[Range]) -> list[list[Pair]]:

@@ -1,4 +1,4 @@
-"""`odradek pipeline setup`: everything that jobs need beside Python, found or fetched once."""
+"""`odradek pipeline setup`: finds or downloads everything that jobs need besides Python."""
 
 from collections.abc import Iterable
 from pathlib import Path

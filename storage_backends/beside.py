@@ -65,7 +65,7 @@ class LogsBeside(Protocol):
 
 
 class Backfill(Protocol):
-    """Fills in rows of records that are older than the topic's setting `odradek.sql.columns`, beside the broker."""
+    """Adds rows for records older than the topic's setting `odradek.sql.columns`, while the broker may be running."""
 
     def begin(self, topic: str) -> None:
         """Make the topic's view, if there is none. Raises StoreError."""

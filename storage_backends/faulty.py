@@ -37,7 +37,7 @@ Delay = Callable[[float], None]
 
 
 class StoreCrashedError(StoreError):
-    """The store has crashed under the caller; open it anew. An interrupted commit may or may not have happened."""
+    """The store has crashed and must be reopened. An interrupted commit may or may not be stored."""
 
 
 @dataclass(slots=True)

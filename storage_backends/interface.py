@@ -382,7 +382,7 @@ class Store(Protocol):
         ...
 
     def outbox(self) -> "Outbox | None":
-        """The store's outbox, the same object each time; None where its medium has none."""
+        """The store's outbox, always the same object; None if the backend has none."""
         ...
 
     def close_idle(self) -> int:

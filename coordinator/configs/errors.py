@@ -4,7 +4,7 @@ from odradek.wire.errors import ErrorCode
 
 
 class RefusedError(Exception):
-    """What was asked for is not allowed; `code` and `message` go to the client as they are."""
+    """The request is not allowed; `code` and `message` are sent to the client."""
 
     def __init__(self, code: ErrorCode, message: str | None) -> None:
         super().__init__(message or code.message)

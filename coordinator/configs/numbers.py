@@ -25,7 +25,7 @@ def parse_double(text: str) -> float | None:
 
 
 def format_double(value: float) -> str:
-    """`value` as Java's Double.toString shows it: plain from 0.001 to below 10 million, else with an exponent."""
+    """`value` in the format of Java's Double.toString: plain from 0.001 to below 10 million, else with an exponent."""
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:

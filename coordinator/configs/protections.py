@@ -26,7 +26,7 @@ IMAGE_ONLY: Final = (
     "ssl.truststore.credentials",
     "ssl.truststore.filename",
 )
-"""What variables such as KAFKA_SSL_KEYSTORE_FILENAME name, from which Kafka's image makes ssl.keystore.location."""
+"""Settings that variables such as KAFKA_SSL_KEYSTORE_FILENAME name; Kafka's image derives ssl.keystore.location."""
 
 
 def _each(promise: str, names: Iterable[str]) -> dict[str, str]:

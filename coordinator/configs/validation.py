@@ -141,7 +141,7 @@ def _check_group_timing(family: str, values: Mapping[str, ConfigValue], layers: 
 
 
 def validate_client_metrics_configs(texts: Mapping[str, str]) -> None:
-    """Check all configs that a client metrics subscription will have: names, values, interval, match patterns."""
+    """Check all configs of a client metrics subscription after a change: names, values, interval, match patterns."""
     for name in texts:
         if name not in CLIENT_METRICS_CONFIGS:
             raise ConfigRefusedError(f"There is no client metrics config {name}", ErrorCode.INVALID_REQUEST)

@@ -9,7 +9,7 @@ from odradek.wire.values import immutable, mutable
 
 @immutable
 class ClientInfo:
-    """The client that sent a request, as its connection knows it.
+    """The client that sent a request, as known to its connection.
 
     `new_member_id` is a new UUID as text: a member that needs an id gets its client id (or, if static, its group
     instance id), a hyphen and this. `client_host` is in Kafka's form, "/127.0.0.1".

@@ -120,7 +120,7 @@ class GroupShard:
         return decision.outcome()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> HeartbeatResponse:
-        """Extend a member's session, which writes nothing; the answer is given at once."""
+        """Extend a member's session. Returns the answer, since there is no record to commit first."""
         consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
             error = classic_members.heartbeat(self.table, consumer_group, request, now_ms)

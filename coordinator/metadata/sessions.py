@@ -100,12 +100,12 @@ class BrokerSessions:
         return all(session.shutdown_offset <= offset for offset in reached)
 
     def due_ms(self, brokers: Mapping[int, BrokerImage], timeout_ms: int) -> int | None:
-        """When the next broker is to be fenced, None when none ever is without further news."""
+        """When the next broker is to be fenced if no further heartbeat arrives; None if none is."""
         ends = [end for broker in brokers.values() if (end := self._end_ms(broker, timeout_ms)) is not None]
         return min(ends, default=None)
 
     def stale(self, brokers: Mapping[int, BrokerImage], timeout_ms: int, now_ms: int) -> BrokerImage | None:
-        """The broker that is to be fenced first, of those that are due."""
+        """The broker to fence next: the first to have expired or, when leaving, to be released; None if none is."""
         ends = [
             (end, broker.id) for broker in brokers.values() if (end := self._end_ms(broker, timeout_ms)) is not None
         ]

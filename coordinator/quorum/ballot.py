@@ -6,12 +6,12 @@ from odradek.coordinator.quorum.values import NO_NODE, ElectionState, QuorumLog,
 
 
 def majority_of(voters: Collection[int]) -> int:
-    """How many voters decide."""
+    """The number of voters in a majority."""
     return len(voters) // 2 + 1
 
 
 class Ballot:
-    """The count of one election, or of one pre-vote. The candidate has its own vote, if it is a voter."""
+    """The votes of one election or one pre-vote. The candidate votes for itself, if it is a voter."""
 
     def __init__(self, voters: Collection[int], candidate: int) -> None:
         self._voters = voters

@@ -28,7 +28,7 @@ def place_of(log: QuorumLog, offset: int, last_epoch: int) -> EpochEnd | Snapsho
 
 @mutable
 class Download:
-    """A snapshot on its way; `is_storing` while the caller stores the bytes that came last."""
+    """The download of a snapshot; `is_storing` while the caller stores the bytes received last."""
 
     snapshot: SnapshotId
     position: int = 0

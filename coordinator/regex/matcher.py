@@ -30,7 +30,7 @@ MAX_REMEMBERED: Final = 200_000
 
 
 class TooManySteps(InvalidRegex):
-    """The expression takes more work over the texts than any is allowed."""
+    """Matching the expression takes more steps than the limit for all texts together."""
 
     def __init__(self) -> None:
         super().__init__("it takes too many steps to match")

@@ -1,4 +1,4 @@
-"""From the text of a regular expression to a tree, by RE2's rules (https://github.com/google/re2/wiki/Syntax)."""
+"""The parser of regular expressions, by RE2's rules (https://github.com/google/re2/wiki/Syntax)."""
 
 import string
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "
 
 
 class InvalidRegex(ValueError):  # noqa: N818 - named by condition
-    """The text is no regular expression; the message says why."""
+    """The text is not a valid regular expression; the message has the reason."""
 
 
 class Assertion(Enum):

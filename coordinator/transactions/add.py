@@ -56,7 +56,7 @@ def add_partitions(
 def check_producer(current: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
     """NONE if the producer is the current one of its transactional id, else the error to answer with.
 
-    CONCURRENT_TRANSACTIONS for the producer that becomes the current one when the markers are written.
+    CONCURRENT_TRANSACTIONS for the next producer id, which becomes current once the markers are written.
     """
     if current is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -58,7 +58,7 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name that tools show."""
+        """The state's name in tools."""
         return self.name.title().replace("_", "")
 
 

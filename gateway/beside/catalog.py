@@ -23,7 +23,7 @@ INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, "__consumer_offsets", "__tra
 """Topics that a pattern never means, as with Kafka's clients."""
 
 Topic = Mapping[int, PartitionKey]
-"""The partitions of a topic by number. One that was never used has a key, and no log yet."""
+"""The partitions of a topic by number. One without records has a key, but may have no log yet."""
 
 
 class Catalog:

@@ -130,7 +130,7 @@ class PartitionReading:
         reader.assign(starts)
 
     def printed(self, partition: TopicPartition, next_offset: int) -> None:
-        """Nothing to remember."""
+        """Nothing to do, since nothing is committed."""
 
     def commit_if_due(self, *, idle: bool) -> None:
         """Nothing to commit."""

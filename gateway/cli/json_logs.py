@@ -63,7 +63,7 @@ def _parsed(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _names(template: str) -> Iterator[str | None]:
-    """For each value that the template takes, the name that stands before it, or None."""
+    """For each placeholder of the template, the name before it (`name=%s`), or None."""
     for found in _CONVERSION.finditer(template):
         if found[0] != "%%":
             yield found["name"]

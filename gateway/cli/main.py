@@ -36,7 +36,7 @@ ELSEWHERE = {
     "mirror": "odradek.pipeline.cli.mirror",
     "simulate": "odradek.gateway.testing.simulation.command",
 }
-"""The modules of the commands that stand above this package: they are named and not imported."""
+"""The modules of commands in layers above this package, which may not be imported here: they are loaded by name."""
 
 EPILOG = f"""\
 \b

@@ -29,7 +29,7 @@ def descriptor_of(stream: BinaryIO) -> int | None:
 
 
 def note(text: str) -> None:
-    """One line on stderr, for people rather than for pipes."""
+    """Print one line on stderr, where it does not mix with the output for pipes."""
     click.echo(text, err=True)
 
 

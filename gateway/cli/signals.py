@@ -19,7 +19,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Which signal came, 0 for none. `descriptor` becomes readable with it, for waits."""
+    """The signal received, 0 for none. `descriptor` becomes readable then, so that it can be polled."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         self.number = 0

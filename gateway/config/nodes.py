@@ -80,10 +80,10 @@ class NodeConfig:
         return self.is_controller and [voter.node_id for voter in self.voters] == [self.node_id]
 
     def founds_quorum(self, machine: str) -> bool:
-        """Whether the one bootstrap server is this controller, which so begins the quorum if its log is empty.
+        """Whether the only bootstrap server is this controller; then it starts a new quorum if its log is empty.
 
-        `machine` is the name that a listener on every interface is reached by. Another controller may have the same
-        port on another machine, so the name counts too.
+        `machine` is the host name of a listener on all interfaces. Another controller may have the same port on another
+        machine, so the name is compared too.
         """
         if not self.is_controller or self.voters or len(self.bootstrap_servers) != 1:
             return False

@@ -82,7 +82,7 @@ def _flatten(prefix: str, value: object, path: Path) -> Iterator[tuple[str, str]
 
 
 def read_environment(environ: Mapping[str, str]) -> Settings:
-    """Settings of `KAFKA_*` and `ODRADEK_*` variables; the latter win."""
+    """Settings of `KAFKA_*` and `ODRADEK_*` variables; the latter take precedence."""
     return {name: Setting(text, f"${variable}") for variable, name, text in variables(environ)}
 
 

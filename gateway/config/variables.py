@@ -55,7 +55,7 @@ DEVELOPMENT: Final = frozenset(
 def settings_of(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Yield (variable, setting, text) of the variables that are settings; a later one of the same setting wins.
 
-    What stands for an option comes first: `ODRADEK_STORAGE` wins against `ODRADEK_DATA`.
+    Variables of options are yielded first, so `ODRADEK_STORAGE` takes precedence over `ODRADEK_DATA`.
     """
     for variable in AS_OPTIONS:
         if environ.get(variable):  # empty is not set, as for options

@@ -267,9 +267,9 @@ class Coordinator(Generic[S]):
     async def _drain_received_requests(self, catch_up: Callable[[], Awaitable[None]]) -> None:
         """Wait until the requests that connections have received are handled.
 
-        After this process was suspended (a busy machine, a paused container), sessions have passed their deadlines
-        although their heartbeats arrived in time. Sockets and timers wake in any order then, so the requests come
-        first.
+        After this process was suspended (a busy machine, a paused container), sessions are past their deadlines
+        although their heartbeats arrived in time. The order in which sockets and timers wake is arbitrary then, so the
+        requests are handled first.
         """
         for _ in range(DRAIN_TURNS):
             await trio.lowlevel.checkpoint()

@@ -269,7 +269,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
     @cached_property
     def _remote_markers(self) -> "RemoteMarkers":
-        """The markers for other brokers, imported with the first."""
+        """The writer of markers at other brokers, imported for the first one."""
         from odradek.gateway.coordinators.remote_transactions import RemoteMarkers
 
         return RemoteMarkers(self._brokers, self._nursery)

@@ -44,15 +44,15 @@ AWAKE: Final = frozenset({b"", b"0"})
 """What `/proc` says of a thread that does not sleep."""
 INTERPRETER_WAIT: Final = b"futex"
 WAITS_IN: Final = "get_events"
-"""Trio's function that waits for I/O, where the loop is between two turns."""
+"""Trio's function that waits for I/O: while the loop is in it, it is between two turns."""
 
 
 @mutable
 class LoopRecord:
-    """What became of the loop's turns so far. Written by the sampler alone; any thread may read it.
+    """Statistics of the loop's turns so far. Written by the sampler only; any thread may read it.
 
-    `longest_ms` counts busy and blocked time together. `last_stack` is where the last long turn was seen, the
-    innermost call last; it is empty when the turn held the interpreter all the time and nothing could be seen.
+    `longest_ms` is the sum of busy and blocked time. `last_stack` is the stack of the last long turn when sampled, the
+    innermost call last; it is empty if the turn never released the interpreter's lock, so that no sample was possible.
     """
 
     long_turns: int = 0

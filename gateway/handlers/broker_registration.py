@@ -1,4 +1,4 @@
-"""BrokerRegistration (API 62), versions 0 to 4: a broker that has started becomes known to the cluster (KIP-631)."""
+"""BrokerRegistration (API 62), versions 0 to 4: a started broker joins the cluster (KIP-631)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ REQUEST: Final = BrokerRegistrationRequest
 
 
 async def handle(ctx: RequestContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
-    """Let the metadata shard decide, while this node is the active controller; what it decided is committed then."""
+    """Decide in the metadata shard, if this node is the active controller; the answer follows the commit."""
 
     def refused(error: ErrorCode) -> BrokerRegistrationResponse:
         return BrokerRegistrationResponse(error_code=error)

@@ -12,7 +12,7 @@ REQUEST: Final = ControllerRegistrationRequest
 
 
 async def handle(ctx: RequestContext, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
-    """Let the metadata shard decide, while this node is the active controller; what it decided is committed then."""
+    """Decide in the metadata shard, if this node is the active controller; the answer follows the commit."""
 
     def refused(error: ErrorCode) -> ControllerRegistrationResponse:
         return ControllerRegistrationResponse(error_code=error)

@@ -10,7 +10,7 @@ REQUEST: Final = DeleteGroupsRequest
 
 
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Delete each group by itself."""
+    """Delete each group separately: an error of one does not affect the others."""
     return DeleteGroupsResponse(results=tuple([await _delete(ctx, group_id) for group_id in request.groups_names]))
 
 

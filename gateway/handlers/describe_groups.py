@@ -12,7 +12,7 @@ REQUEST: Final = DescribeGroupsRequest
 
 
 async def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe every group asked for, in that order."""
+    """Describe the requested groups, in their order."""
     groups = [await _describe(ctx, group_id) for group_id in request.groups]
     if request.include_authorized_operations:
         groups = [

@@ -47,7 +47,7 @@ async def _quorum(ctx: RequestContext) -> DescribeQuorumResponse:
 
 
 def _nodes(ctx: RequestContext) -> tuple[Node, ...]:
-    """Where the voters listen to each other; where that is nowhere, the listener by which the client has come."""
+    """The voters' controller listeners; without any, the listener of this connection."""
     config = ctx.services.config
     if not config.node.controller_listeners:
         host, port = ctx.services.advertised[ctx.session.listener]

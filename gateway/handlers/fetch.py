@@ -124,7 +124,7 @@ class _Reading:
         self._give_back: list[partial[None]] = []
 
     async def read_until(self, deadline_ms: int) -> list[_Answer]:
-        """What is found; the leases are given back when the answer is sent."""
+        """The answers of all partitions; their leases are returned when the response has been sent."""
         services = self._ctx.services
         is_waiting = False
         try:

@@ -1,7 +1,7 @@
-"""ListConfigResources (API 74), versions 0 to 1: what has configs (KIP-1142).
+"""ListConfigResources (API 74), versions 0 to 1: the resources that have configs (KIP-1142).
 
-Version 0 names client metrics subscriptions only. Of groups and subscriptions those are named that something was set
-for; topics, brokers and loggers all.
+Version 0 lists client metrics subscriptions only. Groups and subscriptions are listed if a config is set for them;
+topics, brokers and loggers always.
 """
 
 from collections.abc import Iterable

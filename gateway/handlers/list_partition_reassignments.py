@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (API 46), version 0: what is being moved, which on one broker is nothing (KIP-455)."""
+"""ListPartitionReassignments (API 46), version 0: the reassignments in progress (KIP-455); none on a single broker."""
 
 from typing import Final
 

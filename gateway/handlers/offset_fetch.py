@@ -27,7 +27,7 @@ REQUEST: Final = OffsetFetchRequest
 TOPIC_IDS_SINCE: Final = 10
 BATCHED_SINCE: Final = 8
 GROUP_ERROR_SINCE: Final = 2
-"""Before this version an error stands with every partition."""
+"""Before this version an error of the group is repeated for every partition."""
 
 
 async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

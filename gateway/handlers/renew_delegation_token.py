@@ -1,4 +1,4 @@
-"""RenewDelegationToken (API 39), versions 1 to 2: not on a listener without authentication, as Kafka says it."""
+"""RenewDelegationToken (API 39), versions 1 to 2: refused on a listener without authentication, as in Kafka."""
 
 from typing import Final
 

@@ -39,7 +39,7 @@ _Codes = dict[tuple[str, int], int]
 
 
 async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Commit what exists; answer in the order asked."""
+    """Commit the offsets of existing partitions; the answers are in the order of the request."""
     ctx.will_answer(sum([len(topic.partitions) for topic in request.topics]))
     known = [await _known(ctx, topic) for topic in request.topics]
     accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))

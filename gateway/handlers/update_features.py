@@ -43,7 +43,7 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
 async def _raise_kraft_version(
     ctx: RequestContext, request: UpdateFeaturesRequest, update: FeatureUpdateKey
 ) -> tuple[ErrorCode, str | None]:
-    """`kraft.version` stands in the log of the quorum: its leader raises it to 1, and it is never lowered."""
+    """Raise `kraft.version`, which is stored in the quorum's log: its leader raises it to 1; it is never lowered."""
     is_raised, low, high = ctx.services.quorum.replica.voters is not None, *KRAFT_VERSIONS
     if not low <= update.max_version_level <= high or update.max_version_level < is_raised:
         why = f"its level is {int(is_raised)}, and levels {low} to {high} are served; it is never lowered"

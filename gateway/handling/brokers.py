@@ -33,9 +33,9 @@ def reachable(image: MetadataImage, listener: str, *, fenced: bool = False) -> R
 
 
 def some_broker(brokers: Reachable, choose: Callable[[Sequence[int]], int]) -> int:
-    """The id that stands for the controller in a broker's answers, -1 where there is none.
+    """The controller id in a broker's answers; -1 if no broker is available.
 
-    As in Kafka it is any broker that serves: each sends on what is for the controller (KIP-590).
+    As in Kafka it is any available broker, since each forwards requests to the active controller (KIP-590).
     """
     if len(brokers) > 1:
         return choose(list(brokers))

@@ -13,9 +13,9 @@ R = TypeVar("R")
 
 
 async def answer_of_controller(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
-    """The controller's answer, or what `refused` makes of the error code while the metadata log does not serve.
+    """The controller's answer, or the result of `refused` for the error code while the metadata log is unavailable.
 
-    A failed disk is KAFKA_STORAGE_ERROR. At NOT_CONTROLLER, while the log is loaded, clients repeat the request.
+    A failed disk is KAFKA_STORAGE_ERROR. While the log is loaded it is NOT_CONTROLLER, on which clients retry.
     """
     try:
         return await answer
@@ -36,10 +36,10 @@ async def decided(ctx: RequestContext, operation: Operation[Q, R], request: Q, r
 async def decided_where_needed(
     ctx: RequestContext, operation: Operation[Q, R], request: Q, refused: Callable[[ErrorCode], R]
 ) -> R:
-    """The answer to a request that mostly changes nothing, and may be about all partitions.
+    """The answer to a request that may be about all partitions but rarely changes anything.
 
-    It is looked at in a thread first, on the published image, which has all that a client can know of. Only where that
-    would change something does the controller decide.
+    A worker thread evaluates it on the published image first, which has everything that a client can know. The
+    controller decides only if that finds a change.
     """
     context = ctx.services.decision_context()
     records, response = await ctx.services.env.run_blocking(lambda: operation(context, request))

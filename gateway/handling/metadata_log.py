@@ -1,4 +1,4 @@
-"""What the quorum's requests have in common: which cluster they are of, and Fetch on a listener for controllers."""
+"""Common parts of the quorum's requests: the check of the cluster id, and Fetch on a controller listener."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Final

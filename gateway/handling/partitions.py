@@ -26,8 +26,8 @@ PARTITION_FAILURES: Final = (PartitionUnavailable, StoreError, InvalidRecordBatc
 def error_of_partition(failure: Exception) -> ErrorCode:
     """The error code of one of `PARTITION_FAILURES`.
 
-    PartitionUnavailable has its own code and a failed store's is KAFKA_STORAGE_ERROR. A batch that cannot be read is
-    CORRUPT_MESSAGE: what a producer compressed badly was stored as it came.
+    PartitionUnavailable has its own code; that of a failed store is KAFKA_STORAGE_ERROR. A batch that cannot be decoded
+    is CORRUPT_MESSAGE: batches are stored as producers sent them, invalid compression included.
     """
     if isinstance(failure, PartitionUnavailable):
         return failure.error

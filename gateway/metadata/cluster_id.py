@@ -54,9 +54,9 @@ class ClusterId:
         self.text = chosen
 
     async def take_logged(self, logged: str) -> None:
-        """Compare the id with the metadata log's, or take that where the store has none. Raises StartError.
+        """Compare the store's id with the metadata log's, or adopt that if the store has none. Raises StartError.
 
-        A store that takes no writes is given the property at the next start.
+        If the store fails to write the property, the next start does.
         """
         if self.text and self.text != logged:
             raise StartError(

@@ -118,7 +118,7 @@ class Controller:
         return log.high_watermark, log.log_end_offset
 
     async def close(self) -> None:
-        """Finish what is being written, and close the log."""
+        """Wait for writes in flight, and close the log."""
         await self._runtime.replica.close()
 
     async def register(self, cluster_id: str, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:

@@ -118,7 +118,7 @@ def look(store: Store) -> Found:
 
 
 def _newest_snapshot(store: Store) -> MetadataDelta:
-    """What the newest snapshot says that can be read; nothing where there is none."""
+    """The records of the newest readable snapshot; none without one."""
     try:
         newest = max(find_snapshots(store), default=None)
         if newest is None:

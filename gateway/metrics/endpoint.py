@@ -1,7 +1,7 @@
-"""The HTTP endpoint for Prometheus and health checks; in threads of its own, so that no scrape holds up a client.
+"""The HTTP endpoint for Prometheus and health checks, in threads of its own, so that a scrape delays no client.
 
-`GET /metrics`, `GET /health/live` (the event loop turns) and `GET /health/ready` (the broker serves clients). A health
-check answers 200 or 503 with one line that says why.
+`GET /metrics`, `GET /health/live` (the event loop runs) and `GET /health/ready` (the broker accepts clients). A health
+check answers 200, or 503 with the reason in one line.
 """
 
 import logging

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 Samples = Iterable[tuple[Sequence[str], float]]
-"""Values of labels, and the sample."""
+"""Label values, each with the sample's value."""
 
 
 def gauge(name: str, doc: str, value: float) -> Metric:
@@ -22,7 +22,7 @@ def gauges(name: str, doc: str, labels: Sequence[str], samples: Samples) -> Metr
 
 
 def counters(name: str, doc: str, labels: Sequence[str], samples: Samples) -> Metric:
-    """One count for each set of labels; Prometheus adds `_total` to the name."""
+    """A counter with a value for each set of labels; Prometheus adds `_total` to the name."""
     family = CounterMetricFamily(name, doc, labels=labels)
     for values, sample in samples:
         family.add_metric(values, sample)

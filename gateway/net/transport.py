@@ -177,7 +177,7 @@ class TcpTransport:
                 await trio.lowlevel.wait_readable(self._sock)
 
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
-        """Send with sendmsg, going on after short writes; a checkpoint only when the peer is slow, or cancelled."""
+        """Send with sendmsg until all is sent. Yields to other tasks only if the peer is slow or it is cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             for start in range(0, len(parts), MAX_IOVEC):

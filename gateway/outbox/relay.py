@@ -180,7 +180,7 @@ class OutboxRelay:
     async def _encoded(
         self, replica: Replica, records: Sequence[OutboxRecord]
     ) -> tuple[memoryview, BatchHeader | Rejected | None]:
-        """A batch of the records, and what is to be said of it where that takes long."""
+        """A batch of the records; and the result of its validation, if that had to run in a worker thread."""
         encode = partial(encoded, records)
         batch = encode() if len(records) <= ENCODED_AT_ONCE else await self._env.run_blocking(encode)
         judge = replica.judgement(batch, LATEST_PRODUCE_VERSION)

@@ -124,5 +124,5 @@ class OutboxTopics:
 
 
 def batched(names: Sequence[str], count: int) -> Iterator[Sequence[str]]:
-    """The names, so many at a time."""
+    """The names in batches of the given size."""
     return (names[start : start + count] for start in range(0, len(names), count))

@@ -136,7 +136,7 @@ class PeerConnection:
         return PeerDisconnectedError(self.node_id, f"connection to {self._transport.peer} lost: {error}")
 
     def lose(self, error: PeerCallError) -> None:
-        """Close the connection, and fail with `error` all that waits. Idempotent."""
+        """Close the connection, and fail all calls in flight with `error`. Idempotent."""
         if self._lost is not None:
             return
         self._lost = error

@@ -59,7 +59,7 @@ class VoterChanges:
         return await self._make(lambda _now_ms: remove_voter(self._quorum.core, key), waits=True)
 
     async def update(self, voter: Voter) -> Change:
-        """Take note of where a voter listens and what it serves; this waits for no commit."""
+        """Append a voter's new endpoints and versions; returns without waiting for the commit."""
         return await self._make(lambda _now_ms: update_voter(self._quorum.core, voter), waits=False)
 
     async def raise_version(self, *, only_checked: bool) -> Change:

@@ -58,7 +58,7 @@ CLUSTER_PROPERTY: Final = "cluster.id"
 `kraft.version` is one as well: 1 where the log names the voters, so that the node never takes itself for the only one.
 """
 RETRY_S: Final = 0.1
-"""The pause after the disk has refused what the quorum depends on."""
+"""The pause after a failed write of the election state or the log."""
 FETCH_WAIT_MS: Final = 500
 """How long a leader keeps a Fetch that it has no news for, as in Kafka."""
 SETTLED: Final = (State.LEADER, State.FOLLOWER, State.RESIGNED)

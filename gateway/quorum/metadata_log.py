@@ -60,7 +60,7 @@ class MetadataReplica(Replica):
 
     @property
     def state_or_last(self) -> PartitionState:
-        """The log's state; of a log that has failed the last one. The log was opened once."""
+        """The log's state, or that before its failure if the log has failed. It must have been opened once."""
         assert self._log is not None
         return self._log
 

@@ -286,7 +286,7 @@ class ReplicaFetcher:
         self._pause(replica)
 
     async def _reset_offset(self, replica: Replica, position: FetchPosition) -> None:
-        """The offset is not in the leader's log: begin anew where that starts, or cut off what is beyond its end."""
+        """The offset is not in the leader's log: restart at its log start, or truncate to its log end."""
         start = await self._leader_offset(replica, position, EARLIEST_TIMESTAMP)
         role = replica.stands_at(position)
         if start is None or role is None:

@@ -282,7 +282,7 @@ class Replicas:
             log.debug("closed the files of idle logs segments=%d", closed)
 
     async def space(self) -> StoreSpace:
-        """Where the logs are, and the room there is. Raises StoreError."""
+        """The directory of the logs, and its total and free space. Raises StoreError."""
         return await self._resources.env.run_blocking(self._resources.store.space)
 
     async def stored(self, topic: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Logs that the metadata does not know. They are set aside, never deleted, and taken back when it knows them again."""
+"""Stray logs, unknown to the metadata. They are renamed, never deleted, and restored if it knows them again."""
 
 import logging
 from collections.abc import Sequence

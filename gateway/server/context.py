@@ -20,7 +20,7 @@ from odradek.wire.values import mutable
 R = TypeVar("R")
 
 TURN_EVERY: Final = 500
-"""How many of the things that a client listed are handled before others get a turn; it takes some milliseconds."""
+"""The number of requested items that are handled before other tasks get a turn; they take some milliseconds."""
 
 LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
 """The isolation levels that a client may ask for, by number."""

@@ -276,7 +276,7 @@ class ConnectionDriver:
         return ()
 
     async def _send_rest(self, unsent: Sequence[Buffer]) -> None:
-        """Send the rest of a reply as the peer takes it, and what has become due meanwhile. Raises OSError."""
+        """Send the rest of a reply as fast as the peer receives it, and replies due meanwhile. Raises OSError."""
         while unsent:
             self._activity.send_began(self._env.monotonic_ms())
             await self.transport.send_parts(unsent)

@@ -107,7 +107,7 @@ class Limits:
 
 
 class Exchange(Generic[T]):
-    """One request from when it is taken until its reply is out. `context` is the driver's own."""
+    """One request, from its receipt until its reply is sent. `context` belongs to the driver."""
 
     __slots__ = ("context", "failure", "is_pipelined", "memory_bytes", "reply")
 

@@ -1,4 +1,4 @@
-"""Statements over topics in a SQLite database in memory: what reads data directories and SQLite stores."""
+"""SQL over topics of data directories and SQLite stores, in a SQLite database in memory."""
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -116,7 +116,7 @@ def rows(logs: LogsBeside, topic: Topic, bounds: Bounds) -> Iterator[Row]:
 def tables_for(statement: str, topics: Mapping[str, Topic]) -> Mapping[str, Topic]:
     """The topics that become tables.
 
-    SQLite's names are the same in capitals: of topics that differ in those alone, the one that the statement names.
+    SQLite's names ignore case: of topics whose names differ only by case, the one in the statement becomes a table.
     """
     chosen: dict[str, str] = {}
     for name in sorted(topics):

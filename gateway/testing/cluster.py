@@ -174,7 +174,7 @@ class TestCluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as `bootstrap.servers`: all brokers."""
+        """The clients' `bootstrap.servers`: all brokers."""
         return self.bootstrap_without()
 
     def bootstrap_without(self, *broker_ids: int) -> str:

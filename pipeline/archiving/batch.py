@@ -43,9 +43,9 @@ def tasks_for(planned: Sequence[Planned], record_bytes: float, target_bytes: int
 def read_topics(
     spark: "SparkSession", connection: Connection, planned: Sequence[Planned], tasks: int
 ) -> "tuple[DataFrame, bool]":
-    """The records of a batch as `format("kafka")` gives them, and whether each of its tasks has them in order.
+    """The records of a batch in the columns of `format("kafka")`, and whether each of its tasks has them in order.
 
-    Records of transactions that were aborted are left out. The read fails where offsets have gone meanwhile.
+    Records of aborted transactions are left out. The read fails if offsets were deleted meanwhile.
     """
     present = [one for one in planned if one.end > one.first]
     frame = (

@@ -42,14 +42,14 @@ WRITE_FAILED = "the batch was not written"
 
 
 class Pace(Protocol):
-    """When the job goes on, and when it ends."""
+    """Decides when the job continues, waits and ends."""
 
     def goes_on(self) -> bool:
         """Whether another batch may begin now."""
         ...
 
     def wait_for_more(self) -> bool:
-        """Called when there is nothing new: wait, then say whether to look again."""
+        """Called when there are no new records: wait, then return whether to look again."""
         ...
 
     def pause(self, seconds: float) -> None:
@@ -285,7 +285,7 @@ class Job:
     def _write(
         self, planned: Sequence[Planned], raw: "DataFrame", read: dict[TopicPartition, int] | None, *, is_ordered: bool
     ) -> None:
-        """Write a batch and commit it. `read` are the counts of `raw` where it is kept, else the files are counted."""
+        """Write a batch and commit it. `read` are the counts of `raw` if it is cached; else the files are counted."""
         split = self._columns.split(raw, self._sink.schema)
         self._done.notes |= dict.fromkeys(split.notes)
         partition_by = self._options.partition_by

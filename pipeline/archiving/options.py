@@ -1,4 +1,4 @@
-"""What a user chooses for an archive."""
+"""The user's options for an archive."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal

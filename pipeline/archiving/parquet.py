@@ -1,4 +1,4 @@
-"""Batches into a table of Parquet files with the log of `odradek.pipeline.table`."""
+"""The archive sink for a table of Parquet files with the log of `odradek.pipeline.table`."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyspark's types are incomplete

@@ -32,7 +32,7 @@ class AuditResult:
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything is explained, and all copies are the same."""
+        """Whether every missing offset is explained, and all copies are equal."""
         compared = (each for differences in self.compared.values() for each in differences)
         explained = not self.damages and not any(facts.problems for facts in self.partitions)
         return explained and all(each.is_identical for each in compared)

@@ -121,7 +121,7 @@ def run_job(job: DatabaseJob, label: str, every_s: float | None) -> None:
 
 
 def _total(job: DatabaseJob) -> int | None:
-    """The size of the work where a line of progress will be shown: it costs a query."""
+    """The total for the progress line, if one is shown, since it takes a query; else None."""
     import sys
 
     return job.waiting() if sys.stderr.isatty() else None

@@ -20,7 +20,7 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
 
 class Kind(StrEnum):
-    """What the values of a column are, whichever database it stands in."""
+    """The type of a column's values, independent of the database."""
 
     BOOL = "bool"
     INT = "int"
@@ -101,7 +101,7 @@ _CREATED: Final = {
     Kind.ARRAY: ("JSON", ""),
     Kind.OTHER: ("TEXT", "text"),
 }
-"""SQLite has no exact decimals and no zones: they are text there, so that nothing of them is lost."""
+"""SQLite has no exact decimals and no time zones: such values are text there, so that they stay exact."""
 
 
 def created_type(column: Column, dialect: str) -> str:

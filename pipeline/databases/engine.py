@@ -97,7 +97,7 @@ def _own_transactions(engine: "Engine") -> None:
 
 
 class TransientError(PipelineError):
-    """A database or a Kafka cannot be reached now: the same may succeed later."""
+    """A database or a Kafka cannot be reached now; a retry may succeed."""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ DRIVERS: Final[Mapping[str, str]] = {
     "sqlite": "org.sqlite.JDBC",
     "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
 }
-"""The driver of a URL `jdbc:NAME:…`, which a session does not find by itself in a jar of spark.jars."""
+"""The driver class for a URL `jdbc:NAME:…`; a session does not find it in a jar of spark.jars by itself."""
 FETCHED_ROWS: Final = "1000"
 
 _KINDS: Final[Mapping[str, Kind]] = {

@@ -46,5 +46,5 @@ def to_json(position: Position) -> list[list[Any]]:
 
 
 def from_json(stored: Sequence[Sequence[Any]]) -> Position:
-    """What `to_json` made the document from."""
+    """The inverse of `to_json`."""
     return tuple(_BY_NAME[name](value) for name, value in stored)

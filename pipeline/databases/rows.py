@@ -1,4 +1,4 @@
-"""Records become changes of a table: which row, which values, or that it goes; or the reason why they become none."""
+"""Conversion of records to changes of a table: an upsert or a deletion of a row, or the reason why there is none."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

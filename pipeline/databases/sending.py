@@ -149,7 +149,7 @@ class TransactionalSender:
             self._abort()
             raise
         except (FencedError, TransientError):
-            raise  # nothing more can be asked of this producer; the next one aborts what is open
+            raise  # this producer is unusable; the next one aborts its open transaction
         except BaseException:
             self._try_abort()
             raise
@@ -199,7 +199,7 @@ class TransactionalSender:
         self._retried(lambda: self._producer.abort_transaction(self._connection.timeout_s))
 
     def _try_abort(self) -> None:
-        """Abort before another error is raised; the broker does it by itself when that fails."""
+        """Try to abort before another error is raised; if that fails, the broker aborts at the time-out."""
         try:
             self._abort()
         except PipelineError as error:

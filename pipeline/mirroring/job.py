@@ -42,13 +42,13 @@ def mirror(
 ) -> Report:
     """Copy topics from one cluster to another, each record once, and the committed offsets of groups.
 
-    `topics` and `groups` are regular expressions that a whole name has to match; internal topics are never copied, and
-    without `groups` no offsets are. To an Odradek the batches are copied as they are, with the same offsets; to another
-    Kafka records are, with an offset map (docs/pipeline.md). A run that was killed is gone on with by the next one.
+    `topics` and `groups` are regular expressions for the whole name; internal topics are never copied, and without
+    `groups` no offsets are. To an Odradek the batches are copied unchanged, with the same offsets; to another Kafka
+    single records, with an offset map (docs/pipeline.md). The next run continues one that was killed.
 
-    Copies what is there now, or, if `continuous`, until `stopping()`. `append` copies behind records of others. Notes
-    and progress go to stderr where `shown`. A topic that goes meanwhile makes the report incomplete; PipelineError is
-    raised where nothing more can be done, and what was copied before stands.
+    Copies what is there now, or, if `continuous`, until `stopping()`. `append` copies to the end of topics that have
+    other records. `shown` prints notes and progress on stderr. A topic that is deleted meanwhile makes the report
+    incomplete. Raises PipelineError if the job cannot continue; what was copied before stays.
     """
     with (
         WireClient(source) as reader,

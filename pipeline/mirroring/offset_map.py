@@ -33,7 +33,7 @@ MAX_RUNS: Final = 200
 
 
 class Run(NamedTuple):
-    """Offsets that follow each other on both sides."""
+    """A range of offsets that are consecutive on both sides."""
 
     source: int
     target: int

@@ -45,7 +45,7 @@ class Planner:
         self.renumbered: dict[TopicPartition, Part] = {}
 
     def add(self, topics: Mapping[str, int], maps: Maps, own: Offsets) -> None:
-        """Decide about topics and partitions that are new."""
+        """Plan the copying of topics and partitions that are not planned yet."""
         for topic, count in topics.items():
             places = [TopicPartition(topic, index) for index in range(count)]
             new = [place for place in places if place not in self.verbatim and place not in self.renumbered]

@@ -111,7 +111,7 @@ class _Importer:
         return answer.log_end_offset
 
     def _behind(self, batches: list[Batch], end: int) -> list[Batch]:
-        """The batches, or what is left of them, from the offset `end` on."""
+        """The batches from the offset `end` on; the first may be a part of one."""
         left: list[Batch] = []
         for batch in batches:
             if batch.rows.first >= end:

@@ -41,7 +41,7 @@ class GapFiller:
         return goal - end
 
     def _await(self, expected: int) -> None:
-        """Wait until the marker is there: records come only behind it."""
+        """Wait until the marker is in the log, since the next record must follow it."""
         deadline, pause_s = time.monotonic() + self._client.timeout_s, _LOOK_EVERY_S
         while (end := end_offset(self._client, self._place)) < expected:
             if time.monotonic() > deadline:

@@ -241,7 +241,7 @@ class _Watch:
         self._shares = {partition: share for partition, share in shares.items() if share.remaining}
 
     def run(self, ended: threading.Event) -> None:
-        """Look until the job has ended. A broker that does not answer is the job's matter, not the bar's."""
+        """Poll the progress until the job ends. Errors are ignored, since the job itself reports them."""
         places = [self._target.place(partition) for partition in self._shares]
         with WireClient(self._connection) as client:
             while places and not ended.wait(_POLL_S):

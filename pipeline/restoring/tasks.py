@@ -88,7 +88,7 @@ class Task:
         with WireClient(self.connection) as client:
             try:
                 self._write_rows(client, place, work.rows.read(work.begin, work.end), written)
-            except (PipelineError, ValueError, OSError) as error:  # an offset that comes twice, a file that has gone
+            except (PipelineError, ValueError, OSError) as error:  # a duplicate offset, a missing file
                 return written, str(error)
         return written, None
 

@@ -1,4 +1,4 @@
-"""What a task says of its work."""
+"""The result of a restore task."""
 
 from dataclasses import dataclass, field
 

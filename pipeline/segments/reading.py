@@ -24,7 +24,7 @@ from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import records_section
 
 BATCH_BYTES: Final = 1024 * 1024
-"""How many bytes of records, decompressed, make an Arrow record batch; a larger batch of Kafka makes one alone."""
+"""The decompressed bytes of records in an Arrow record batch; a larger Kafka batch becomes one by itself."""
 BATCH_RECORDS: Final = 50_000
 
 _LOOKS: Final = 5
@@ -38,12 +38,12 @@ class DataLossError(PipelineError):
 
 
 class DamagedBatchError(PipelineError):
-    """A batch is not as it was written. The message names the partition and the offset."""
+    """A batch is damaged. The message names the partition and the offset."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """What one task reads: `start` ≤ offset < `end` of a partition, in the directory of its log."""
+    """The range of one task: `start` ≤ offset < `end` of a partition, in the directory of its log."""
 
     topic: str
     partition: int
@@ -66,7 +66,7 @@ class Reading:
 
     @property
     def schema(self) -> Array:
-        """The Arrow schema of what is read."""
+        """The Arrow schema of the rows."""
         fields = [
             ("key", pa.binary()),
             ("value", pa.binary()),

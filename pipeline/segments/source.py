@@ -105,7 +105,7 @@ class PushingReader(SegmentReader):
     """A batch read that sees to conditions on topic, partition, offset and timestamp itself."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take what can be seen to here, and give back the rest."""
+        """Accept the filters that the reader can apply, and return the others to Spark."""
         for each in filters:
             condition = condition_of(each)
             if condition is None:

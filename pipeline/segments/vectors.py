@@ -159,7 +159,7 @@ class _Slices(NamedTuple):
 
 
 class _Records:
-    """The fields of all records. Raises _OddError where they do not fill their records exactly."""
+    """The fields of all records. Raises _OddError if their lengths do not add up to those of the records."""
 
     def __init__(self, buffer: Array, starts: Ints, ends: Ints, sections: Sequence[Section]) -> None:
         self._buffer = buffer

@@ -27,7 +27,7 @@ DEAD_LETTERS: Final = ".dead-letters"
 
 
 class FencedError(PipelineError):
-    """Another job of the same kind has taken the table over."""
+    """Another job of the same kind has taken over the table."""
 
 
 class Log:

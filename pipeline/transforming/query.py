@@ -29,7 +29,7 @@ def from_sql(sql: str) -> Transformation:
 
 
 def from_function(name: str) -> Transformation:
-    """The function `module:name`. Raises PipelineError where there is none."""
+    """The function `module:name`. Raises PipelineError if it does not exist."""
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)

@@ -112,7 +112,7 @@ def _roomy(kind: Any) -> Any:
 
 
 class _Conflicts:
-    """What does not fit, as notes for the report."""
+    """Types that do not fit the table, as notes for the report."""
 
     def __init__(self, column: str) -> None:
         self._column = column

@@ -45,7 +45,7 @@ class RecordParser:
 
 
 class _Mapping:
-    """The function that runs in the workers."""
+    """The decoding function for `mapInArrow`, which runs in Spark's workers."""
 
     def __init__(self, column: str, kind: Any, make_decode: Callable[[], Decode]) -> None:
         self._column, self._kind, self._make_decode = column, kind, make_decode
@@ -97,7 +97,7 @@ def _single(value: Any, arrow: Any) -> tuple[Any, str | None]:
 
 
 def unframed(value: bytes, framing: Framing) -> bytes:
-    """What follows the id of a registry's schema. Raises ValueError where there is none."""
+    """The bytes after the schema id of a schema registry. Raises ValueError if there is none."""
     if framing == "none":
         return value
     if len(value) < SCHEMA_ID_BYTES or value[0] != MAGIC:

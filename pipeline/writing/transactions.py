@@ -52,7 +52,7 @@ _PASSING: Final = frozenset(
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
-    """Raise BrokerError for an error code; for what is over soon with a code that the client repeats."""
+    """Raise BrokerError for an error code; for a temporary error with REQUEST_TIMED_OUT, which the client retries."""
     if code:
         words = f"{what}: {error_name(code)}{f' ({message})' if message else ''}"
         raise BrokerError(ErrorCode.REQUEST_TIMED_OUT if code in _PASSING else code, words)

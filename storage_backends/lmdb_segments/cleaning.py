@@ -109,7 +109,7 @@ def cleaned_path(directory: Path, base_offset: int) -> Path:
 
 
 def read_cleaned(path: Path) -> tuple[SegmentInfo, list[AbortedTransaction]]:
-    """Read what a `.cleaned` file stands for. Raises foreign errors."""
+    """Read the segment info and aborted transactions of a `.cleaned` file. Raises foreign errors."""
     handle = open_sealed_env(path)
     try:
         with handle.env.begin() as txn:

@@ -13,7 +13,7 @@ from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
 from odradek.storage_backends.options import StoreOptions
 from odradek.wire.values import immutable
 
-if TYPE_CHECKING:  # imported with the first file that is removed: a broker starts faster
+if TYPE_CHECKING:  # imported when the first file is removed, so that a broker starts faster
     from concurrent.futures import ThreadPoolExecutor
 
 _logger = logging.getLogger(__name__)

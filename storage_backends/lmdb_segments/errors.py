@@ -1,4 +1,4 @@
-"""Foreign errors become ours here, once, at the backend's edge."""
+"""Translation of errors of LMDB and the operating system to StoreError, at the backend's boundary."""
 
 import errno
 import os

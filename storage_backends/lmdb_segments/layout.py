@@ -125,7 +125,7 @@ def segment_bases(directory: Path) -> list[int]:
 def partition_dir_name(key: PartitionKey) -> str:
     """Return the directory name of a partition.
 
-    A topic's name may be as long as a file name may; then it is cut here and stands in the file `topic` in full.
+    A topic's name may be as long as a file name may be. Then it is truncated here, and the file `topic` has it in full.
     """
     topic_id = urlsafe_b64encode(key.topic_id.bytes).decode().rstrip("=")
     topic = key.topic if len(key.topic) <= _MAX_TOPIC_IN_NAME else key.topic[:_MAX_TOPIC_IN_NAME] + _SHORTENED
@@ -155,7 +155,7 @@ def parse_partition_dir(directory: Path) -> PartitionKey:
 
 
 def is_partition_name(name: str) -> bool:
-    """Whether a directory is called as those of partitions are, stray ones too."""
+    """Whether a directory name has the form of a partition's, strays included."""
     return _PARTITION_NAME.fullmatch(name) is not None
 
 

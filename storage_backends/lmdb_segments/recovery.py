@@ -51,7 +51,7 @@ class OpenedLog(NamedTuple):
 
 
 def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> OpenedLog:
-    """Bring the directory in order and open the log. Raises StoreError and foreign errors."""
+    """Finish or undo what a crash left in the directory, and open the log. Raises StoreError and foreign errors."""
     _tidy(directory)
     bases = segment_bases(directory)
     if not bases:

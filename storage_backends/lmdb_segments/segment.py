@@ -40,13 +40,13 @@ WriteTxn: TypeAlias = "lmdb.Transaction[bytes]"
 Fill = Callable[[WriteTxn, LogDb], None]
 
 _SPARE_READ_TXNS = 8
-_TRANSIENT_READERS = 40  # slots for reads that are under way, beside those for leases
+_TRANSIENT_READERS = 40  # reader slots for reads in progress, in addition to those for leases
 _READER_SLOT_BYTES = 64
 _SPACE_PERCENT = 220  # pages over bytes of batches at the worst: values just above a page take two
 
 _FIRST_MAP_BYTES = 1 << 20
 _GROWTH = 4
-_ROW_BYTES = 256 * 1024  # room for what is written beside batches
+_ROW_BYTES = 256 * 1024  # room for rows other than batches
 _PAGE_BYTES = 4096
 
 WRITER_FILES = 4  # data, data again for synced writes, the reader table, and the footprint's
@@ -212,7 +212,7 @@ def reopen_env(path: Path, settings: EnvSettings) -> Handle:
 
 def open_sealed_env(path: Path) -> Handle:
     """Open a segment that has no writer, as any process may. Raises StoreCorruptError, lmdb.Error, OSError."""
-    check_file(path)  # a missing file is an OSError, and is not made
+    check_file(path)  # a missing file raises OSError instead of being created
     return open_doubtful_env(path)
 
 

@@ -263,7 +263,7 @@ class SegmentLog:
             return None
         handle = self._context.open_files.with_room(lambda: open_sealed_env(draft.path))
         segment = Segment(self._path(info.base_offset), info.base_offset, self._context.open_files, handle)
-        segment.pin()  # while its file has another name it must not be opened again
+        segment.pin()  # it must not be reopened while its file is renamed
         return segment
 
     def replace(self, draft: LmdbDraft, segment: Segment) -> None:

@@ -17,7 +17,7 @@ from odradek.storage_backends.sql.migration import check_version
 from odradek.storage_backends.sql.statements import LIVE
 
 READ_BYTES: Final = 1024 * 1024
-"""How many bytes of batches are read at once; a larger batch is read by itself."""
+"""The most bytes of batches in one read; a larger batch is read by itself."""
 
 _KEYS: Final = text(f"SELECT topic, topic_id, partition FROM odradek_logs WHERE kind = {LIVE}")  # noqa: S608
 _ID: Final = text(

@@ -40,7 +40,7 @@ class Database:
         self.location = self.url.render_as_string(hide_password=True)
         self._writer = self._engine(pool_size=1, max_overflow=0)
         self._readers = self._engine(pool_size=READERS, max_overflow=-1, isolation_level="AUTOCOMMIT")
-        self._lock = Lock()  # around the connection that writes to SQLite
+        self._lock = Lock()  # guards the connection that writes to SQLite
         self._kept: Connection | None = None
         if self.is_sqlite:
             event.listen(self._writer, "begin", _begin_immediate)

@@ -139,7 +139,7 @@ class SqlPartition:
             chunks = self._read(start_offset, min(border, end_offset), max_bytes)
             if chunks or border >= end_offset:
                 with self._using() as state:
-                    _check_within(state, start_offset)  # else rows may have been deleted before they were read
+                    _check_within(state, start_offset)  # retention may have deleted rows before they were read
                 return SqlLease(chunks)
         return SqlLease(())
 
@@ -287,7 +287,7 @@ class SqlPartition:
 
     @contextmanager
     def _writing(self) -> Generator[None]:
-        """Whatever is raised in the block leaves the log failed."""
+        """A context in which any exception leaves the log failed."""
         try:
             yield
         except BaseException:

@@ -1,7 +1,7 @@
-"""All of a log but its batches, in memory, and the changes that commits make of it. Knows no database.
+"""The in-memory state of a log without its batches, and the changes of commits to it. Independent of the database.
 
-A change is worked out from a plan, written by the caller, and applied only then: until that succeeds readers see the
-state as it was.
+A change is computed from a plan and written by the caller, and only then applied: until the write succeeds, readers see
+the previous state.
 """
 
 from bisect import bisect_right

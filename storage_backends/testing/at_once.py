@@ -40,7 +40,7 @@ class CommittingAtOnce:
             assert log.load().log_start_offset == start
 
     def test_a_gap_is_refused_as_by_a_commit(self, log: PartitionStore) -> None:
-        """Our own bug, and nothing is written."""
+        """A gap is a defect of the caller: ValueError, and nothing is written."""
         with pytest.raises(ValueError, match="does not continue"):
             log.commit_at_once([LogWrite([make_batch(3)])])
 

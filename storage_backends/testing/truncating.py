@@ -1,4 +1,4 @@
-"""The part of the suite on truncation. The fixtures are those of `conformance`."""
+"""The conformance tests of truncation. The fixtures are those of `conformance`."""
 
 import pytest
 

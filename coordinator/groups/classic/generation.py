@@ -23,7 +23,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes], since_ms
 
 
 def new_group_record(group: ClassicGroup) -> ShardRecord:
-    """The record of a group that has had no generation yet."""
+    """The record of a new group, before its first generation."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_since_ms)
     return group_value_record(group.group_id, value)
 

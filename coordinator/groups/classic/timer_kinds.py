@@ -6,7 +6,7 @@ from odradek.coordinator.timers import TimerKind
 
 
 class ClassicTimer(TimerKind):
-    """What a timer of a classic group, or of one of its members, is for."""
+    """The kinds of timers of a classic group and of its members."""
 
     SESSION = auto()
     """A member, or a member id that was given out, has sent nothing within its session timeout."""

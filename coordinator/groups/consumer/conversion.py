@@ -12,9 +12,9 @@ class Conversion(Protocol):
     """Groups of other protocols become consumer groups and the reverse; `groups.migration` implements it."""
 
     def begin(self, group_id: str, decision: Decision) -> ConsumerGroup:
-        """The consumer group that a joining member begins: a new one, or what a group of another protocol becomes.
+        """The consumer group for a joining member without one: a new group, or a converted group of another protocol.
 
-        The records of a conversion are decided.
+        A conversion adds its records to the decision.
 
         Raises:
             RefusedError: GROUP_ID_NOT_FOUND, when a group of another protocol has the id and may not be converted.

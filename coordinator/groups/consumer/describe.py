@@ -13,7 +13,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def describe_consumer_group(table: ConsumerTable, group_id: str) -> DescribedGroup:
-    """One consumer group as tools show it; GROUP_ID_NOT_FOUND for a group of another protocol, too."""
+    """The description of a consumer group; GROUP_ID_NOT_FOUND also for a group of another protocol."""
     group = table.groups.get(group_id)
     if group is None:
         refused = table.conversion.not_found(group_id)

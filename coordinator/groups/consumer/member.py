@@ -59,7 +59,7 @@ class ConsumerMember:
     revoking: Held = field(default_factory=dict[UUID, Mapping[int, int]])
 
     def is_at(self, target_epoch: int) -> bool:
-        """Whether it has all partitions that the target of this epoch assigns to it."""
+        """Whether the member has all partitions that the target of this epoch assigns to it."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def at_epoch(self, epoch: int) -> "ConsumerMember":

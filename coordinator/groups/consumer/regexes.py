@@ -93,7 +93,7 @@ def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
 
 
 def _topics(table: ConsumerTable, draft: Draft, regex: str) -> frozenset[str] | None:
-    """The topics that match, None while they are matched; the last result where matching takes too much work now."""
+    """The matching topics; None while they are being matched; the last result if matching now takes too many steps."""
     try:
         return table.resolver.topics(regex, table.image())
     except InvalidRegex:

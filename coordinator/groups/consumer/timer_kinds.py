@@ -7,7 +7,7 @@ from odradek.coordinator.timers import TimerKind
 
 
 class ConsumerTimer(TimerKind):
-    """What a timer of a consumer group, or of one of its members, is for."""
+    """The kinds of timers of a consumer group and of its members."""
 
     SESSION = auto()
     """A member has sent nothing within its session timeout."""

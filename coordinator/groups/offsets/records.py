@@ -22,7 +22,7 @@ EXPIRING_OFFSET_COMMIT_VALUE_VERSION = 1
 """The only version with an expire timestamp; OffsetCommit 2 to 4 carry a retention of their own."""
 
 LEGACY_OFFSET_COMMIT_TYPE, OFFSET_COMMIT_TYPE = 0, 1
-"""Kafka reads both record types alike and writes the second."""
+"""Kafka reads both record types and writes the second."""
 
 _KEY_VERSION = 0
 _INT16 = struct.Struct(">h")

@@ -1,8 +1,8 @@
-"""What a change of one broker's state does to partitions: ISRs, ELRs and leaders.
+"""Effects of a change of one broker's state on partitions: their ISRs, ELRs and leaders.
 
-Each function gives at most `MAX_CHANGES` changes of partitions, so that no turn of the event loop takes long, and says
-whether they are all. Until they are, the broker's own record is not written: the next call goes on with what is left,
-and whatever has come between is looked at again.
+Each function returns at most `MAX_CHANGES` changes of partitions, so that no turn of the event loop takes long, and
+whether these are all. Until they are, the broker's own record is not written. The next call continues with the
+remaining partitions, on the state that other changes have made meanwhile.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ UNFENCE: Final = -1
 
 @immutable
 class BrokerChange:
-    """The records of a change; more are to come as long as it is not `complete`."""
+    """The records of a change, or of a part of it if it is not `complete`."""
 
     records: list[Message]
     complete: bool
@@ -74,7 +74,7 @@ def unregister(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
 
 
 def replace_incarnation(context: DecisionContext, broker_id: int, *, is_clean: bool) -> BrokerChange:
-    """A new incarnation starts: the old one leaves the ISRs, and unless the start is clean, the ELRs."""
+    """Remove the old incarnation of a restarted broker from the ISRs and, after an unclean shutdown, from the ELRs."""
     return _without(context, broker_id, lost=not is_clean)
 
 

@@ -64,7 +64,7 @@ def _registered(
 def _amended(
     context: DecisionContext, existing: BrokerImage, request: BrokerRegistrationRequest
 ) -> tuple[list[Message], BrokerRegistrationResponse]:
-    """The same incarnation again: another listener, or an answer that was lost. Its epoch and state stay."""
+    """Register the same incarnation again, for a new listener or after a lost answer. Its epoch and state stay."""
     context.sessions.record_contact(existing.id, existing.epoch, NO_OFFSET, context.now_ms)
     record = _record(
         request, existing.epoch, fenced=existing.fenced, in_controlled_shutdown=existing.in_controlled_shutdown

@@ -1,21 +1,22 @@
-"""One change of a partition: from what is wanted of it follow its ISR, ELR, leader, and the end of a reassignment.
+"""One change of a partition: computes its ISR, ELR and leader, and the end of a reassignment, from the wanted state.
 
-Everything that changes a partition comes through `change_partition`, in this order:
+All changes of partitions are made by `change_partition`, in these steps:
 
 1. **Reassignment** (KIP-455). Once all replicas that stay are in sync, the others leave, and the reassignment is over.
-2. **ELR** (KIP-966). A replica that leaves the ISR while fewer than `min.insync.replicas` remain has everything that is
-   committed: until they are enough again, the high watermark cannot advance. It becomes an eligible leader replica. Its
-   place is lost once the ISR is large enough, and when its broker may have lost records (an unclean start).
-3. **Election.** The leader stays when it may; else the first replica of the ISR that may lead, and when the ISR is
-   empty, of the ELR. A leader out of the ELR is its whole ISR. When both are empty, since each of their members has
-   started without the mark of a clean end, the last leader that was known leads again once it may: it had everything
-   that was committed, and unless its disk is lost, has it. Any other replica is elected only where unclean elections
+2. **ELR** (KIP-966). A replica that leaves the ISR while fewer than `min.insync.replicas` remain has all committed
+   records, since the high watermark cannot advance until there are enough again. It becomes an eligible leader replica.
+   It is removed from the ELR once the ISR is large enough, or when its broker may have lost records (an unclean
+   shutdown).
+3. **Election.** The leader stays if it may lead. Otherwise the first replica of the ISR that may lead is elected, or,
+   if the ISR is empty, of the ELR. A leader elected from the ELR is the only member of the new ISR. Both sets are empty
+   if all their members had an unclean shutdown. Then the last known leader is elected once it may lead: it had all
+   committed records, and still has them unless its disk is lost. Any other replica is elected only if unclean elections
    are allowed, and may lose records. A leader of these last two kinds is RECOVERING.
-4. **Epochs.** The partition's grows with every change. The leader's grows when the leader changes, and when a replica
-   is removed from the assignment, so that the removed one can do nothing in the present epoch.
+4. **Epochs.** The partition epoch grows with every change. The leader epoch grows when the leader changes, and when a
+   replica is removed from the assignment, so that requests of the removed replica are fenced.
 
-As in Kafka, but for three things that are stricter: an ELR has replicas of the partition alone, an election out of the
-ELR ends the ELR when a single replica is enough, and the last known leader is not elected while it is fenced.
+As in Kafka, except for three stricter rules: an ELR has only replicas of the partition, an election from the ELR clears
+the ELR if `min.insync.replicas` is 1, and the last known leader is not elected while it is fenced.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from odradek.wire.values import immutable, mutable
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""The recovery state of a leader that an unclean election chose, until it says that it has recovered."""
+"""The recovery state of a leader from an unclean election, until it proposes that it has recovered."""
 _LEADER_UNCHANGED: Final = -2
 _STATE_UNCHANGED: Final = -1
 
@@ -76,9 +77,9 @@ class _Draft:
 
 
 def effective_min_insync(min_insync: int, replicas: Sequence[int]) -> int:
-    """How many in-sync replicas the high watermark needs: the setting, but not more than there are replicas.
+    """The number of in-sync replicas that the high watermark needs: the setting, or the number of replicas if smaller.
 
-    Leaders count in the same way, with the replicas of a reassignment that are being added.
+    Leaders compute the same, including the replicas that a reassignment is adding.
     """
     return min(min_insync, len(replicas))
 

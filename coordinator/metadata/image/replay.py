@@ -225,7 +225,7 @@ def _broker_change(delta: MetadataDelta, record: BrokerRegistrationChangeRecord)
 
 
 def _fence_broker(delta: MetadataDelta, record: FenceBrokerRecord) -> None:
-    """A broker was fenced; the older form of a change."""
+    """A broker was fenced, in the record type of older versions."""
     delta.brokers.set(record.id, replace(_broker(delta, record.id), fenced=True))
 
 

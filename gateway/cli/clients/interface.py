@@ -56,7 +56,7 @@ class Sender(Protocol):
 
 
 class Access(NamedTuple):
-    """How the fields of a client's records are read, `timestamp` in ms since the epoch. Each takes a record."""
+    """Functions that read a field of a client's record; `timestamp` is in ms since the epoch."""
 
     topic: Callable[[Any], str]
     partition: Callable[[Any], int]

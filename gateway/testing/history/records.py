@@ -30,7 +30,7 @@ def precommitted_reads(history: History) -> Iterator[Finding]:
 
 
 def lost_writes(history: History, versions: Versions) -> Iterator[Finding]:
-    """A committed record that no poll returned, although polls have come past its place."""
+    """Committed records that no poll returned, although polls have passed their offsets."""
     highest = _highest_read(versions)
     for operation in history:
         if operation.outcome is not Outcome.OK:

@@ -30,7 +30,7 @@ class Listener:
         self._stopped = Event()
         self._stop_read, self._stop_write = os.pipe()
         self._is_away = False
-        # Notifications come from the driver itself, without SQLAlchemy between; SQLite's stores do without it.
+        # Notifications need the driver itself, not SQLAlchemy; imported here since stores in SQLite have no driver.
         from psycopg import Error  # noqa: PLC0415
 
         self._foreign = (*ForeignError, Error)
@@ -38,7 +38,7 @@ class Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; no call of `wake` follows."""
+        """Stop listening; `wake` is not called afterwards."""
         if self._stopped.is_set():
             return
         self._stopped.set()

@@ -55,7 +55,7 @@ def pending(
 
 
 def _within(found: Sequence[Any], max_bytes: int) -> dict[int, int]:
-    """The turns of the first entries that have `max_bytes` together, by the entries' numbers; of one at least."""
+    """The turns of the first entries with at most `max_bytes` together, by the entries' numbers; at least one."""
     turns: dict[int, int] = {}
     for number, turn, size_bytes in found:
         max_bytes -= size_bytes
