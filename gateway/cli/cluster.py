@@ -10,6 +10,7 @@ from odradek.gateway.cli.client import Admin, Target, TopicPartition, open_admin
 from odradek.gateway.cli.errors import CliError, broker_error_text
 from odradek.gateway.cli.options import INT32_MAX, INT64_MAX, TopicName, connection_options, json_option
 from odradek.gateway.cli.output import counted, emit_json, meter, note, table
+from odradek.gateway.cli.reassignments import show_under_way, under_way
 from odradek.gateway.cli.removal import check_removable, remove_node, serves
 from odradek.gateway.cli.replica_plan import Partition, Replicas, TooFewBrokersError, onto, over, without
 from odradek.gateway.cli.throttle import brokers_of, remove_throttle, set_throttle
@@ -50,17 +51,25 @@ def cluster() -> None:
 @json_option
 @connection_options
 def describe(target: Target, *, as_json: bool) -> None:
-    """Print the brokers with what they hold, the controllers, and what is not as it should be."""
+    """Print the brokers with what they hold, the controllers, what is out of sync, and what is being moved."""
     with open_admin(target) as admin:
-        found = retrying(target, admin.describe_cluster)
-        topics = retrying(target, admin.describe_topics)
-        quorum = retrying(target, admin.describe_metadata_quorum)
+        state = _state(admin, target)
+    if as_json:
+        emit_json(state)
+    else:
+        _show(state)
+
+
+def _state(admin: Admin, target: Target) -> dict[str, Any]:
+    found = retrying(target, admin.describe_cluster)
+    topics = retrying(target, admin.describe_topics)
+    quorum = retrying(target, admin.describe_metadata_quorum)
     partitions = [part for topic in topics for part in topic["partitions"]]
     brokers = [
         _broker_row(broker, partitions) for broker in sorted(found["brokers"], key=lambda each: each["broker_id"])
     ]
     metadata = quorum["topics"][0]["partitions"][0]
-    state = {
+    return {
         "cluster_id": found["cluster_id"],
         "brokers": brokers,
         "active_controller": metadata["leader_id"],
@@ -69,17 +78,19 @@ def describe(target: Target, *, as_json: bool) -> None:
         "partitions": len(partitions),
         "without_leader": sum(part["leader_id"] < 0 for part in partitions),
         "under_replicated": sum(len(part["isr_nodes"]) < len(part["replica_nodes"]) for part in partitions),
+        "reassignments": under_way(admin),
     }
-    if as_json:
-        emit_json(state)
-        return
+
+
+def _show(state: Mapping[str, Any]) -> None:
     click.echo(f"cluster {state['cluster_id']}, active controller {state['active_controller']} of {state['voters']}")
     columns = ("BROKER", "ADDRESS", "RACK", "SERVES", "LEADS", "REPLICAS", "OUT OF SYNC")
-    table(columns, [[*({**row, "serves": "yes" if row["serves"] else "no"}).values()] for row in brokers])
+    table(columns, [[*({**row, "serves": "yes" if row["serves"] else "no"}).values()] for row in state["brokers"]])
     click.echo(
-        f"{counted(len(partitions), 'partition')}, {state['without_leader']} without a leader, "
+        f"{counted(state['partitions'], 'partition')}, {state['without_leader']} without a leader, "
         f"{state['under_replicated']} under-replicated"
     )
+    show_under_way(state["reassignments"])
 
 
 def _broker_row(broker: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -180,12 +191,22 @@ def add(target: Target, *, brokers: Sequence[int], throttle: int | None, no_wait
 @_no_wait
 @connection_options
 def drain(target: Target, *, brokers: Sequence[int], throttle: int | None, no_wait: bool) -> None:
-    """Move all replicas away from brokers, so that they can be taken out of the cluster."""
+    """Move all replicas away from brokers, running or dead, so that they can be taken out of the cluster.
+
+    A partition whose only replica is on a dead broker stays where it is.
+    """
     with open_admin(target) as admin:
         known = _brokers(admin, target)
-        _check_known(brokers, known)
         held = _held(admin, target, ())
-        _move(admin, target, held, _planned(lambda: without(held, brokers, known)), throttle, wait=not no_wait)
+        holders = {broker for replicas in held.values() for broker in replicas}
+        _check_known([broker for broker in brokers if broker not in holders], known)
+        plan = _planned(lambda: without(held, brokers, known))
+        stuck = sorted(plan.keys() & _without_leader(admin, target))
+        movable = {place: replicas for place, replicas in plan.items() if place not in stuck}
+        _move(admin, target, held, movable, throttle, wait=not no_wait)
+    if stuck:
+        (topic, index), count = stuck[0], counted(len(stuck), "partition")
+        raise CliError(f"{count} without a leader cannot be copied and stay, as {topic}-{index}")
 
 
 @cluster.command("remove", epilog="\b\nExample:\n  odradek cluster remove 9")
@@ -221,6 +242,15 @@ def _check_known(brokers: Sequence[int], known: Mapping[int, object]) -> None:
             raise CliError(f"there is no broker {broker} that serves; there are {', '.join(map(str, sorted(known)))}")
 
 
+def _without_leader(admin: Admin, target: Target) -> set[Partition]:
+    return {
+        (topic["name"], part["partition_index"])
+        for topic in retrying(target, admin.describe_topics)
+        for part in topic["partitions"]
+        if part["leader_id"] < 0
+    }
+
+
 def _held(admin: Admin, target: Target, topics: Sequence[str]) -> dict[Partition, list[int]]:
     found = retrying(target, lambda: admin.describe_topics(list(topics) or None))
     missing = [topic["name"] for topic in found if topic["error_code"]]
@@ -249,7 +279,7 @@ def _move(
         set_throttle(admin, held, plan, throttle)
     _alter(admin, {topic_partition(*place): list(replicas) for place, replicas in plan.items()})
     if not wait:
-        note(f"{counted(len(plan), 'partition')} being moved; odradek cluster describe shows when all are in sync")
+        note(f"{counted(len(plan), 'partition')} being moved; odradek cluster describe shows what is left")
         if throttle is not None:
             note("the throttle stays until odradek cluster reassign --cancel, or a reassignment that waits, removes it")
         return
