@@ -9,8 +9,7 @@ from typing import Final
 
 from odradek.coordinator.quorum.leadership import NEVER_MS, ReplicaProgress
 from odradek.coordinator.quorum.quorum import Quorum
-from odradek.coordinator.quorum.values import ReplicaKey
-from odradek.coordinator.quorum.voters import Voter, VoterSet
+from odradek.coordinator.quorum.voters import ReplicaKey, Voter, VoterSet
 from odradek.wire.errors import ErrorCode
 from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.values import immutable

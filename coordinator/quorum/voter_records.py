@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from odradek.coordinator.quorum.values import ReplicaKey
-from odradek.coordinator.quorum.voters import KRAFT_VERSIONS, Voter, VotersAt, VoterSet
+from odradek.coordinator.quorum.voters import KRAFT_VERSIONS, ReplicaKey, Voter, VotersAt, VoterSet
 from odradek.wire.errors import ProtocolError
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.crc import BytesLike

@@ -5,7 +5,7 @@ Version 1 may be answered before the change is committed (KIP-1186). With `kraft
 
 from typing import Final
 
-from odradek.coordinator.quorum.values import ReplicaKey
+from odradek.coordinator.quorum.voters import ReplicaKey
 from odradek.gateway.handling.metadata_log import voter_changes
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode

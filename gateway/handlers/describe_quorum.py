@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.coordinator.quorum.leadership import ReplicaProgress
-from odradek.coordinator.quorum.values import ReplicaKey
+from odradek.coordinator.quorum.voters import ReplicaKey
 from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.metadata_log import METADATA_KEY

@@ -5,7 +5,7 @@ A leader that removes itself resigns once that is committed. With `kraft.version
 
 from typing import Final
 
-from odradek.coordinator.quorum.values import ReplicaKey
+from odradek.coordinator.quorum.voters import ReplicaKey
 from odradek.gateway.handling.metadata_log import voter_changes
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode

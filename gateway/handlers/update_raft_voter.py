@@ -5,8 +5,7 @@ The answer goes out before the change is committed, as in Kafka. It names the le
 
 from typing import Final
 
-from odradek.coordinator.quorum.values import ReplicaKey
-from odradek.coordinator.quorum.voters import Voter
+from odradek.coordinator.quorum.voters import ReplicaKey, Voter
 from odradek.gateway.handling.metadata_log import error_of_cluster, voter_changes
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode

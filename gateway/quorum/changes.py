@@ -6,8 +6,7 @@ from functools import partial
 from typing import Final
 
 from odradek.coordinator.quorum.changes import Change, add_voter, raise_version, remove_voter, shown, update_voter
-from odradek.coordinator.quorum.values import ReplicaKey
-from odradek.coordinator.quorum.voters import KRAFT_VERSION, Voter
+from odradek.coordinator.quorum.voters import KRAFT_VERSION, ReplicaKey, Voter
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.peers import PeerCallError
