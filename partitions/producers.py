@@ -34,6 +34,11 @@ A transactional batch of a client or of a coordinator may open a transaction her
 (`transaction_guard.py`). The first transactional batch and every marker of the producer delete it, and a batch whose
 guard is gone is refused with INVALID_TXN_STATE. Guards are not stored: a log that is built again has none.
 
+While a transaction of an earlier epoch is open, no batch opens one: its marker was lost, which takes an unclean
+election, and the two would end as one, so that what was aborted would be committed. The refusal, TRANSACTION_ABORTABLE,
+has the producer abort; the marker of that ends both (KAFKA-20716; Kafka lets the batch in). Within an epoch, as
+transaction version 1 has it, this cannot be told.
+
 A guard also keeps the order of batches that wait for their answers: the lowest sequence asked about has to come first.
 Without an entry, where any sequence would do, producers of transaction version 2 have to begin with 0.
 
@@ -225,9 +230,17 @@ class Producers:
         return None
 
     def check_verified(self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None) -> Rejected | None:
-        """Judge whether a transactional batch belongs to a transaction that the coordinator knows of (KIP-890)."""
+        """Judge whether a transactional batch belongs to a transaction that the coordinator knows of (KIP-890).
+
+        TRANSACTION_ABORTABLE while one of an earlier epoch is open, whose marker was lost.
+        """
         if self._is_open(producer_id, producer_epoch):
             return None
+        if producer_id in self._ongoing and self._entries[producer_id].producer_epoch < producer_epoch:
+            message = (
+                f"producer {producer_id} has a transaction open of epoch {self._entries[producer_id].producer_epoch}"
+            )
+            return Rejected(ErrorCode.TRANSACTION_ABORTABLE, message)
         if guard is not None and self._guards.get(producer_id) is guard:
             return None
         return Rejected(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")

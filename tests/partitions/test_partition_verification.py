@@ -38,6 +38,22 @@ def test_an_open_transaction_of_an_older_epoch_is_asked_about():
     assert partition.leader.verification(P, 1, 0) is not None
 
 
+def test_a_batch_does_not_join_a_transaction_of_an_older_epoch_whose_marker_was_lost():
+    """KAFKA-20716. The marker of the abort that the refusal leads to ends what is open."""
+    partition = Partition(VERIFYING)
+    partition.append(batch(0), guard=partition.leader.verification(P, 0, 0))
+    guard = partition.leader.verification(P, 1, 0, adds_partition=True)
+    assert code(partition.append(batch(0, epoch=1), guard=guard)) is ErrorCode.TRANSACTION_ABORTABLE
+    refusal = partition.leader.check_transactional(P, 1, guard)
+    assert refusal is not None
+    assert refusal.error is ErrorCode.TRANSACTION_ABORTABLE
+    partition.mark(end_marker(P, committed=False, epoch=2), transaction_version=2)
+    guard = partition.leader.verification(P, 2, 0, adds_partition=True)
+    assert isinstance(partition.append(batch(0, epoch=2), guard=guard), Appended)
+    assert [each.first_offset for each in partition.leader.aborted_in(0, 3)] == [0]
+    assert partition.leader.state.producer_states.first_unstable_offset() == 2
+
+
 def test_a_marker_in_between_takes_the_guard_away():
     partition = Partition(VERIFYING)
     guard = partition.leader.verification(P, 0, 0, adds_partition=True)

@@ -172,6 +172,12 @@ class Cluster:
         stable = part.last_stable_offset if committed else part.high_watermark
         return values, stable == part.high_watermark
 
+    async def until_decided(self, index: int = 0) -> None:
+        """Wait until a reader may see all of the log."""
+        with trio.fail_after(60):
+            while not (await self.read(index))[1]:  # noqa: ASYNC110 - only the broker knows
+                await trio.sleep(0.1)
+
     async def reads(self, values: list[bytes], index: int = 0, *, undecided: bool = False) -> None:
         """Wait until a reader of what is committed sees these values, and whether any others are undecided."""
         seen = ([b"nothing was read"], False)

@@ -8,10 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from plant import inside, plant
 from sim_apart import BROKERS, STATE_TOPIC, TOPIC, Cluster, Producer, with_cluster
 
 from odradek.gateway.cli.client import Target, topic_partition
 from odradek.gateway.cli.hanging import OpenTransaction, find_hanging
+from odradek.partitions.producers import Producers
+from odradek.partitions.transaction_guard import VerificationGuard
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -139,3 +142,41 @@ def test_a_transaction_without_its_marker_hangs_until_an_administrator_ends_it(v
         await cluster.reads([b"next"], 0)
 
     with_cluster(version, play)
+
+
+def with_lost_marker(version: int) -> list[Any]:
+    """What the producer is answered that goes on after an abort whose marker was lost; then what readers see."""
+    seen: list[Any] = []
+
+    async def play(cluster: Cluster) -> None:
+        producer = await lose_marker(cluster, version, committed=False)
+        seen.append(await producer.write(b"next", 0))
+        seen.append(await producer.end(committed=not seen[0]))
+        await cluster.until_decided(0)
+        assert await producer.write(b"last", 0) == await producer.end(committed=True) == 0
+        await cluster.until_decided(0)
+        seen.append((await cluster.read(0))[0])
+
+    with_cluster(version, play)
+    return seen
+
+
+def test_the_next_transaction_takes_no_records_in_of_one_whose_marker_was_lost() -> None:
+    """It is to be aborted; its marker ends both, and the producer goes on."""
+    assert with_lost_marker(2) == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE, [b"last"]]
+
+
+def test_version_1_cannot_tell_the_next_transaction_from_the_one_whose_marker_was_lost() -> None:
+    """As in Kafka: both have the producer's epoch. An administrator has to end the first one before."""
+    assert with_lost_marker(1) == [ErrorCode.NONE, ErrorCode.NONE, [b"first", b"next", b"last"]]
+
+
+def test_records_that_were_aborted_are_found_in_the_next_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_verified = inside(Producers, "check_verified")
+
+    def lets_in(self: Producers, producer_id: int, producer_epoch: int, guard: VerificationGuard | None) -> Any:
+        refusal = check_verified(self, producer_id, producer_epoch, guard)
+        return None if refusal is not None and refusal.error is ErrorCode.TRANSACTION_ABORTABLE else refusal
+
+    plant(monkeypatch, Producers, "check_verified", lets_in)
+    assert with_lost_marker(2) == [ErrorCode.NONE, ErrorCode.NONE, [b"first", b"next", b"last"]]
