@@ -7,6 +7,7 @@ import trio
 from gateway_brokers import ProcessBroker
 from gateway_client import RawClient
 from gateway_transactions import Transactional2, committed_offset, offset_request, settled, stable_and_aborted
+from plant import inside, plant
 
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.wire.errors import ErrorCode
@@ -210,7 +211,7 @@ def test_a_marker_is_answered_when_the_offsets_of_its_transaction_count(client, 
 
 
 def test_offsets_that_count_later_than_their_marker_is_answered_are_found(client, topic, producer, monkeypatch):
-    replay_end = GroupShard.replay_end
+    replay_end = inside(GroupShard, "replay_end")
 
     def later(*end):
         async def wait():
@@ -219,5 +220,5 @@ def test_offsets_that_count_later_than_their_marker_is_answered_are_found(client
 
         trio.lowlevel.spawn_system_task(wait)
 
-    monkeypatch.setattr(GroupShard, "replay_end", later)
+    plant(monkeypatch, GroupShard, "replay_end", later)
     assert offset_after_a_marker_by_hand(client, topic, producer) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)

@@ -2,6 +2,7 @@
 
 import pytest
 from partition_fakes import NOW_MS, data_batch
+from plant import inside, plant
 
 from odradek.partitions.config import LogConfig
 from odradek.partitions.epochs import EpochHistory
@@ -66,11 +67,11 @@ def test_a_follower_that_has_diverged_is_cut_in_the_same_place_after_compaction(
 
 
 def test_a_history_that_goes_with_the_segments_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    replace = MemoryLog.replace
+    replace = inside(MemoryLog, "replace")
 
     def forgetful(self: MemoryLog, draft: MemoryDraft) -> bool:
         self.epochs = {epoch: start for epoch, start in self.epochs.items() if start >= draft.end_offset}
         return replace(self, draft)
 
-    monkeypatch.setattr(MemoryLog, "replace", forgetful)
+    plant(monkeypatch, MemoryLog, "replace", forgetful)
     assert differing() == [0, 1, 2, 3, 5, 6]

@@ -6,6 +6,7 @@ Each is told twice: as it is, and with the safety step taken away that it is abo
 from dataclasses import replace
 
 import pytest
+from plant import inside, plant
 from replication_controller import Controller, Image
 from replication_invariants import Invariant, Violation
 from replication_mutants import committed_below_min_isr
@@ -122,13 +123,13 @@ def test_a_follower_finds_where_it_has_diverged_after_two_elections_without_a_fe
 
 def end_where_the_next_epoch_begins(patch: pytest.MonkeyPatch) -> None:
     """A leader answers for an epoch that it does not know where the next one begins, as before KIP-279."""
-    end_of = EpochHistory.end_of
+    end_of = inside(EpochHistory, "end_of")
 
     def end_of_any(self: EpochHistory, epoch: int, log_end_offset: int) -> EpochEnd:
         found = end_of(self, epoch, log_end_offset)
         return found if found.end_offset < 0 else found._replace(leader_epoch=epoch)
 
-    patch.setattr(EpochHistory, "end_of", end_of_any)
+    plant(patch, EpochHistory, "end_of", end_of_any)
 
 
 def test_without_the_epoch_below_an_in_sync_replica_has_other_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +141,7 @@ def test_without_the_epoch_below_an_in_sync_replica_has_other_records(monkeypatc
 
 def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """A follower cuts at its own high watermark, as before KIP-101."""
-    patch.setattr(Follower, "truncation", lambda self, _: TruncationPoint(self.state.high_watermark, is_final=True))
+    plant(patch, Follower, "truncation", lambda self, _: TruncationPoint(self.state.high_watermark, is_final=True))
 
 
 def test_a_cut_at_the_high_watermark_takes_committed_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,8 +209,13 @@ def test_what_the_last_one_commits_alone_is_lost_with_it(monkeypatch: pytest.Mon
 def test_a_last_one_that_is_trusted_after_an_unclean_start_lacks_what_was_acknowledged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    register = Controller.register
-    monkeypatch.setattr(Controller, "register", lambda self, broker_id, *, clean: register(self, broker_id, clean=True))
+    register = inside(Controller, "register")
+
+    def trusting(self: Controller, broker_id: int, *, clean: bool) -> int:
+        del clean
+        return register(self, broker_id, clean=True)
+
+    plant(monkeypatch, Controller, "register", trusting)
     with pytest.raises(Violation) as broken:
         last_replica_standing()
     assert broken.value.invariant is Invariant.IN_SYNC_HOLDS
