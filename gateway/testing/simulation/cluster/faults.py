@@ -1,8 +1,9 @@
 """What goes wrong in a simulated cluster: the seed decides the mix of faults, their times, and how long they last.
 
-Faults may overlap. Two limits keep what is promised a promise: a disk is lost only while every replica is in sync, and
-none other is lost until all are in sync again; a voter for good loses the logs of partitions alone, as where
-`metadata.log.dir` is another disk (a voter without its votes may elect a second leader).
+Faults may overlap. Three limits keep what is promised a promise: a disk is lost only while every replica is in sync;
+until all are in sync again no other is lost, and one broker does not end uncleanly (`trust.py`); a voter for good loses
+the logs of partitions alone, as where `metadata.log.dir` is another disk (a voter without its votes may elect a second
+leader).
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ import trio
 
 from odradek.gateway.lifecycle.clean_end import PROPERTY as CLEAN_END
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.cluster.trust import TrustedBrokers
 from odradek.gateway.testing.simulation.cluster.voters import VoterChanges
 from odradek.gateway.testing.simulation.disk import DiskPace
 from odradek.gateway.testing.simulation.environment import World
@@ -56,8 +58,8 @@ class Faults:
     """Makes the nodes' lives hard for a while, then repairs everything.
 
     `hosts` are by node id; `clients` the names of clients' hosts. `leaders()` are nodes that lead something now, the
-    likeliest to be hit; `in_sync()` says whether every replica is. `on_lost` is called with the id of a node whose disk
-    is lost. `changes` is there where the quorum's voters change.
+    likeliest to be hit; `trusted` says which may end uncleanly, and lose their disks. `changes` is there where the
+    quorum's voters change.
     """
 
     def __init__(
@@ -68,8 +70,7 @@ class Faults:
         voters: Sequence[int],
         kinds: Sequence[str],
         leaders: Callable[[], Sequence[int]],
-        in_sync: Callable[[], bool],
-        on_lost: Callable[[int], None],
+        trusted: TrustedBrokers,
         changes: VoterChanges | None = None,
     ) -> None:
         self.kinds = kinds
@@ -79,8 +80,7 @@ class Faults:
         self._clients = clients
         self._voters = voters
         self._leaders = leaders
-        self._in_sync = in_sync
-        self._on_lost = on_lost
+        self._trusted = trusted
         self._changes = changes
         self._ending: dict[BrokerHost, None] = {}
         self._chance = world.chance("faults")
@@ -160,13 +160,28 @@ class Faults:
             host.start(self._nursery)
         self._ending.pop(host, None)
 
+    def _may_end(self, host: BrokerHost, kind: str) -> bool:
+        """Whether a host may end uncleanly now, which is noted; else the fault of this kind does not happen."""
+        node = self._node_of(host)
+        if not self._trusted.may_end_uncleanly(node):
+            self.done[kind] -= 1
+            return False
+        self._trusted.ends_uncleanly(node)
+        return True
+
+    def _node_of(self, host: BrokerHost) -> int:
+        return next(node for node, each in self._hosts.items() if each is host)
+
     async def _kill(self, host: BrokerHost) -> None:
+        if not self._may_end(host, "kill"):
+            return
         self._ending[host] = None
         await host.crash(power_cut=False)
         await self._down(host)
 
     async def _power(self, host: BrokerHost) -> None:
         hosts = list(self._hosts.values()) if self._chance.random() < 0.1 else [host]
+        hosts = [each for each in hosts if self._may_end(each, "power")]
         self._ending.update(dict.fromkeys(hosts))
         for each in hosts:
             await each.crash(power_cut=True)
@@ -174,7 +189,7 @@ class Faults:
             await self._down(each)
 
     async def _stop(self, host: BrokerHost) -> None:
-        if not host.alive or host.pause.is_paused:
+        if not host.alive or host.pause.is_paused or not self._may_end(host, "stop"):
             return
         self._ending[host] = None
         with trio.move_on_after(self._chance.choice((0.01, 5, 60))):
@@ -192,15 +207,15 @@ class Faults:
             host.pause.end()
 
     async def _wipe(self, host: BrokerHost) -> None:
-        if not host.alive or not self._in_sync():
+        node = self._node_of(host)
+        if not host.alive or not self._trusted.may_lose_disk(node):
             self.done["wipe"] -= 1
             return
-        node = next(node for node, each in self._hosts.items() if each is host)
         votes = node in self._voters and (self._changes is None or not self._changes.lose(node))
         self._ending[host] = None
         await host.crash(power_cut=True)
         self._world.record(host.host, "disk lost" if votes else "disk lost with the metadata log")
-        self._on_lost(node)
+        self._trusted.loses_disk(node)
         disk = self._world.disk(host.host)
         disk.lose(lambda key: votes and _is_metadata(key), lambda name: votes and name != CLEAN_END)
         await self._down(host)
@@ -270,6 +285,8 @@ class Faults:
         disk.pace = self._pace()
 
     async def _bad_disk(self, host: BrokerHost) -> None:
+        if not self._may_end(host, "bad-disk"):  # a broker whose disk fails stops
+            return
         errors = self._world.disk(host.host).errors
         errors.write_error = self._chance.choice((0.0, 0.1, 0.4, 1.0))
         errors.write_full = self._chance.choice((0.0, 0.1, 1.0))

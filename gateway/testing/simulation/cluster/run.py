@@ -19,6 +19,7 @@ from odradek.gateway.testing.simulation.cluster.access import ClusterAccess
 from odradek.gateway.testing.simulation.cluster.faults import Faults, mix_of
 from odradek.gateway.testing.simulation.cluster.invariants import Invariants
 from odradek.gateway.testing.simulation.cluster.recorded import RecordedOracle, RecordedTransactions
+from odradek.gateway.testing.simulation.cluster.trust import TrustedBrokers
 from odradek.gateway.testing.simulation.cluster.voters import VoterChanges
 from odradek.gateway.testing.simulation.environment import World
 from odradek.gateway.testing.simulation.loads.load import Load
@@ -40,18 +41,21 @@ class Plan:
     """What is to be simulated.
 
     `seconds` of load under faults, in virtual time; `faults` are the kinds, all that the seed chooses where it is None.
+    The voters of a quorum of one are fixed.
     """
 
     seed: int
     seconds: float = 30.0
     brokers: int = 3
     faults: tuple[str, ...] | None = None
+    voters: int = VOTERS
 
     def command(self) -> str:
         """What repeats it."""
         kinds = "" if self.faults is None else f" --faults {','.join(self.faults)}"
         brokers = "" if self.brokers == REPLICAS else f" --brokers {self.brokers}"
-        return f"odradek simulate --seed {self.seed} --minutes {self.seconds / 60:g}{brokers}{kinds}"
+        voters = "" if self.voters == VOTERS else f" --voters {self.voters}"
+        return f"odradek simulate --seed {self.seed} --minutes {self.seconds / 60:g}{brokers}{voters}{kinds}"
 
 
 @dataclass
@@ -150,16 +154,18 @@ def settings_of(node: int, roles: str, voters: Sequence[int], quick: bool) -> Ma
 
 
 class Simulation:
-    """The machines, what breaks them, who uses them, and who looks on."""
+    """One run: the nodes, the faults, the clients' loads, and the checks of invariants."""
 
     def __init__(self, world: World, plan: Plan) -> None:
         self.kinds = mix_of(world, plan.faults)
+        if plan.voters == 1:
+            self.kinds = tuple([kind for kind in self.kinds if kind != "voters"])
         self.ended_s = 0.0
         self._world, self._plan = world, plan
         chance = world.chance("cluster")
         apart, quick = chance.random() < 0.25, chance.random() < 0.7
         brokers = list(range(1, plan.brokers + 1))
-        voters = list(range(101, 101 + VOTERS)) if apart else brokers[:VOTERS]
+        voters = list(range(101, 101 + plan.voters)) if apart else brokers[: plan.voters]
         roles = {node: "broker" if apart or node not in voters else "broker,controller" for node in brokers}
         roles |= dict.fromkeys(voters if apart else (), "controller")
         self._hosts = {
@@ -185,8 +191,7 @@ class Simulation:
             voters,
             self.kinds,
             self._invariants.leaders,
-            self._invariants.in_sync,
-            self._invariants.lost.add,
+            TrustedBrokers(self._invariants, brokers),
             self._changes,
         )
 

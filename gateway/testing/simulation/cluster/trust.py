@@ -1,0 +1,58 @@
+"""Which brokers still count as having what is committed, while faults end processes and disks are lost.
+
+A broker that ends uncleanly leaves the ISR and the ELR when it registers again (KIP-966). When the last member has left
+that way, Kafka elects the last known leader, which may be the broker whose disk was lost: what was acknowledged is gone
+then, as in Kafka. So while a disk is lost, one broker has not ended uncleanly since all replicas were in sync.
+"""
+
+from collections.abc import Sequence
+
+from odradek.gateway.testing.simulation.cluster.invariants import Invariants
+
+UNKNOWN_EPOCH = -1
+
+
+class TrustedBrokers:
+    """The brokers that have not ended uncleanly since all replicas were in sync. `brokers` are all brokers' ids."""
+
+    def __init__(self, invariants: Invariants, brokers: Sequence[int]) -> None:
+        self._invariants = invariants
+        self._brokers = brokers
+        self._unclean: dict[int, int] = {}  # the epoch of the registration under which the broker ended
+        self._has_lost_disk = False
+
+    def may_end_uncleanly(self, node: int) -> bool:
+        """Whether another broker stays trusted, or no disk is lost."""
+        self._forget_what_is_repaired()
+        return node not in self._brokers or not self._has_lost_disk or self._is_other_trusted(node)
+
+    def ends_uncleanly(self, node: int) -> None:
+        """A broker's process ends without a controlled shutdown, or may do so from now on."""
+        if node in self._brokers:
+            self._unclean[node] = self._epoch_of(node)
+
+    def may_lose_disk(self, node: int) -> bool:
+        """Whether all replicas are in sync, no other disk is lost, and another broker stays trusted."""
+        self._forget_what_is_repaired()
+        return self._invariants.in_sync() and not self._has_lost_disk and self._is_other_trusted(node)
+
+    def loses_disk(self, node: int) -> None:
+        """A node's disk is lost."""
+        self.ends_uncleanly(node)
+        self._has_lost_disk = True
+        self._invariants.lost.add(node)
+
+    def _is_other_trusted(self, node: int) -> bool:
+        return any(each != node and each not in self._unclean for each in self._brokers)
+
+    def _forget_what_is_repaired(self) -> None:
+        """All are trusted again when every replica is in sync, and those that ended have registered anew."""
+        is_registered = all(self._epoch_of(node) != epoch for node, epoch in self._unclean.items())
+        if is_registered and self._invariants.in_sync():
+            self._unclean.clear()
+            self._has_lost_disk = False
+
+    def _epoch_of(self, node: int) -> int:
+        image = self._invariants.image
+        broker = None if image is None else image.brokers.get(node)
+        return UNKNOWN_EPOCH if broker is None else broker.epoch
