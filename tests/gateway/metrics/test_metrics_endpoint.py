@@ -144,6 +144,14 @@ MONITORING = Path(__file__).parents[3] / "docker" / "monitoring"
 NAME = re.compile(r"\b(?:kafka|odradek|process)_[a-z_]+\b")
 
 
+def test_each_alert_is_explained_in_the_documentation():
+    alerts = re.findall(r"- alert: (\w+)", (MONITORING / "alerts.yaml").read_text())
+    pages = MONITORING.parents[1] / "docs"
+    explained = (pages / "operating.md").read_text() + (pages / "cluster.md").read_text()
+    assert len(alerts) > 10
+    assert [alert for alert in alerts if f"`{alert}`" not in explained] == []
+
+
 def test_the_board_and_the_alerts_name_metrics_that_there_are(broker: ProcessBroker, port: int):
     with RawClient(broker.address) as client:
         client.create_topic("t")
