@@ -34,6 +34,14 @@ def test_no_promise_is_broken(seed: int) -> None:
     assert result.acknowledged > 10
 
 
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(rounds(2, MANY)))
+def test_none_is_with_a_single_controller(seed: int) -> None:
+    result = simulate(Plan(seed, SECONDS, voters=1))
+    assert not result.failure, f"{result.plan.command()}\n{result.failure}\n" + "\n".join(result.trace[-60:])
+    assert result.acknowledged > 10
+
+
 def test_the_short_list_has_faults_and_leaders_that_change() -> None:
     total = sum((simulated(seed).tally for seed in range(SHORT)), Counter())
     assert total["elections"] > 20

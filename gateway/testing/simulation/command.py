@@ -69,6 +69,7 @@ class FaultKinds(click.ParamType[tuple[str, ...]]):
     help="How long load and faults last, in virtual time.",
 )
 @click.option("--brokers", type=click.IntRange(3, 9), default=3, show_default=True, help="How many brokers there are.")
+@click.option("--voters", type=click.IntRange(1, 5), default=3, show_default=True, help="How many controllers vote.")
 @click.option("--faults", type=FaultKinds(), help="These kinds of faults; else each seed chooses a mix of all.")
 @click.option("--trace", is_flag=True, help="Print the newest events, too.")
 @click.option(
@@ -84,6 +85,7 @@ def simulate(
     seeds: range | None,
     minutes: float,
     brokers: int,
+    voters: int,
     faults: tuple[str, ...] | None,
     trace: bool,
     jobs: int,
@@ -95,11 +97,13 @@ def simulate(
     """
     if (seed is None) is (seeds is None):
         raise click.UsageError("give one of --seed and --seeds")
+    if voters > brokers:
+        raise click.UsageError("--voters is at most --brokers")
     from odradek.gateway.testing.simulation.cluster.run import Plan
     from odradek.gateway.testing.simulation.cluster.run import simulate as run
 
     def plan(number: int) -> "Plan":
-        return Plan(number, minutes * 60, brokers, faults)
+        return Plan(number, minutes * 60, brokers, faults, voters)
 
     if seed is not None:
         result = run(plan(seed))
