@@ -213,7 +213,7 @@ def test_transaction_records_are_printed_as_kafkas(comparison: Comparison) -> No
     assert dict(differences(kafkas, ours)) == {}
 
 
-def test_only_kafka_takes_records_from_whoever_is_called_its_admin_client(comparison: Comparison) -> None:
+def test_only_kafka_takes_records_from_clients_named_as_its_admin_client(comparison: Comparison) -> None:
     """As docs/differences.md says; the record is the tombstone of a group that there is not."""
     if comparison.kafka is None:
         pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odradek.gateway.env.loop_watch import LoopRecord
     from odradek.gateway.lifecycle import NodeLife
     from odradek.gateway.maintenance.cleaner import LogCleaner
-    from odradek.gateway.maintenance.retention import RetentionJanitor
+    from odradek.gateway.maintenance.retention import RetentionTask
     from odradek.gateway.metadata.active import Leadership
     from odradek.gateway.metadata.client import ControllerClient
     from odradek.gateway.metadata.controller import Controller
@@ -63,7 +63,7 @@ class Services:
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
         transactions: TransactionCoordinator,
-        janitor: RetentionJanitor,
+        retention: RetentionTask,
         cleaner: LogCleaner,
         advertised: dict[str, tuple[str, int]],
         advertised_controllers: dict[str, tuple[str, int]],
@@ -85,7 +85,7 @@ class Services:
         self.groups = groups
         self.producer_ids = producer_ids
         self.transactions = transactions
-        self.janitor = janitor
+        self.retention = retention
         self.cleaner = cleaner
         self.advertised = advertised
         self.advertised_controllers = advertised_controllers

@@ -38,7 +38,7 @@ from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError, first_error
 from odradek.gateway.lifecycle import NodeLife
 from odradek.gateway.maintenance.cleaner import LogCleaner
-from odradek.gateway.maintenance.retention import RetentionJanitor
+from odradek.gateway.maintenance.retention import RetentionTask
 from odradek.gateway.metadata.active import QuorumLeadership
 from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
 from odradek.gateway.metadata.channels import Channels
@@ -121,7 +121,7 @@ class Broker:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._server.run)
             nursery.start_soon(self.services.groups.run, self._server.catch_up)
-            nursery.start_soon(self.services.janitor.run)
+            nursery.start_soon(self.services.retention.run)
             nursery.start_soon(self.services.cleaner.run)
             nursery.start_soon(self.services.transactions.run, self._server.catch_up)
             if self.services.outbox is not None:
@@ -188,7 +188,7 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
             async with trio.open_nursery() as nursery:
                 advertised = _advertised(env, config.advertised_listeners, listeners)
                 controllers = _advertised(env, config.node.advertised_controller_listeners, listeners)
-                services = await _join(config, env, store, nursery, advertised, controllers, loop)
+                services = await _assemble(config, env, store, nursery, advertised, controllers, loop)
                 yield Broker(services, listeners)
                 with trio.CancelScope(shield=True):
                     await services.replicas.close()
@@ -269,7 +269,7 @@ def _metadata_config(config: BrokerConfig) -> MetadataConfig:
     return MetadataConfig(config.node_id, config.layers.static, fences_itself)
 
 
-async def _join(
+async def _assemble(
     config: BrokerConfig,
     env: Environment,
     store: Store,
@@ -302,11 +302,11 @@ async def _join(
     transactions = TransactionCoordinator(
         metadata, controllers, replicas, env, config.transaction, groups, ids, brokers, nursery
     )
-    janitor = RetentionJanitor(replicas, env, lambda: settings.config)
-    cleaner = LogCleaner(replicas, janitor, env, lambda: settings.config)
+    retention = RetentionTask(replicas, env, lambda: settings.config)
+    cleaner = LogCleaner(replicas, retention, env, lambda: settings.config)
     life = NodeLife(config, env, store, channels, controller, metadata, advertised, replicas.lost_for)
     outbox = _outbox(store, env, replicas, metadata, settings, controller)
-    _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, janitor, cleaner, life, outbox)
+    _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, retention, cleaner, life, outbox)
     if config.node.is_alone:
         cluster_id = await start_metadata(metadata, reader, controller, store, env, advertised, config)
         life.metadata_is_loaded()
@@ -332,7 +332,7 @@ async def _join(
         groups,
         ids,
         transactions,
-        janitor,
+        retention,
         cleaner,
         advertised,
         advertised_controllers,
@@ -348,7 +348,7 @@ def _act_on_metadata(
     replication: ReplicationManager,
     groups: GroupCoordinator,
     transactions: TransactionCoordinator,
-    janitor: RetentionJanitor,
+    retention: RetentionTask,
     cleaner: LogCleaner,
     life: NodeLife,
     outbox: "OutboxService | None",
@@ -358,7 +358,7 @@ def _act_on_metadata(
     def wake_maintenance(delta: MetadataDelta, image: MetadataImage) -> None:
         changed = settings.changed_topics(delta, image)
         if changed:
-            janitor.wake(changed)
+            retention.wake(changed)
         if delta.configs.changed:
             cleaner.wake()
 
@@ -393,7 +393,7 @@ def _outbox(
     from odradek.gateway.outbox.service import OutboxService
 
     service = OutboxService(outbox, env, replicas, metadata, settings)
-    controller.told = service.topics.written
+    controller.await_exported = service.topics.written
     return service
 
 

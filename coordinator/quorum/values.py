@@ -215,7 +215,7 @@ class Send:
 
 @immutable
 class Role:
-    """In which role the log goes on. `granting` are the voters that elected this node, where it leads."""
+    """The new role of the log. `granting` are the voters that elected this node, if it leads."""
 
     state: State
     epoch: int

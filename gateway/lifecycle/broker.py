@@ -54,7 +54,7 @@ class BrokerLifecycle:
     itself fenced, so that others lead them, and ends. `incarnation_id` is given where it is registered already: the
     registration is repeated, and keeps its epoch and state.
 
-    `unfenced` is set when the controller says so for the first time, `released` when the broker may stop.
+    `unfenced` is set when the controller first answers that the broker is, `released` when the broker may stop.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class BrokerLifecycle:
             self._metadata.news.unwatch(self._news)
 
     async def await_listed(self) -> None:
-        """Return when it is unfenced and its own image says so, as clients first ask who serves. `run` has to run."""
+        """Return when it is unfenced, also in its own image, from which clients get the brokers. Needs `run`."""
         await self.unfenced.wait()
         news = Signal()
         self._metadata.news.watch(news)

@@ -1,4 +1,4 @@
-"""A node among others: as a broker it registers and leaves, as the active controller it keeps house."""
+"""Registration, heartbeats and shutdown of a node's broker; periodic tasks of the active controller."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -19,12 +19,12 @@ from odradek.storage_backends.interface import Store
 if TYPE_CHECKING:
     from odradek.gateway.lifecycle.broker import BrokerLifecycle
 
-HOUSEKEEPING_S: Final = 0.25
+PERIODIC_TASKS_S: Final = 0.25
 """How often the active controller looks for sessions that are over and elections that are due."""
 
 
 class NodeLife:
-    """A node among others. The broker of a sole voter is one from the moment that its image has another broker.
+    """The lifecycle of a node in a cluster. A sole voter's broker takes part once its image has another broker.
 
     `ready` is set when clients may be served. `run` has to run from the start of the node on.
     """
@@ -96,22 +96,22 @@ class NodeLife:
             await self._among_others.wait()
         async with trio.open_nursery() as nursery:
             if self._config.node.is_controller:
-                nursery.start_soon(self._keep_house)
+                nursery.start_soon(self._run_periodic_tasks)
             if self._config.node.is_broker:
                 self._broker = self._broker or self._lifecycle()
                 nursery.start_soon(self._broker.run)
                 await self._broker.await_listed()
                 self.ready.set()
 
-    async def _keep_house(self) -> None:
+    async def _run_periodic_tasks(self) -> None:
         while True:
             slept_ms = self._env.monotonic_ms()
-            await trio.sleep(HOUSEKEEPING_S)
+            await trio.sleep(PERIODIC_TASKS_S)
             self._allow_for_pause(self._env.monotonic_ms() - slept_ms)
-            await self._controller.keep_house()
+            await self._controller.run_periodic_tasks()
 
     def _allow_for_pause(self, slept_ms: int) -> None:
-        """A sole voter that was suspended leads on, and has heard nobody meanwhile: that is not the others' silence."""
+        """Restart the sessions after a suspension of a sole voter, which stays leader but received no heartbeats."""
         session_ms = self._config.values["broker.session.timeout.ms"]
         assert isinstance(session_ms, int)
         if self._config.node.is_alone and slept_ms > session_ms // 2:

@@ -17,7 +17,7 @@ from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import PartitionUnavailable
-from odradek.gateway.maintenance.retention import RetentionJanitor
+from odradek.gateway.maintenance.retention import RetentionTask
 from odradek.gateway.replication.recovery import shared_cause
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
@@ -36,10 +36,10 @@ class LogCleaner:
     """Compacts logs while the broker runs."""
 
     def __init__(
-        self, replicas: Replicas, janitor: RetentionJanitor, env: Environment, config: Callable[[], BrokerConfig]
+        self, replicas: Replicas, retention: RetentionTask, env: Environment, config: Callable[[], BrokerConfig]
     ) -> None:
         self._replicas = replicas
-        self._janitor = janitor
+        self._retention = retention
         self._env = env
         self._config = config
         self._resized = Signal()
@@ -110,7 +110,7 @@ class LogCleaner:
             if not replica.config.is_compacted or replica in self._busy or replica in self._uncleanable:
                 continue
             if replica.config.is_deleted:
-                await self._janitor.check(replica)
+                await self._retention.check(replica)
             cleaning = await self._look_at(replica)
             if cleaning is not None and cleaning.is_due:
                 due.append((cleaning.dirty_ratio, -number, replica, cleaning))

@@ -1,4 +1,4 @@
-"""The janitor: old segments go every `log.retention.check.interval.ms`, and whenever topics' settings change."""
+"""Retention: deletes old segments every `log.retention.check.interval.ms`, and when topics' settings change."""
 
 import logging
 from collections.abc import Callable, Collection, Hashable
@@ -16,8 +16,8 @@ from odradek.storage_backends.interface import StoreError
 log = logging.getLogger(__name__)
 
 
-class RetentionJanitor:
-    """Deletes what `retention.ms` and `retention.bytes` do not keep. A log that is not in use stays closed."""
+class RetentionTask:
+    """Deletes segments beyond `retention.ms` and `retention.bytes`. A log that is not in use stays closed."""
 
     def __init__(self, replicas: Replicas, env: Environment, config: Callable[[], BrokerConfig]) -> None:
         self._replicas = replicas
@@ -27,12 +27,12 @@ class RetentionJanitor:
         self._changed: set[str] = set()
 
     def wake(self, topics: Collection[str]) -> None:
-        """The settings of these topics have changed: look at them now."""
+        """Check these topics now: their settings have changed."""
         self._changed.update(topics)
         self._changes.wake()
 
     async def run(self) -> None:
-        """Check all logs again and again, and changed topics at once, until cancelled."""
+        """Check all logs periodically, and changed topics at once, until cancelled."""
         due_ms = self._env.monotonic_ms() + self._config().log_initial_task_delay_ms
         while True:
             await self._changes.wait(max(due_ms - self._env.monotonic_ms(), 0))

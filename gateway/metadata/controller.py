@@ -56,7 +56,7 @@ class Controller:
         self._publisher = publisher
         self._registration: BrokerRegistration | None = None
         self._is_registered = False
-        self.told: Callable[[], Awaitable[None]] | None = None
+        self.await_exported: Callable[[], Awaitable[None]] | None = None
         self.commit_times = RecentTimes()
         self._runtime = self._make_runtime()
 
@@ -108,7 +108,7 @@ class Controller:
         await self._decide(found_cluster, cluster_id)
 
     def deactivate(self) -> None:
-        """Decide no more: who waits is answered that another node does."""
+        """Stop deciding; waiting requests fail with NOT_COORDINATOR."""
         self._leadership.epoch = None
         self._runtime.stop()
 
@@ -157,8 +157,8 @@ class Controller:
         if self._registration is not None and not self._is_registered:
             await self._register(self._registration)
         decided = await self._decide(operation, request)
-        if self.told is not None:
-            await self.told()
+        if self.await_exported is not None:
+            await self.await_exported()
         return decided
 
     async def _decide(self, operation: Operation[Q, R], request: Q) -> R:
@@ -172,11 +172,11 @@ class Controller:
         return cast("R", await self._runtime.call(run))
 
     def begin_sessions(self) -> None:
-        """Give all brokers a whole session from now on: this node has not run for a while, and heard nobody."""
+        """Restart the sessions of all brokers: this process was suspended, and received no heartbeats meanwhile."""
         self._runtime.run(MetadataShard.on_loaded)
 
-    async def keep_house(self) -> None:
-        """Do what is due in time while this node decides: fence silent brokers, elect leaders at intervals."""
+    async def run_periodic_tasks(self) -> None:
+        """Do what is due, as the active controller: fence brokers with expired sessions, elect preferred leaders."""
         while self._leadership.is_active and self._runtime.on_time():
             await trio.lowlevel.checkpoint()
 

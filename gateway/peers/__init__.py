@@ -12,7 +12,7 @@ of the oldest request ends the connection.
 - A node answers the requests of one connection one after the other: a Fetch that waits for records holds up what is
   sent behind it. What must not wait for each other has a `Peers` of its own, which is a connection of its own.
 - A call that is out of time ends the connection, as in Kafka: what is behind it on the connection would be late, too,
-  and a node that has vanished without a word is found in no other way.
+  and a node that lost power or its network is detected in no other way.
 - A call ends once, with its response or with an error that says what happened. After an error the request may have
   been carried out or not; a call does not repeat it.
 - The connection belongs to tasks of the nursery that the peer was given and not to the callers: a cancelled call leaves

@@ -184,7 +184,7 @@ class Writer:
             raise PipelineError(f"{self.log.files.root}: an entry that seemed to have failed is there; plan again")
 
     def check(self) -> None:
-        """Raise FencedError where another job holds the role by now, as far as the log was read."""
+        """Raise FencedError if another job has taken over the role, as far as the log has been read."""
         if self.log.table.writers[self.role] != self.name:
             raise FencedError(
                 f"{self.log.files.root}: another `odradek pipeline {self.role}` has taken this table over"

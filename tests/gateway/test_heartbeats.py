@@ -74,7 +74,7 @@ def test_a_rebalance_is_told_with_the_next_heartbeat(broker, client):
         assert [client.call(heartbeat).error_code for _ in range(3)] == [ErrorCode.REBALANCE_IN_PROGRESS] * 3
 
 
-def test_whoever_has_left_is_told_with_the_next_heartbeat(broker, client):
+def test_a_removed_member_gets_the_error_with_its_next_heartbeat(broker, client):
     heartbeat = stable_member(client)
     assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
     with RawClient(broker.address) as other:

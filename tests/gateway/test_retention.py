@@ -58,9 +58,9 @@ def delete_records(client, topic, offset, partition=0):
 
 
 def look_after(broker):
-    """Let the janitor look at everything, as it does from time to time."""
+    """Let the retention look at everything, as it does from time to time."""
     services = broker.broker.services
-    broker.in_trio(lambda: services.janitor.wake(list(services.metadata.image.topics_by_name)))
+    broker.in_trio(lambda: services.retention.wake(list(services.metadata.image.topics_by_name)))
 
 
 def await_start(client, topic, expected):
@@ -128,7 +128,7 @@ class TestAfterRestart:
                 fill(client, "t", 3, timestamp_ms=1_000_000)
                 await_start(client, "t", end)
 
-    def test_a_full_disk_does_not_end_the_janitor(self, broker_log):
+    def test_a_full_disk_does_not_end_the_retention_task(self, broker_log):
         with ThreadBroker(env=FaultyEnvironment, **NEVER) as broker, RawClient(broker.address) as client:
             client.create_topic("t", retention_bytes="1", retention_ms="-1", **SMALL)
             fill(client, "t", 3)

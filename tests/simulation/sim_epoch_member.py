@@ -127,7 +127,7 @@ class EpochMember:
                 await trio.sleep(self._chance.uniform(0.05, 0.3))
 
     def _lose(self) -> None:
-        self._oracle.gives_up(self.name, range(self._partitions))
+        self._oracle.releases(self.name, range(self._partitions))
         self._reader.positions = {}
         self._epoch, self._says_all = JOINS, True
 
@@ -180,7 +180,7 @@ class EpochMember:
         usurped = self._oracle.usurped(self.name)
         answer = await self._ask(request, ConsumerGroupHeartbeatResponse)
         raise_for(answer.error_code)
-        self._oracle.all_is_well(self.name, usurped)
+        self._oracle.heartbeat_succeeded(self.name, usurped)
         check(
             answer.member_epoch >= self._epoch,
             Invariant.GENERATIONS_GROW,
@@ -202,13 +202,13 @@ class EpochMember:
             if surplus:
                 await self._commit({partition: positions[partition] for partition in surplus})
         finally:
-            self._oracle.gives_up(self.name, surplus)
+            self._oracle.releases(self.name, surplus)
             self._reader.positions = {each: at for each, at in positions.items() if each not in surplus}
         if missing:
             self._reader.positions.update(await self._committed(missing))
 
     async def _leave(self) -> None:
-        self._oracle.gives_up(self.name, range(self._partitions))
+        self._oracle.releases(self.name, range(self._partitions))
         request = ConsumerGroupHeartbeatRequest(group_id=self._group, member_id=self._member_id, member_epoch=LEAVES)
         try:
             await self._ask(request, ConsumerGroupHeartbeatResponse)

@@ -130,7 +130,7 @@ class MemoryTransport:
                     self._check()
 
     def _is_swallowed(self) -> bool:
-        """Whether the bytes reach no reader: the peer closed, or its host vanished without closing.
+        """Whether the bytes reach no reader: the peer closed, or its host lost power without closing.
 
         TCP takes the first bytes after that without complaint; its next answer resets the connection.
         """
@@ -171,8 +171,8 @@ class MemoryTransport:
         self.fail(_closed_here)
         self._outgoing.end(how, self._network.delay_s(self.host, self.peer_host))
 
-    def vanish(self) -> None:
-        """Break this side without a word to the other, as when its machine loses power."""
+    def lose_power(self) -> None:
+        """End this side without a packet to the peer, as when its machine loses power."""
         self.fail(_closed_here, Reader.LOST)
 
 
@@ -307,7 +307,7 @@ class MemoryNetwork:
         """End the connections and ports of `host`: its operating system notifies peers, or not if `silently`."""
         for transport in [each for each in self._transports if each.host == host]:
             if silently:
-                transport.vanish()
+                transport.lose_power()
             else:
                 transport.close()
         for listener in [each for address, each in self._listeners.items() if address[0] == host]:

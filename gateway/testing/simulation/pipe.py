@@ -27,7 +27,7 @@ class End(Enum):
 
 
 class Reader(Enum):
-    """What has become of the side that reads; LOST is one that vanished without telling its peer."""
+    """The state of the reading side; LOST is one whose machine lost power, without a packet to its peer."""
 
     THERE = "there"
     CLOSED = "closed"

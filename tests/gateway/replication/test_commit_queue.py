@@ -301,7 +301,7 @@ async def test_producers_wait_while_too_much_is_pending(nursery: trio.Nursery) -
     assert passed == [True]
 
 
-async def test_an_errand_runs_alone_between_commits(nursery: trio.Nursery) -> None:
+async def test_an_exclusive_call_runs_alone_between_commits(nursery: trio.Nursery) -> None:
     bench, done = Bench(nursery), list[int]()
     bench.queue.submit(write(0), 1)
 
@@ -321,7 +321,7 @@ async def test_an_errand_runs_alone_between_commits(nursery: trio.Nursery) -> No
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_a_failing_errand_fails_no_commit(nursery: trio.Nursery, sync: bool) -> None:
+async def test_a_failing_exclusive_call_fails_no_commit(nursery: trio.Nursery, sync: bool) -> None:
     bench = Bench(nursery, sync=sync)
     bench.env.permits = trio.Semaphore(3)
 
@@ -334,7 +334,7 @@ async def test_a_failing_errand_fails_no_commit(nursery: trio.Nursery, sync: boo
     assert (bench.durable, bench.failures) == ([1], [])
 
 
-async def test_an_errand_behind_a_failed_commit_is_not_run(nursery: trio.Nursery) -> None:
+async def test_an_exclusive_call_behind_a_failed_commit_is_not_run(nursery: trio.Nursery) -> None:
     bench = Bench(nursery)
     bench.store.failure = StoreFullError("disk full")
     bench.queue.submit(write(0), 1)

@@ -81,8 +81,8 @@ class Coordinator(NamedTuple):
     key: str
 
 
-Place = Partition | Coordinator | None
-"""Whom a request is for; None for any broker."""
+Target = Partition | Coordinator | None
+"""The partition or coordinator that a request is for; None for any broker."""
 
 
 class ClusterAccess:
@@ -139,7 +139,7 @@ class ClusterClient:
                 if isinstance(request, FetchRequest | ListOffsetsRequest):
                     answers[index] = await self._read(request, until_s)
                 else:
-                    for_node.setdefault(await self._find(place_of(request)), []).append(index)
+                    for_node.setdefault(await self._find(target_of(request)), []).append(index)
             async with trio.open_nursery() as nursery:
                 for node, indexes in for_node.items():
                     nursery.start_soon(self._call_node, node, requests, indexes, answers, until_s)
@@ -197,7 +197,7 @@ class ClusterClient:
 
     # Who is asked
 
-    async def _find(self, place: Place) -> int:
+    async def _find(self, place: Target) -> int:
         """The node for a request. Ends by cancellation only, when there is none."""
         while True:
             if place is None:
@@ -243,7 +243,7 @@ USE_PARTITIONS: Final = (
 """Requests that a broker refuses as long as its metadata lacks their topic."""
 
 
-def place_of(request: Message) -> Place:
+def target_of(request: Message) -> Target:
     """Whom a request is for that one node can answer."""
     if isinstance(request, ProduceRequest):
         topic = request.topic_data[0]
@@ -259,7 +259,7 @@ def places_of(request: Message) -> Sequence[Partition | Coordinator]:
     if isinstance(request, ListOffsetsRequest):
         [listed] = request.topics
         return [Partition(listed.name, each.partition_index) for each in listed.partitions]
-    place = place_of(request)
+    place = target_of(request)
     return () if place is None else (place,)
 
 

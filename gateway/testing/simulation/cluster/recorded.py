@@ -1,7 +1,7 @@
 """Oracles that also write a history of all operations, for the checker of `odradek.gateway.testing.history`.
 
-In a cluster a node that does not know yet that it coordinates no more may answer what only reads, as in Kafka. So what
-clients are told of a group's offsets and members may be old; what they commit may not be.
+In a cluster, a former coordinator that does not know yet that it was replaced may answer requests that only read, as in
+Kafka. So a group's offsets and members in answers may be old; commits may not be.
 """
 
 import dataclasses
@@ -107,8 +107,8 @@ class RecordedOracle(Oracle):
         """See `Oracle.takes`."""
         self._assigned.setdefault(member, set()).update(partitions)
 
-    def all_is_well(self, member: str, usurped: frozenset[int]) -> None:
-        """See `Oracle.all_is_well`; a coordinator that is none any more may say so."""
+    def heartbeat_succeeded(self, member: str, usurped: frozenset[int]) -> None:
+        """See `Oracle.heartbeat_succeeded`; unchecked, since a former coordinator may answer without an error."""
 
     def will_commit(self, partition: int, offset: int) -> None:
         """See `Oracle.will_commit`."""

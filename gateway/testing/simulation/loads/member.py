@@ -202,7 +202,7 @@ class SimMember:
 
     def _give_up(self) -> None:
         """Stop using all partitions, before they are given up, or since they are lost."""
-        self._oracle.gives_up(self.name, range(self._partitions))
+        self._oracle.releases(self.name, range(self._partitions))
         self._reader.positions = {}
 
     async def _find_coordinator(self) -> None:
@@ -274,7 +274,7 @@ class SimMember:
         request = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
         usurped = self._oracle.usurped(self.name)
         raise_for((await self._ask(request, HeartbeatResponse)).error_code)
-        self._oracle.all_is_well(self.name, usurped)
+        self._oracle.heartbeat_succeeded(self.name, usurped)
 
     async def _commit(self) -> None:
         """Commit all positions, as positions only grow within a generation."""

@@ -165,30 +165,30 @@ class Oracle:
                 f"partition {partition} belongs to {owner} and {member} in generation {generation}",
             )
 
-    # Who holds partitions
+    # Holders of partitions
     #
-    # A member that was silent for too long is given up without its knowledge, and its partitions are given to others:
-    # they are usurped. It is for the next heartbeat to tell: in a member that is told that all is well none may be.
+    # A member whose session has expired does not know it, and its partitions are reassigned ("usurped"). A heartbeat
+    # that is answered without an error while it still holds such a partition is a violation.
 
     def takes(self, member: str, partitions: Iterable[int]) -> None:
-        """A member has been told that it owns these now."""
+        """A member has been assigned these partitions."""
         for partition in partitions:
             for other in self._holders[partition] - {member}:
                 self._usurped[other].add(partition)
             self._holders[partition].add(member)
 
-    def gives_up(self, member: str, partitions: Iterable[int]) -> None:
-        """A member stops using these, and is about to say so; or it is a member no more."""
+    def releases(self, member: str, partitions: Iterable[int]) -> None:
+        """A member stops using these partitions, before it reports that; or it is no longer a member."""
         for partition in partitions:
             self._holders[partition].discard(member)
             self._usurped[member].discard(partition)
 
     def usurped(self, member: str) -> frozenset[int]:
-        """What the member holds and has been given to others."""
+        """The partitions that the member holds and that were assigned to others."""
         return frozenset(self._usurped[member])
 
-    def all_is_well(self, member: str, usurped: frozenset[int]) -> None:
-        """A heartbeat was answered without an error; `usurped` is what was so when it was sent."""
+    def heartbeat_succeeded(self, member: str, usurped: frozenset[int]) -> None:
+        """A heartbeat was answered without an error; `usurped` are the member's partitions with other owners then."""
         check(
             not usurped,
             Invariant.ONE_HOLDER,
@@ -196,7 +196,7 @@ class Oracle:
         )
 
     def will_commit(self, partition: int, offset: int) -> None:
-        """A commit is sent; until it is answered it may count or not."""
+        """A commit is sent; until it is answered, it may be stored or not."""
         self._unsure[partition, offset] += 1
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:
