@@ -286,7 +286,7 @@ class Leader(Reads):
         )
 
     def end_verification(self, producer_id: int) -> None:
-        """The coordinator has said that the partition is not in the producer's transaction."""
+        """Remove the producer's guard: the coordinator answered that the partition is not in the transaction."""
         self.state.producer_states.end_verification(producer_id)
 
     def is_overtaken(self, producer_id: int, guard: VerificationGuard) -> bool:

@@ -113,9 +113,9 @@ OFFSET_NOT_FOUND: Final = OffsetFound(UNKNOWN_OFFSET, -1, NO_LEADER_EPOCH)
 class NeedsScan(NamedTuple):
     """ListOffsets needs the store: find a batch, then let `offsets.offset_in_batches` find the record in it.
 
-    `of_max_timestamp` says which batch: the one from `find_max_timestamp`, or else from
-    `find_by_timestamp(timestamp_ms)`. Records below `start_offset` don't count, and one at or above `limit_offset` is
-    the same as none. `refusal` is the answer when there is none.
+    The batch is that of `find_max_timestamp` with `of_max_timestamp`, else that of `find_by_timestamp(timestamp_ms)`.
+    Records below `start_offset` are skipped, and a record at or above `limit_offset` counts as not found. `refusal` is
+    the answer if no record is found.
     """
 
     timestamp_ms: int

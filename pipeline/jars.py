@@ -88,9 +88,9 @@ def missing(jars: Iterable[Jar]) -> list[Jar]:
 
 
 def fetch(jar: Jar, advance: Advance) -> Path:
-    """Bring one jar into the folder, in one step at the end, so that an interrupted run leaves nothing half done.
+    """Download one jar, and rename it into the folder at the end, so that an interrupted run leaves no partial file.
 
-    Raises MissingError where the repository does not have it, cannot be reached or sends something else.
+    Raises MissingError if the repository does not have it, cannot be reached or returns other bytes.
     """
     base = os.environ.get(REPOSITORY_VARIABLE, REPOSITORY).rstrip("/")
     url = f"{base}/{jar.path}"

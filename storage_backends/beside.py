@@ -72,7 +72,7 @@ class Backfill(Protocol):
         ...
 
     def fill(self, key: PartitionKey, stable_offset: int, aborted: Sequence[AbortedTransaction]) -> int | None:
-        """Fill in a part of a log, the newest first; return how many records, None where nothing is left to do.
+        """Fill in a part of a log, the newest records first; return their number, None if nothing is left to do.
 
         Below `stable_offset` all transactions are decided, and `aborted` are those that were aborted.
         Raises LogGoneError, StoreError.

@@ -1,13 +1,12 @@
 """Seeded faults around any store: calls that fail, calls that are slow, and crashes.
 
-Everything is drawn from one `random.Random`, so a seed gives the same faults again. A fault never leaves half a call
-behind: an error comes before the wrapped call, and nothing of it is kept, or with `write_late` after it, and all of it
-is. Either way a log whose commit or truncation failed has to be closed and opened again, as the interface says.
+All faults are drawn from one `random.Random`, so a seed repeats them. A fault never leaves a call half done: the error
+is raised before the wrapped call, so that nothing is stored, or with `write_late` after it, so that everything is. In
+both cases a log whose commit or truncation failed must be closed and reopened, as the interface requires.
 
-A crash is one of the process or of the power. Over a `MemoryMedium` with `power_cuts` it is a power cut: only synced
-commits are sure to stay; of the unsynced ones of each log a prefix survives. Over any other store it is the death of
-the process: whatever was committed stays. In both, a commit that was waiting in `delay` when the crash came raises, and
-has happened or not, by chance.
+A crash is one of the process or a power cut. Over a `MemoryMedium` with `power_cuts` it is a power cut: synced commits
+survive, and a prefix of the unsynced ones of each log. Over any other store it is a crash of the process: everything
+committed survives. In both, a commit that was waiting in `delay` at the crash raises, and is stored or not, at random.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -45,7 +45,7 @@ class Run:
 
 @mutable
 class SegmentFill:
-    """How full the active segment is: bytes of batches, and the first batch's max timestamp (-1: none)."""
+    """The fill level of the active segment: bytes of batches, and the first batch's max timestamp (-1: none)."""
 
     size_bytes: int = 0
     first_timestamp_ms: int = NO_TIMESTAMP

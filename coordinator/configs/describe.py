@@ -81,7 +81,7 @@ def _default_chain(name: str, layers: BrokerLayers) -> Chain:
 def describe_group(
     overrides: Mapping[str, str], layers: BrokerLayers, options: DescribeOptions
 ) -> tuple[DescribeConfigsResourceResult, ...]:
-    """Every config of a group with these overrides; without one, the broker's `group.…` counts."""
+    """Every config of a group with these overrides; one that is not set has the value of the broker's `group.…`."""
     return tuple(_group_entry(name, overrides, layers, options) for name in _asked(GROUP_CONFIGS, options))
 
 

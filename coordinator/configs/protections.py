@@ -77,7 +77,7 @@ PROTECTIONS: Final = {
 """What each setting promises."""
 
 _HARMLESS: Final = {"allow.everyone.if.no.acl.found": ("true",)}
-"""The values that promise nothing, where that is not the default."""
+"""Values other than the default that give no protection, so that they are accepted."""
 
 ADVICE: Final = (
     "this version has no TLS, no authentication, no access control and no plug-ins, and everybody who reaches a "

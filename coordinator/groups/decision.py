@@ -43,7 +43,7 @@ class Decision:
         self.records.extend(records)
 
     def adopt(self, attempt: "Decision") -> None:
-        """Take over what `attempt` has decided, after what is decided here."""
+        """Append the decisions of `attempt` to these."""
         self.records += attempt.records
         self.replies += attempt.replies
 

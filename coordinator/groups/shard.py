@@ -62,7 +62,7 @@ class GroupShard:
         self.table = GroupTable(config, image, GroupConversion, resolver)
 
     def configure(self, config: GroupConfig) -> None:
-        """Use these settings from now on."""
+        """Apply changed settings."""
         self.table.configure(config)
 
     # What the runtime calls

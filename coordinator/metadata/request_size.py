@@ -55,7 +55,7 @@ def added_partitions(image: MetadataImage, asked: CreatePartitionsTopic) -> int:
 
 
 def partitions_of(topic: CreatableTopic, default: int) -> int:
-    """How many partitions a topic is to have, `default` where the request leaves it to the broker."""
+    """The number of partitions of a new topic; `default` if the request leaves it to the broker."""
     if topic.assignments:
         return len(topic.assignments)
     return default if topic.num_partitions == -1 else max(topic.num_partitions, 0)

@@ -375,7 +375,7 @@ class Quorum:
         if self.state is not State.FOLLOWER or node != self.election.leader_id:
             self._exchanges.pause(node, now_ms)
             return False
-        if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:  # it has restarted, or resigned
+        if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:  # the leader has restarted, or resigned
             self._enter(State.UNATTACHED, self._election_deadline(now_ms) - self._timing.election_ms)
         if answer.error:
             return False

@@ -57,7 +57,7 @@ class QuorumLog(Protocol):
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, of an empty log that of its base; 0 or less where there is neither."""
+        """The epoch of the last record; of an empty log, that of its base; 0 or less if there is neither."""
         ...
 
     def epoch_end(self, epoch: int) -> EpochEnd:

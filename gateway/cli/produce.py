@@ -184,7 +184,7 @@ class Sending:
             self._sender.settle()
 
     def summary(self, topic: str) -> str:
-        """What was acknowledged and how quickly."""
+        """A line with the number of acknowledged records and their rate."""
         acknowledged = self._sender.settle()
         seconds = max(time.monotonic() - self._started_s, 1e-9)
         return (

@@ -37,7 +37,7 @@ IMAGE_ONLY: Final = frozenset(
 
 @immutable
 class Setting:
-    """One setting's text, and where it stands."""
+    """One setting's text, and its source (a file, a variable or an option) for messages."""
 
     text: str
     place: str

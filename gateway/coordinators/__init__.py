@@ -1,1 +1,1 @@
-"""Group and transaction coordinators: the runtime of pure shards, and what carries their decisions out."""
+"""Group and transaction coordinators: the runtime of pure shards, which writes and applies their decisions."""

@@ -146,7 +146,7 @@ class Coordinator(Generic[S]):
         return self.runtime(self.partition(key))
 
     def runtime(self, partition: int) -> ShardRuntime[S]:
-        """The shard of a partition, loaded or not. Raises CoordinatorUnavailable where this broker does not lead it."""
+        """The shard of a partition, loaded or not. Raises CoordinatorUnavailable if this broker does not lead it."""
         runtime = self._shards.get(partition)
         if runtime is None:
             replica = self._replicas.get(self.topic, partition)

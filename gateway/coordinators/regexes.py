@@ -15,7 +15,7 @@ from odradek.coordinator.metadata.image.image import MetadataImage, TopicImage
 from odradek.gateway.env.side_work import SideWork
 
 MAX_KEPT: Final = 100
-"""Of how many expressions the result is kept, the last used ones; each may be as long as the list of topics."""
+"""The number of most recently used expressions whose results are cached; a result may list all topics."""
 
 _Topics = Mapping[str, TopicImage]
 _Result = frozenset[str] | ValueError

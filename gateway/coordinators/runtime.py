@@ -237,7 +237,7 @@ class ShardRuntime(Generic[S]):
         return token, reply
 
     def abandon(self, token: Token) -> None:
-        """Drop the reply to `token`, if it has not come yet; the operation itself stands."""
+        """Drop the pending reply to `token`, if there is one; the operation itself remains in effect."""
         if self.replies.pop(token, None) is not None:
             self.shard.forget(token)
 

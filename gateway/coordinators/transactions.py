@@ -293,7 +293,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
             places = [(topic, index) for topic, each in decided.partitions.items() for index in sorted(each)]
             await self._mark_all(marker, places)
-            # Tried also while the log takes no writes: the shard that then cannot write it is loaded again, and knows.
+            # Also tried while the log refuses writes: after a failed write the shard is reloaded and decides anew.
             await self.call(
                 transactional_id,
                 lambda shard, token, now_ms: shard.complete(decided, token, now_ms),
@@ -330,7 +330,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                     nursery.start_soon(self._mark, marker, *place)
 
     def _append_here(self, marker: Marker, topic: str, index: int) -> Completion[None] | None:
-        """Queue the marker in a log that is open here, and is not one of offsets; None where that cannot be done."""
+        """Queue the marker in an open local log that is not of the offsets topic; None if that is not possible."""
         replica = self._replicas.get(topic, index)
         if replica is None or replica.state is not ReplicaState.OPEN or topic == CONSUMER_OFFSETS:
             return None

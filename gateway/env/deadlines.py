@@ -43,7 +43,7 @@ class _Queue:
             waits.popleft()
         if len(waits) >= self._sweep_at:
             is_open = [wait for wait in waits if not wait[1].settled]
-            waits.clear()  # the same queue: `_expire` may be at work on it
+            waits.clear()  # kept as the same object, since `_expire` may be iterating over it
             waits.extend(is_open)
             self._sweep_at = 2 * len(waits) + SWEEP_FROM
         waits.append(new)

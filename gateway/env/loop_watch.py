@@ -183,7 +183,7 @@ class LoopWatch(trio.abc.Instrument):
         places = _places(frame)
         cpu_ns, now_ns = self._cpu_of_loop() - self._began_cpu_ns, self._clocks.steady_ns()
         if self._number != number:
-            return  # it has ended meanwhile, and what was seen may be the next one
+            return  # the turn has ended meanwhile, so the sampled stack may be of the next one
         if self._turn.number != number:
             self._before, self._turn = self._turn, _Turn(number)
         elif is_asleep:

@@ -7,7 +7,7 @@ from typing import Final
 from odradek.wire.values import mutable
 
 TELL_EVERY_S: Final = 60
-"""How often `Repeats.tell` is to be called."""
+"""The interval of calls of `Repeats.tell`."""
 MAX_KINDS: Final = 1000
 """How many kinds of failure are distinguished."""
 

@@ -24,7 +24,7 @@ class SideWork:
     async def run(self, call: Callable[[], T]) -> T:
         """Run `call` in a worker thread and return its result, or raise what it raises.
 
-        Cancellation: a call that has not begun never begins; one that has is waited for.
+        Cancellation: a call that has not begun is dropped; one that has begun is awaited.
         """
         async with self._turns:
             return await self._env.run_blocking(call)

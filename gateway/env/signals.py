@@ -13,7 +13,7 @@ CALLS_AT_ONCE: Final = 200
 class Signal:
     """Wakes the one task that waits here; without one, the next wait returns at once.
 
-    It costs a third of a `trio.Event`, which is for many tasks and one use.
+    It costs a third of a `trio.Event`, which supports many waiting tasks but only one use.
     """
 
     __slots__ = ("_is_set", "_task")

@@ -98,7 +98,7 @@ def _described(ctx: RequestContext) -> DescribeQuorumResponsePartitionData:
 
 
 def _replicas(ctx: RequestContext, known: Mapping[ReplicaKey, ReplicaProgress]) -> list[ReplicaState]:
-    """The others as the leader knows them; times are those of the wall clock, -1 for what has not happened."""
+    """The other replicas as known to the leader; times are of the wall clock, -1 for events that did not happen."""
     since_ms = ctx.services.env.wall_ms() - ctx.services.env.monotonic_ms()
     return [
         ReplicaState(

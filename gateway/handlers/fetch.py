@@ -232,7 +232,7 @@ class _Reading:
         return replica
 
     def _plan(self, asked: FetchPartition, replica: Replica, *, is_first: bool) -> FetchPlan | Rejected:
-        """What may be read; `is_first` at the first look only."""
+        """Plan the read of a partition; `is_first` is True for the first read of the request only."""
         del is_first
         return replica.role.fetch(
             asked.fetch_offset,

@@ -41,7 +41,7 @@ async def _collected(ctx: RequestContext, request: ListTransactionsRequest) -> L
 
 
 async def _matching(ctx: RequestContext, pattern: str, states: Sequence[TransactionState]) -> list[TransactionState]:
-    """Raise InvalidRegex. In threads, some ids at a time: what an expression of the client's takes is the client's."""
+    """Raises InvalidRegex. Runs in worker threads, some ids at a time, since the client chooses the cost of a match."""
     run = ctx.services.matching.run
     matcher = await run(partial(Matcher, pattern))
     found: list[TransactionState] = []

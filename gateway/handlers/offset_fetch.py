@@ -86,7 +86,7 @@ async def _resolved(ctx: RequestContext, topic: OffsetFetchRequestTopics, by_id:
 def _with_ids(
     ctx: RequestContext, topics: tuple[OffsetFetchResponseTopics, ...]
 ) -> tuple[OffsetFetchResponseTopics, ...]:
-    """Those that have an id; by none other could the answer name them."""
+    """The topics that have an id, without which the answer cannot name them."""
     found = [(topic, ctx.services.metadata.image.topic(topic.name)) for topic in topics]
     return tuple([replace(topic, topic_id=image.topic_id) for topic, image in found if image is not None])
 

@@ -1,1 +1,1 @@
-"""What several handlers share, since they do not import each other."""
+"""Code common to several handlers, which do not import each other."""

@@ -107,7 +107,7 @@ class ControllerChannel:
 
 
 def holds_not_controller(response: Message) -> bool:
-    """Whether an answer, or a part of it, is that this node is not the active controller; another one is to answer."""
+    """Whether an answer, or a part of it, is NOT_CONTROLLER, so that the request must be sent to another node."""
     refused = ErrorCode.NOT_CONTROLLER
     if getattr(response, "error_code", 0) == refused:
         return True

@@ -36,7 +36,7 @@ class ClusterId:
         self._check_configured()
 
     def new(self) -> str:
-        """The id for a cluster that this node founds: that of the store, the configured one, or a random one."""
+        """The id of a new cluster with this node as its first: the store's, the configured, or a random one."""
         return self.text or self._configured or text_of(next(random_ids(self._env)))
 
     async def format(self, with_properties: Mapping[str, str]) -> None:

@@ -9,6 +9,6 @@ VERSION: Final = 0
 
 
 def anonymous_principal() -> bytes:
-    """Everybody is anonymous while listeners know no authentication. A version of two bytes precedes the data."""
+    """The anonymous principal, which all clients have without authentication; two bytes of version precede it."""
     data = DefaultPrincipalData(type="User", name="ANONYMOUS")
     return VERSION.to_bytes(2, "big") + bytes(encode(data, VERSION))

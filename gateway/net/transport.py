@@ -126,7 +126,7 @@ class TcpTransport:
         self._is_new = True
         self._is_more_likely = False
         self.may_have_more = False  # set by the poller, and
-        self.has_ended = False  # so is this: the peer sends nothing more
+        self.has_ended = False  # likewise: the peer has closed its side
         self.sent_bytes = 0
         self.peer_host, self.peer = _peer_names(sock)
 

@@ -71,9 +71,9 @@ class FollowingLog(PartitionLog):
         return self.durable(role.state.log_end_offset)
 
     def leader_reports(self, leader_epoch: int, high_watermark: int, log_start_offset: int) -> None:
-        """Follow the leader's high watermark and log start, once what came with them is durable.
+        """Adopt the leader's high watermark and log start, once the records fetched with them are durable.
 
-        What was reported in another epoch is ignored. Raises PartitionUnavailable.
+        A report from another epoch is ignored. Raises PartitionUnavailable.
         """
         role = self.follower
         if role is None or role.state.leader_epoch != leader_epoch:

@@ -36,7 +36,7 @@ class IsrChanges:
         self._proposed: list[tuple[str, Sequence[object]]] = []
 
     def note(self, text: str, *args: object) -> bool:
-        """Keep a line about a proposal for the log; True when `tell` is to be called soon."""
+        """Queue a log line about a proposal; True if the caller must schedule `tell`."""
         self._proposed.append((text, args))
         return len(self._proposed) == 1
 

@@ -57,7 +57,7 @@ class ReplicationManager:
         self.proposals = AlterPartitionSender(self._node_id, self._own_epoch, self._alter_partition)
 
     def start(self, replicas: Replicas, ask: AskController) -> None:
-        """Begin to propose, and to watch the clock, for these replicas; what to fetch comes with the image.
+        """Start the ISR proposals and the lag checks of these replicas; the image determines what to fetch.
 
         `ask` sends a request to the active controller; see `AlterPartitionSender`.
         """

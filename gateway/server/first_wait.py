@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 @coroutine
 def resumed(begun: Coroutine[Any, Any, T], trap: Any) -> Generator[Any, Any, T]:  # noqa: ANN401
-    """Await the rest of a coroutine whose `send(None)` gave `trap`: it waits for the first time.
+    """Await the rest of a coroutine whose `send(None)` returned `trap`, at its first wait.
 
-    What it does before runs in the task that sent, without a wait; nothing may wait between that and this.
+    The part before ran in the task that called `send`. That task must not wait between the two calls.
     """
     try:
         while True:

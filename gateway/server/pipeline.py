@@ -142,7 +142,7 @@ class Pipeline(Generic[T]):
         self.unfinished_bytes = 0
         self._limits = limits
         self._reader = FrameReader(limits.request_bytes)
-        # Lists, not deques: both are short, and a quiet connection keeps half a kilobyte less with each.
+        # Lists, not deques: both are short, and an idle connection takes half a kilobyte less with each.
         self._received: list[memoryview] = []  # what has not begun, the next request last
         self._exchanges: list[Exchange[T]] = []  # in the order of the requests
         self._taken: Exchange[T] | None = None  # the last of them, until it begins
@@ -249,7 +249,7 @@ class Pipeline(Generic[T]):
     # Replies
 
     def answer(self, exchange: Exchange[T], reply: Sequence[Buffer]) -> None:
-        """Give the reply to a request, as the parts of a frame; no parts: there is none. Ignored once it is closed."""
+        """Take the reply to a request, as the parts of a frame; none for no reply. Ignored after the close."""
         exchange.reply = reply
 
     def fail(self, exchange: Exchange[T], error: Exception) -> None:

@@ -5,7 +5,7 @@ from odradek.wire.values import immutable
 
 @immutable
 class Session:
-    """One client's connection, as requests see it.
+    """The properties of a client's connection that requests use.
 
     `peer` is the other side as `host:port`, for logs; `peer_host` its address alone; `listener` the name of the
     listener that it connected to, and `is_controller` whether that is one for controllers.

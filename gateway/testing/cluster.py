@@ -239,7 +239,7 @@ class TestCluster:
         self._nodes[broker_id].join()
 
     def restart(self, broker_id: int) -> None:
-        """Start a broker again, which is stopped in order before if it runs; return when it serves."""
+        """Restart a broker, with a clean shutdown before if it runs; return when it serves clients."""
         node = self._nodes[broker_id]
         node.signal(signal.SIGCONT)
         node.signal(signal.SIGTERM)

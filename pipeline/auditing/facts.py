@@ -16,7 +16,7 @@ MAX_SEQUENCE: Final = 2**31 - 1
 HALF_OF_SEQUENCES: Final = 2**30
 """Sequences wrap: one is behind another where this is nearer than being ahead of it."""
 BUCKETS: Final = 60
-"""Into how many spans of time the records are counted, at most."""
+"""The most intervals of time in which records are counted."""
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class PartitionFacts:
         self.misplaced += misplaced
 
     def see_times(self, first_ms: int, last_ms: int, regressions: int) -> None:
-        """Take what a batch's records say of time."""
+        """Count a batch's records by their timestamps."""
         if first_ms >= 0:
             self.first_time_ms = first_ms if self.first_time_ms < 0 else min(first_ms, self.first_time_ms)
         self.last_time_ms = max(last_ms, self.last_time_ms)

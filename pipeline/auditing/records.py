@@ -1,4 +1,4 @@
-"""The committed records of a partition, as Arrow tables in the order of offsets, wherever they are kept."""
+"""The committed records of a partition, as Arrow tables in the order of offsets, from each kind of copy."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

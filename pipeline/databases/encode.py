@@ -161,7 +161,7 @@ def json_object(columns: Sequence[Column], values: Sequence[Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class RowFormat:
-    """How rows become records: the columns, those of the key among them, and an Avro schema unless it is JSON."""
+    """The encoding of rows as records: the columns, which of them are the key, and an Avro schema unless it is JSON."""
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]

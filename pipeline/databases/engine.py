@@ -120,7 +120,7 @@ def text_of(error: BaseException) -> str:
 
 
 def is_about_data(error: Exception) -> bool:
-    """Whether an error says that a row is wrong: a constraint, a type, a range. Else it is the database's own."""
+    """Whether an error is about the data of a row (a constraint, a type, a range), not about the database."""
     from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
     if isinstance(error, IntegrityError | DataError | OverflowError):

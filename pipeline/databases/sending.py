@@ -226,7 +226,7 @@ class _AbortedError(Exception):
 
 
 def topic_ends(connection: Connection, topic: str) -> dict[int, int]:
-    """The end of each partition of the topic, which is created with the cluster's defaults where it is missing."""
+    """The end offset of each partition of the topic; a missing topic is created with the cluster's defaults."""
     from odradek.pipeline.cluster import LATEST
 
     with Cluster(connection) as cluster:

@@ -1,4 +1,4 @@
-"""Records are written in a Spark task: some at a time, in one transaction with the offset behind the last of them."""
+"""The writing of records in a Spark task: in groups, each in one transaction with the offset after its last record."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Which way a topic is copied, and from where: decided once for each partition, from what both clusters have.
+"""The plan of a copy: the way and the first offset, decided once for each partition from the state of both clusters.
 
     the target has     the partition there                          way
     ImportBatches      is empty                                     verbatim, from the source's log start
@@ -8,10 +8,10 @@
                        is empty, or --append                        renumbered, from the source's log start
                        has records of others                        refused
 
-A mirror that copies verbatim publishes how far it is as committed offsets of the group `odradek-mirror.<cluster id>`
-at the target, before the first batch and after each pass. A log that ends there is its own. One that ends beyond, as
-after a kill, ends with a batch that the source has, too; where the source is compacted that batch may have become
-smaller, or be gone.
+A mirror that copies verbatim commits its progress at the target as offsets of the group `odradek-mirror.<cluster id>`,
+before the first batch and after each pass. A log that ends at that offset has only the mirror's records. One that ends
+later, as after a kill, must end with a batch that the source has, too; compaction of the source may have made that
+batch smaller or removed it.
 """
 
 from collections.abc import Mapping

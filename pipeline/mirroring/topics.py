@@ -74,9 +74,9 @@ def prepare(source: Cluster, target: Cluster, topics: Mapping[str, int]) -> list
 
 
 def sync_settings(source: Cluster, target: Cluster, topics: Iterable[str]) -> list[str]:
-    """Let topics that both have take the settings of the source's, and lose those that it does not have; returns notes.
+    """Set the configs of topics in both clusters to the source's, and remove those not set there; returns notes.
 
-    A target that refuses is noted, and the copy goes on. Raises PipelineError where a cluster does not answer.
+    A refusal of the target is noted, and the copy continues. Raises PipelineError if a cluster does not answer.
     """
     notes: list[str] = []
     both = sorted(set(topics) & target.topics().keys())

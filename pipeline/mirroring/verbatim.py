@@ -291,7 +291,7 @@ def _attempt(target: WireClient, copied: CopyPass, chunks: Chunks, left: Chunks)
 
 
 def _left_of(place: TopicPartition, chunk: Chunk, answer: Imported) -> Chunk | None:
-    """What is still to be sent. Raises BrokerError for what the target refuses, PipelineError where others write."""
+    """The chunks still to be sent. Raises BrokerError for a refusal, PipelineError if other producers write there."""
     if not answer.error:
         return None
     name = f"{place.topic}-{place.partition}"

@@ -70,7 +70,7 @@ def last_provenance(client: WireClient, place: TopicPartition, source: TopicPart
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is restored: the source's partition, and the first offset that was asked for."""
+    """The origin of restored records: the source's partition, and the requested first offset."""
 
     place: TopicPartition
     begin: int

@@ -80,7 +80,7 @@ class Reading:
 
 
 def decoder() -> ModuleType:
-    """Return the module that decodes: with NumPy where it is installed, else our own reader."""
+    """Return the decoding module: the one with NumPy if that is installed, else our own reader."""
     try:
         from odradek.pipeline.segments import vectors  # NumPy may not be there
     except ImportError:

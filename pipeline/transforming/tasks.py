@@ -1,4 +1,4 @@
-"""What Spark's executors run: choosing a partition for each record, and writing the records of one."""
+"""Code that runs in Spark's executors: choosing a partition for each record, and writing the records of one."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownParameterType=false

@@ -495,7 +495,7 @@ class Segment:
             return not self._is_growing and self._close_idle()
 
     def retire(self) -> None:
-        """Close it for good as soon as it has no users: its file is going away, or the log is being closed."""
+        """Close it permanently once it has no users: its file is to be removed, or the log is being closed."""
         self._files.forget(self)
         with self._lock:
             self._retired = True

@@ -176,9 +176,9 @@ class SegmentLog:
             active.unpin_written()
 
     def start_segment(self, base_offset: int, *, synced: bool, restart: bool = False, need_bytes: int = 0) -> None:
-        """Seal the active segment and go on in a new one, which takes the place of an empty one at the same base.
+        """Seal the active segment and continue in a new one, which replaces an empty one at the same base.
 
-        With `restart` the log is emptied: the new segment has nothing of what was before.
+        With `restart` the log is emptied: the new segment has none of the earlier batches and rows.
         """
         old, old_synced, meta = self._active, self.synced, self.state.meta
         if not old_synced:

@@ -1,4 +1,4 @@
-"""What a transaction reads and writes in a segment: batches and, with them, everything else (see `layout`)."""
+"""Reads and writes of a segment within a transaction: batches and, with them, all other rows (see `layout`)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar

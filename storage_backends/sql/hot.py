@@ -1,4 +1,4 @@
-"""The newest batches of all logs, kept in memory within one budget: what a consumer that keeps up reads."""
+"""A cache of the newest batches of all logs, within one budget, for consumers near the log end."""
 
 from bisect import bisect_left
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""What is read: a log's state when it is opened, its batches, and where a time is found."""
+"""Queries: a log's state when it is opened, its batches, and offsets by time."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -56,7 +56,7 @@ class SettingAside:
                 store.take_back(name)
 
     def test_partitions_are_listed_as_they_come_and_go(self, store: Store) -> None:
-        """The list is renewed with every log that is made or deleted."""
+        """The list is refreshed with every log that is created or deleted."""
         listed: list[PartitionKey] = []
         for key in (SIBLING, KEY, REINCARNATION):
             assert list(store.partitions()) == sorted(listed)

@@ -80,7 +80,7 @@ class Truncating:
         assert log.truncate(3) == LogSnapshot(0, 3, 1002, (EpochStart(0, 0),))
 
     def test_into_a_sealed_segment(self, medium: StoreMedium, store: Store) -> None:
-        """The log goes on in what was a sealed segment."""
+        """The log continues in the formerly sealed segment."""
         log = store.open(KEY, LogPolicy(segment_bytes=500))
         batches = fill(log, 20)
         log.commit([LogWrite(log_start_offset=4)], sync=True)

@@ -22,7 +22,7 @@ from odradek.wire.errors import ErrorCode
 RETRY_MS: Final = 20
 """How soon the result of an expression that is still being matched is requested again."""
 REGEX_REFRESH_MIN_INTERVAL_MS: Final = 10_000
-"""How soon a group's regular expressions may be resolved again; no setting in Kafka either."""
+"""The least time between two resolutions of a group's regular expressions; a constant in Kafka, too."""
 
 NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)
 
@@ -30,7 +30,7 @@ NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)
 def update_regex(
     table: ConsumerTable, draft: Draft, before: ConsumerMember, member: ConsumerMember
 ) -> tuple[bool, bool]:
-    """Decide what follows from a member's new expression; schedule a resolution if one is due.
+    """Add the records for a member's new expression to the decision; schedule a resolution if one is due.
 
     Returns whether the expression changed, and whether its topics are known already.
 
