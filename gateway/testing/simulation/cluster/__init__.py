@@ -5,5 +5,5 @@ plan: seed, length, brokers, kinds of faults
   access.py       clients that find leaders and coordinators
   faults.py       what breaks, in a mix that the seed chooses
   invariants.py   what must hold in memory and on disks after every step
-  recorded.py     what clients are told, for the oracles of `loads/` and for the history checker
+  recorded.py     records the answers to clients, for the oracles of `loads/` and for the history checker
 """

@@ -1,7 +1,7 @@
-"""A client of a cluster: it finds the leader or coordinator that a request is for, and another node when that has gone.
+"""A client of a cluster: it finds the leader or coordinator for a request, and the next one when that has changed.
 
-What a client is told only because leaders and coordinators move (`PASSING`) it treats as no answer: the request may
-have had its effect or not, and the load asks again, as real clients do.
+Errors that occur because leaders and coordinators move (`PASSING`) count as no answer: the request may have had its
+effect or not, and the load sends it again, as real clients do.
 """
 
 import dataclasses

@@ -75,7 +75,7 @@ class Result:
 
     @property
     def acknowledged(self) -> int:
-        """How many records producers were told that they are stored."""
+        """The number of acknowledged records."""
         return self.tally["records acknowledged"]
 
 
@@ -226,7 +226,7 @@ class Simulation:
             self.ended_s = trio.current_time()
 
     def _step(self, host: str) -> None:
-        """Production code is under way: what is found is told from a task of our own."""
+        """Production code is running: a violation found here is raised from a task of our own."""
         if self._found is None:
             try:
                 self._invariants.look(host)

@@ -9,11 +9,11 @@ from odradek.gateway.testing.simulation.cluster.run import Plan, Result, simulat
 SHORTEST_S: Final = 5.0
 
 
-def shortest(failed: Result, told: Callable[[Plan], None] = lambda _plan: None, most_runs: int = 16) -> Result:
+def shortest(failed: Result, before_run: Callable[[Plan], None] = lambda _plan: None, most_runs: int = 16) -> Result:
     """A failure of the same invariant with as few kinds of faults and as short a time as `most_runs` runs find.
 
-    One kind after the other is left out, then the time is halved; what fails no more is not taken. `told` is called
-    before each run.
+    Each kind is left out in turn, then the time is halved; a change that makes the failure disappear is undone.
+    `before_run` is called before each run.
     """
     best = dataclasses.replace(failed, plan=dataclasses.replace(failed.plan, faults=failed.mix))
     runs = 0
@@ -21,7 +21,7 @@ def shortest(failed: Result, told: Callable[[Plan], None] = lambda _plan: None, 
     def fails(plan: Plan) -> Result | None:
         nonlocal runs
         runs += 1
-        told(plan)
+        before_run(plan)
         result = simulate(plan)
         return result if result.failure and result.invariant is failed.invariant else None
 

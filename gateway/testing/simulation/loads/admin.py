@@ -24,7 +24,7 @@ AGAIN = frozenset(
         ErrorCode.INVALID_REPLICATION_FACTOR,
     }
 )
-"""What an administrator is told when it could not be done now: brokers are away, or went away meanwhile."""
+"""Errors of administrators' requests that mean a temporary failure: brokers are down, or stopped meanwhile."""
 
 
 class SimAdmin:

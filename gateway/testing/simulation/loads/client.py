@@ -39,7 +39,7 @@ VERSIONS = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
 }
-"""The versions that requests are sent in, unless a client is told others."""
+"""The default versions of requests."""
 MAX_RESPONSE_BYTES = 100_000_000
 
 

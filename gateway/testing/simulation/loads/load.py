@@ -1,7 +1,7 @@
-"""What a simulation gives the broker to do, in parts; each part has its clients and judges what they were told.
+"""The interface of a load: a part of the work of a simulation, with its own clients and checks.
 
-A load begins with faults about it. Once they are over it is told so, comes to an end, and everything that it was
-promised must then be there. Its state must also survive a crash.
+A load begins while faults occur. Once they are over (`calm`), it comes to an end, and everything that was acknowledged
+to it must then be there. Its state must also survive a crash.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A member of a consumer group, small: joins, owns partitions, reads, commits, and starts over when told to."""
+"""A small member of a consumer group: joins, owns partitions, reads, commits, and rejoins at a rebalance."""
 
 import itertools
 import random

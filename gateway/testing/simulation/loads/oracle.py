@@ -1,7 +1,7 @@
-"""What clients have seen, and whether it may be: the judge of a simulation.
+"""The oracle of a simulation: checks the answers that clients have got.
 
-Everything that a client was told goes in here at once; what contradicts something earlier raises Violation there and
-then, the rest is checked at the end against the whole log.
+Clients record every answer here at once. One that contradicts earlier answers raises Violation immediately; the rest is
+checked at the end against the whole log.
 """
 
 from collections import Counter, defaultdict
@@ -129,8 +129,8 @@ class Oracle:
     ) -> None:
         """A fetch from `position` returned these offsets and values.
 
-        `end_offset` is the high watermark, or the last stable offset, that it told. `gaps` are where there are markers,
-        or were records that compaction has removed.
+        `end_offset` is the high watermark, or the last stable offset, of the answer. `gaps`: offsets may be missing,
+        for transaction markers or for records that compaction has removed.
         """
         for offset, value in log:
             check(

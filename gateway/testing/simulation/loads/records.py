@@ -36,12 +36,12 @@ def read_page(part: PartitionData, position: int) -> Page:
 def read_committed_page(part: PartitionData, position: int) -> Page:
     """The records from `position` on that are of no aborted transaction. Raises Violation as `read_page` does."""
     batches = _batches(part, position)
-    told = sorted(part.aborted_transactions or (), key=lambda each: each.first_offset)
+    pending = sorted(part.aborted_transactions or (), key=lambda each: each.first_offset)
     aborted: set[int] = set()
     found: list[Record] = []
     for batch in batches:
-        while told and told[0].first_offset <= batch.header.last_offset:
-            aborted.add(told.pop(0).producer_id)
+        while pending and pending[0].first_offset <= batch.header.last_offset:
+            aborted.add(pending.pop(0).producer_id)
         if batch.aborts:
             aborted.discard(batch.header.producer_id)
         elif not (batch.header.is_transactional and batch.header.producer_id in aborted):

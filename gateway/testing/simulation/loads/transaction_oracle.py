@@ -1,7 +1,7 @@
-"""What producers of transactions and readers of committed records were told, and whether it may be.
+"""The oracle for transactions: checks the answers to transactional producers and readers of committed records.
 
-A transaction is *sure* of its end when the producer was told so, or never sent an EndTxn that commits. Of one that was
-sent and not answered both may be true, but the same for all of its records and offsets.
+The outcome of a transaction is *sure* when EndTxn was answered, or when the producer never sent one that commits. If it
+was sent and not answered, either outcome is possible, but the same for all of its records and offsets.
 """
 
 from collections import defaultdict
@@ -102,7 +102,7 @@ class TransactionOracle:
             self._floors[transaction.transactional_id] = transaction.number
 
     def was_given_up(self, transaction: Transaction) -> None:
-        """The producer was told that it is aborted, or will never commit it."""
+        """The producer got the answer that it is aborted, or will never commit it."""
         if not transaction.commit_sent:
             transaction.outcome = Outcome.ABORTED
 

@@ -1,7 +1,7 @@
 """One process with a transactional producer, of either transaction version; it does what Kafka's producer does.
 
-With `transaction.version` 1 it says beforehand which partitions and groups take part, and keeps its epoch; from 2 on
-the requests that write say so, and each end of a transaction gives it the next epoch (KIP-890).
+With `transaction.version` 1 it adds partitions and groups before it writes, and keeps its epoch; from 2 on the requests
+that write add them, and each end of a transaction gives it the next epoch (KIP-890).
 """
 
 import random
@@ -71,7 +71,7 @@ RETRY_S = 0.1
 
 
 class TransactionOverError(Exception):
-    """The transaction, and maybe the producer, is no more."""
+    """The transaction, and maybe the producer, has ended with an error."""
 
     def __init__(self, error: ErrorCode) -> None:
         self.error = error

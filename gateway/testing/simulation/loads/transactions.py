@@ -136,7 +136,7 @@ class TransactionLoad:
         producer.close()
 
     async def _go_on_superseded(self, producer: TransactionalProducer) -> None:
-        """As a process that was taken for dead: it goes on until it is told."""
+        """A zombie: a process that was replaced, and continues until it gets an error."""
         try:
             for _ in range(10):
                 await self._transaction(producer)
