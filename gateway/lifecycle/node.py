@@ -24,7 +24,7 @@ PERIODIC_TASKS_S: Final = 0.25
 
 
 class NodeLife:
-    """The lifecycle of a node in a cluster. A sole voter's broker takes part once its image has another broker.
+    """The lifecycle of a node in a cluster; for the broker of a sole voter, once its image has another broker.
 
     `ready` is set when clients may be served. `run` has to run from the start of the node on.
     """

@@ -1,4 +1,4 @@
-"""The start of a node whose quorum has other members: it takes part in the quorum before it knows its cluster.
+"""The start of a node whose quorum has other members: it joins the quorum before it knows its cluster.
 
 The node opens the metadata log and joins the quorum first. The first leader of a new cluster generates the cluster id
 and appends it to the metadata log, from which the other nodes take it. Decisions that need the complete image (which

@@ -1,7 +1,7 @@
 """Which of many connections have bytes to receive, found out by one task for all of them.
 
 A task that waits for one socket costs Trio a system call and the objects of a wait for each small request, and as much
-memory as all else of a connection that has nothing to do. A poller is told of each connection once. The simulation's
+memory as all else of a connection that has nothing to do. Each connection is registered with a poller once. The simulation's
 network in memory has a poller of its own, which passes the same tests (`tests/gateway/test_network.py`).
 """
 
