@@ -1,8 +1,8 @@
-"""Which of many connections have bytes to receive, found out by one task for all of them.
+"""Polls many connections for input, from one task.
 
-A task that waits for one socket costs Trio a system call and the objects of a wait for each small request, and as much
-memory as all else of a connection that has nothing to do. Each connection is registered with a poller once. The simulation's
-network in memory has a poller of its own, which passes the same tests (`tests/gateway/test_network.py`).
+With a task for each connection, Trio needs a system call and several objects for each small request, and as much memory
+as everything else of an idle connection. Here each connection is registered with a poller once. The simulation's
+in-memory network has a poller of its own, which passes the same tests (`tests/gateway/test_network.py`).
 """
 
 import select

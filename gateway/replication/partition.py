@@ -312,7 +312,7 @@ class PartitionLog(Watchable):
         part = self._resources.store.open(self.key, policy_of(self._config))
         try:
             restored = PartitionState.restore(part.load(), self._config)
-            self._role_over(restored)  # which says how much is committed
+            self._role_over(restored)  # the role sets the high watermark
             return LogView.of(part, restored)
         except ProducerRowError as error:
             raise self._offline() from error
@@ -488,7 +488,7 @@ class PartitionLog(Watchable):
             self._committed_waits.reach(self._log.high_watermark)
 
     def retire(self) -> None:
-        """The partition is no more: refuse new calls and wake who waits; `close` follows."""
+        """The partition is deleted: refuse new calls and wake waiting ones; `close` follows."""
         self.state = ReplicaState.DELETED
         self.notify()
 
@@ -537,6 +537,6 @@ class PartitionLog(Watchable):
 
 
 def _close_quietly(part: PartitionStore) -> None:
-    """Close a failed log: whatever can be said of it is said when it is opened again."""
+    """Close a failed log and ignore errors; reopening it reports them."""
     with suppress(StoreError):
         part.close()
