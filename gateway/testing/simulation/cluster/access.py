@@ -177,14 +177,13 @@ class ClusterClient:
 
     async def _read(self, request: FetchRequest | ListOffsetsRequest, until_s: float) -> Message | None:
         """Ask all leaders at once; of a Fetch some may not answer, of ListOffsets all must."""
+        found = {place: await self._find(place) for place in places_of(request) if isinstance(place, Partition)}
         parts: dict[int, list[int]] = {}
-        for place in places_of(request):
-            assert isinstance(place, Partition)
-            parts.setdefault(await self._find(place), []).append(place.number)
+        for place, node in found.items():  # a look-up for one may have found another leader of the others
+            parts.setdefault(self._known.get(place, node), []).append(place.number)
         answers: list[Message] = []
 
-        async def ask(node: int, wanted: list[int]) -> None:
-            part = reduced(request, wanted, self._epochs)
+        async def ask(node: int, part: Message) -> None:
             [answer] = await self._ask(node, [part], until_s)
             if not self._is_over(part, answer):
                 assert answer is not None
@@ -192,7 +191,7 @@ class ClusterClient:
 
         async with trio.open_nursery() as nursery:
             for node, wanted in parts.items():
-                nursery.start_soon(ask, node, wanted)
+                nursery.start_soon(ask, node, reduced(request, wanted, self._epochs))
         return merged(answers) if len(answers) == len(parts) or isinstance(request, FetchRequest) else None
 
     # Who is asked
