@@ -222,6 +222,7 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("simulate", "simulate --seed", 2, "one of --seed and --seeds"),
     ("simulate --seed 1 --minutes 0", "simulate --minutes", 2, "0.05<=x"),
     ("simulate --seed 1 --brokers 2", "simulate --brokers", 2, "3<=x"),
+    ("simulate --seed 1 --voters 0", "simulate --voters", 2, "1<=x"),
     ("simulate --seeds 1-2 --jobs 0", "simulate --jobs", 2, "1<=x"),
     ("simulate --seed 1 --faults kill,flood", "simulate --faults", 2, "'flood' is not a kind of fault"),
     ("mirror --from host:port --to b:1", "mirror --from", 2, "is not HOST:PORT"),

@@ -18,7 +18,7 @@ from tests.long_form import seeds
 pytestmark = pytest.mark.timeout(900)
 SHORT = 4
 MANY = 2000
-MUTANT_SEEDS = 10
+MUTANT_SEEDS = 30
 
 simulated = cache(changing)
 
