@@ -134,12 +134,16 @@ class ClusterClient:
         answers: list[Message | None] = [None] * len(requests)
         until_s = trio.current_time() + timeout_s
         with trio.move_on_at(until_s):
-            for_node: dict[int, list[int]] = {}
+            found: dict[int, int] = {}
             for index, request in enumerate(requests):
                 if isinstance(request, FetchRequest | ListOffsetsRequest):
                     answers[index] = await self._read(request, until_s)
                 else:
-                    for_node.setdefault(await self._find(target_of(request)), []).append(index)
+                    found[index] = await self._find(target_of(request))
+            for_node: dict[int, list[int]] = {}
+            for index, node in found.items():  # of batches for one partition none overtakes another to a new leader
+                target = target_of(requests[index])
+                for_node.setdefault(node if target is None else self._known.get(target, node), []).append(index)
             async with trio.open_nursery() as nursery:
                 for node, indexes in for_node.items():
                     nursery.start_soon(self._call_node, node, requests, indexes, answers, until_s)
