@@ -110,7 +110,7 @@ class Demo:
         )
 
     def compare(self, results: dict[str, Totals]) -> None:
-        """Show counts beside each other, and say whether they are the same."""
+        """Print the counts in one table, and note in `agrees` whether they are equal."""
         self.console.print(comparison(carrier_names(), results))
         agree = all(totals.carriers == results["file"].carriers for totals in results.values())
         self.agrees = self.agrees and agree

@@ -184,8 +184,8 @@ def last_replica_standing() -> World:
     first.start(clean=False)
     third.start(clean=True)
     world.run(world.now_ms + 700)
-    nobody: Image = world.controller.now
-    assert (nobody.leader, nobody.isr, nobody.elr) == (-1, (), (2,))
+    leaderless: Image = world.controller.now
+    assert (leaderless.leader, leaderless.isr, leaderless.elr) == (-1, (), (2,))
     second.start(clean=True)
     world.run(world.now_ms + 700)
     assert world.controller.now.leader == 2
