@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cluster_commands import run
 
 import odradek
 from odradek.gateway.testing.cluster import TestCluster
@@ -16,17 +17,6 @@ from odradek.gateway.testing.cluster import TestCluster
 DEADLINE_S = 60
 CONFIG = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
 RECORDS = [str(number) for number in range(200)]
-
-
-def run(cluster: TestCluster, *arguments: str, stdin: str | None = None, code: int = 0) -> str:
-    """In a process of its own: kafka-python does not close its sockets to brokers that are down."""
-    down = [node for node in cluster.ids if not cluster.node(node).is_running]
-    command = [sys.executable, "-m", "odradek", *arguments, "--bootstrap", cluster.bootstrap_without(*down)]
-    done = subprocess.run(
-        command, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    assert done.returncode == code, done.stdout
-    return done.stdout
 
 
 def described(cluster: TestCluster) -> dict:

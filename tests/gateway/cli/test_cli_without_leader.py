@@ -1,12 +1,11 @@
 """Commands that ask the leaders of partitions, while one partition has none: its only broker was killed."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
 import pytest
+from cluster_commands import run
 
 import odradek
 from odradek.gateway.cli.clients.settings import CONFLUENT, KAFKA_PYTHON
@@ -28,17 +27,6 @@ def nodes() -> Iterator[TestCluster]:
         cluster.kill(cluster.leader(TOPIC, 1))
         await_one_without_leader(cluster)
         yield cluster
-
-
-def run(cluster: TestCluster, *arguments: str, stdin: str | None = None, code: int = 0) -> str:
-    """In a process of its own: kafka-python does not close its sockets to brokers that are down."""
-    down = [node for node in cluster.ids if not cluster.node(node).is_running]
-    command = [sys.executable, "-m", "odradek", *arguments, "--bootstrap", cluster.bootstrap_without(*down)]
-    done = subprocess.run(
-        command, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    assert done.returncode == code, done.stdout
-    return done.stdout
 
 
 def await_one_without_leader(cluster: TestCluster) -> None:
