@@ -1,4 +1,4 @@
-"""The APIs of Kafka 4.4 and our own, their versions, and the table of those that the broker advertises."""
+"""The APIs of Kafka 4.4 and Odradek's own, their versions, and the tables of versions that the broker advertises."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ApiKey(IntEnum):
-    """The number of an API; names are Kafka's."""
+    """API numbers, under Kafka's names."""
 
     PRODUCE = 0
     FETCH = 1
@@ -105,7 +105,7 @@ class ApiKey(IntEnum):
 
 
 class ServedVersions(NamedTuple):
-    """The first and last version of an API that there is, and the first flexible one, if any."""
+    """The first and last version of an API, and its first flexible version, if any."""
 
     first: int
     last: int
@@ -205,7 +205,7 @@ KAFKA_VERSIONS: dict[ApiKey, ServedVersions] = {
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: ServedVersions(0, 0, 0),
     ApiKey.UNREGISTER_CONTROLLER: ServedVersions(0, 0, 0),
 }
-"""What Kafka 4.4.0 serves; a latest version that it marks as unstable is left out."""
+"""The versions that Kafka 4.4.0 serves, without latest versions that it marks as unstable."""
 
 OWN_VERSIONS: dict[ApiKey, ServedVersions] = {ApiKey.IMPORT_BATCHES: ServedVersions(0, 0, 0)}
 """The versions of the APIs that Kafka does not have."""
@@ -213,18 +213,19 @@ OWN_VERSIONS: dict[ApiKey, ServedVersions] = {ApiKey.IMPORT_BATCHES: ServedVersi
 _VERSIONS: dict[ApiKey, ServedVersions] = KAFKA_VERSIONS | OWN_VERSIONS
 
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
-    # Trap 1: 0-2 are advertised but refused. librdkafka 2.3 and older takes a minimum of 3 to mean that
-    # the broker knows no message format 2 and silently stops compressing (KAFKA-18659).
-    # Trap 6: topic ids came in one step: Produce, Fetch and Metadata 13, DeleteTopics 6, OffsetCommit, OffsetFetch 10.
+    # 0-2 are advertised but refused: librdkafka up to 2.3 takes a minimum of 3 to mean that the broker does not support
+    # message format 2, and silently stops compressing (KAFKA-18659). Produce 13 names topics by id; the Java client
+    # fails unless Metadata has the ids. So all versions with topic ids are advertised together: Produce, Fetch and
+    # Metadata 13, DeleteTopics 6, OffsetCommit and OffsetFetch 10.
     ApiKey.PRODUCE: (0, 13),
-    # Trap 2: minimums stay as low as Kafka's, since old librdkafka asks for exact versions.
+    # Minimum versions, here and below, are as low as Kafka's, since old librdkafka requires exact versions.
     ApiKey.FETCH: (4, 18),
     ApiKey.LIST_OFFSETS: (1, 11),
     ApiKey.METADATA: (0, 13),
-    # kafka-go always sends 2 and 1 of these two (trap 22).
+    # kafka-go always sends OffsetCommit 2 and OffsetFetch 1.
     ApiKey.OFFSET_COMMIT: (2, 10),
     ApiKey.OFFSET_FETCH: (1, 10),
-    # Trap 22: kafka-go always sends version 0 of FindCoordinator, Heartbeat, LeaveGroup and SyncGroup.
+    # kafka-go always sends version 0 of FindCoordinator, Heartbeat, LeaveGroup and SyncGroup.
     ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.JOIN_GROUP: (0, 9),
     ApiKey.HEARTBEAT: (0, 4),
@@ -233,21 +234,21 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_GROUPS: (0, 6),
     ApiKey.LIST_GROUPS: (0, 5),
     ApiKey.SASL_HANDSHAKE: (0, 1),
-    # Trap 5: 5 asks the broker to check the cluster and node ids that the client expects (KIP-1242). Kafka 4.3 serves
-    # 4 as well.
+    # Version 5, in which the broker has to check the cluster id and node id that the client expects (KIP-1242), is not
+    # implemented. Kafka 4.3 serves up to 4, too.
     ApiKey.API_VERSIONS: (0, 4),
     ApiKey.CREATE_TOPICS: (2, 7),
     ApiKey.DELETE_TOPICS: (1, 6),
     ApiKey.DELETE_RECORDS: (0, 2),
-    # 6 is for two-phase commit and unstable in Kafka, too.
+    # Version 6 is for two-phase commit, which is unstable in Kafka, too.
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
-    # From 4 on it is what brokers ask each other (KIP-890).
+    # Versions from 4 on are for requests between brokers (KIP-890).
     ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
     ApiKey.END_TXN: (0, 5),
     ApiKey.WRITE_TXN_MARKERS: (1, 2),
-    # 6 names topics by id.
+    # Version 6 names topics by id.
     ApiKey.TXN_OFFSET_COMMIT: (0, 5),
     ApiKey.DESCRIBE_ACLS: (1, 3),
     ApiKey.CREATE_ACLS: (1, 3),
@@ -262,7 +263,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: (1, 2),
     ApiKey.EXPIRE_DELEGATION_TOKEN: (1, 2),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: (1, 3),
-    # 3 adds an error message to each result.
+    # Version 3 adds an error message to each result.
     ApiKey.DELETE_GROUPS: (0, 2),
     ApiKey.ELECT_LEADERS: (0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
@@ -324,7 +325,7 @@ CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ENVELOPE: (0, 0),
     ApiKey.BROKER_REGISTRATION: (0, 4),
-    # 2 adds the directories that a broker wants no new replicas in (KIP-1066).
+    # Version 2 adds the directories in which a broker accepts no new replicas (KIP-1066).
     ApiKey.BROKER_HEARTBEAT: (0, 1),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
     ApiKey.CONTROLLER_REGISTRATION: (0, 0),
@@ -334,23 +335,23 @@ CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.END_QUORUM_EPOCH: (0, 1),
     ApiKey.FETCH_SNAPSHOT: (0, 1),
 }
-"""As `ADVERTISED`, but on controller listeners. An API joins it with its handler and the test that drives it."""
+"""As `ADVERTISED`, but for controller listeners. An API is added together with its handler and the handler's test."""
 
 API_KEY_BY_NUMBER: dict[int, ApiKey] = {int(key): key for key in ApiKey}
-"""The same as `api_key_of`."""
+"""All API keys by number; see `api_key_of`."""
 
 _NEVER = 1 << 15
 FLEXIBLE_FROM: dict[ApiKey, int] = {
     key: _NEVER if known.flexible_from is None else known.flexible_from for key, known in _VERSIONS.items()
 }
-"""The first version of each API that uses compact lengths and tagged fields; above all versions where none does."""
+"""The first flexible version of each API; a number above all versions for an API without one."""
 
 
 def api_key_of(number: int) -> ApiKey | None:
-    """The API of this number, or None for one that neither Kafka 4.4 nor Odradek has."""
+    """Return the API with this number, or None if neither Kafka 4.4 nor Odradek has one."""
     return API_KEY_BY_NUMBER.get(number)
 
 
 def is_flexible(key: ApiKey, version: int) -> bool:
-    """Whether ``version`` of ``key`` uses compact lengths and tagged fields (KIP-482)."""
+    """True if ``version`` of ``key`` uses compact lengths and tagged fields (KIP-482)."""
     return version >= FLEXIBLE_FROM[key]

@@ -1,4 +1,4 @@
-"""What consumers of classic groups tell each other through the broker: subscriptions and assignments."""
+"""The data that consumers of classic groups exchange through the broker: subscriptions and assignments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ M = TypeVar("M", bound=Message)
 
 
 def encode_subscription(subscription: ConsumerProtocolSubscription, version: int) -> bytes:
-    """A consumer's subscription as JoinGroup carries it."""
+    """Return a consumer's subscription as JoinGroup carries it."""
     return encode_versioned(subscription, version)
 
 
@@ -27,7 +27,7 @@ def decode_subscription(buf: Buffer) -> ConsumerProtocolSubscription:
 
 
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
-    """A consumer's assignment as SyncGroup carries it."""
+    """Return a consumer's assignment as SyncGroup carries it."""
     return encode_versioned(assignment, version)
 
 
@@ -37,7 +37,7 @@ def decode_assignment(buf: Buffer) -> ConsumerProtocolAssignment:
 
 
 def _decode_lenient(cls: type[M], buf: Buffer) -> M:
-    """Read a version above the last one known as that one: newer versions only add fields at the end."""
+    """Decode a version above the last known one as the last known one: newer versions only add fields at the end."""
     view = as_view(buf)
     version = min(peek_int16(view, cls.__name__), cls.__message__.versions.last)
     message, _ = decode(cls, version, view, 2)

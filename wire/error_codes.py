@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """A code of Kafka 4.4; ``message`` says what it means, ``retriable`` whether a client tries again."""
+    """An error code of Kafka 4.4, with its ``message`` and whether it is ``retriable``."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -149,12 +149,12 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether clients send the request again, perhaps after refreshing metadata."""
+        """True if clients retry the request, perhaps after refreshing metadata."""
         return self in _RETRIABLE
 
     @property
     def message(self) -> str:
-        """One sentence for a person, without a full stop."""
+        """The meaning in one sentence, without a full stop."""
         return _MESSAGES[self]
 
 

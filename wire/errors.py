@@ -1,8 +1,8 @@
 """Errors of the protocol: the exceptions of this package, and Kafka's error codes.
 
-The exceptions are split by who broke the rule, so that a caller knows what to do: close the
-connection (:class:`DecodeError`, :class:`FrameTooLargeError`), answer with UNSUPPORTED_VERSION
-(:class:`UnsupportedVersionError`), or look for our own bug (:class:`EncodeError`).
+The exceptions are split by who is at fault, which determines what the caller does: close the connection
+(:class:`DecodeError`, :class:`FrameTooLargeError`), answer with UNSUPPORTED_VERSION (:class:`UnsupportedVersionError`),
+or report a bug of ours (:class:`EncodeError`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ __all__ = [
 
 
 class ProtocolError(Exception):
-    """Bytes or values that the protocol does not allow; the only exception that :mod:`wire` raises."""
+    """Bytes or values that the protocol does not allow; the base of all exceptions of :mod:`wire` except those of
+    ``records``.
+    """
 
 
 class DecodeError(ProtocolError):
-    """The peer sent bytes that are no valid message; its connection cannot be trusted any more."""
+    """The peer sent bytes that are not a valid message; its connection has to be closed."""
 
 
 class FrameTooLargeError(DecodeError):
-    """The peer announced a frame above the limit; the message names the setting that holds it."""
+    """The peer announced a frame above the limit; the message names the setting with the limit."""
 
 
 class UnsupportedVersionError(ProtocolError):
-    """A message has no such version, or an API key is unknown."""
+    """The message does not have this version, or the API key is unknown."""
 
 
 class EncodeError(ProtocolError):
-    """We built a message that its version cannot carry: our own bug, not the peer's."""
+    """A value cannot be encoded in the requested version: a bug of ours, not the peer's."""

@@ -1,7 +1,7 @@
 """Splits a byte stream into frames: an int32 length, then that many bytes.  No I/O happens here.
 
-The caller receives into what :meth:`FrameReader.get_buffer` offers and tells :meth:`FrameReader.received`
-how much came::
+The caller receives into the buffer that :meth:`FrameReader.get_buffer` returns, and passes the number of bytes received
+to :meth:`FrameReader.received`::
 
     while size := await receive_into(reader.get_buffer()):
         for frame in reader.received(size):
@@ -9,13 +9,13 @@ how much came::
 
 How memory is used:
 
-- Small frames share a chunk, so many of them come out of one receive.  A chunk is filled once from its
-  start to its end and then replaced, never used again: frames are views of it, and the holder of one
-  keeps the chunk alive.  (Reusing receive buffers under a pending commit corrupts batches silently.)
-- A frame that does not fit into the rest of the chunk gets its own buffer.  That grows with what has
-  really been received, at most fourfold at a time, so a claimed length costs nothing by itself.
-- Chunks start small, grow while receives fill them and shrink while they do not, so that thousands of
-  quiet connections stay cheap.
+- Small frames share a chunk, so one receive can return many of them. A chunk is filled once from its start to its end,
+  then replaced and never reused: frames are views of it, and keep it alive. (Reusing a receive buffer while a commit is
+  pending would silently corrupt batches.)
+- A frame that does not fit into the rest of the chunk gets its own buffer.  It grows with the bytes actually received,
+  at most fourfold at a time, so an announced length allocates nothing by itself.
+- Chunks start small, grow while receives fill them and shrink while they do not, so that thousands of idle connections
+  need little memory.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MIN_RECEIVE_BYTES = 512
 """A chunk with less room than this is replaced."""
 
 GROWTH = 4
-"""How many times what has been received a frame's own buffer may be."""
+"""The maximal size of a frame's own buffer, as a multiple of the bytes received for it."""
 
 
 class FrameReader:
-    """Splits one connection's input.
+    """Splits the input of one connection into frames.
 
     ``max_frame_bytes`` is the broker's ``socket.request.max.bytes``.  After an error nothing more can
     be read: the stream has lost its frame boundaries.  ``large_buffer_bytes`` is the size of the unfinished
@@ -60,18 +60,18 @@ class FrameReader:
         self._max_frame_bytes = max_frame_bytes
         self._chunk_bytes = MIN_CHUNK_BYTES
         self._chunk = memoryview(bytearray(self._chunk_bytes))
-        self._start = 0  # of what is received but not yet given out
-        self._end = 0  # of what is received
+        self._start = 0  # of the bytes received but not yet returned
+        self._end = 0  # of the bytes received
         self._big: memoryview | None = None  # a large frame's own buffer
-        self._big_bytes = 0  # how long that frame will be
-        self._big_end = 0  # how much of it is there
+        self._big_bytes = 0  # the length of that frame
+        self._big_end = 0  # how much of it has been received
         self.fault: ProtocolError | None = None
         self.large_buffer_bytes = 0
 
     def get_buffer(self) -> memoryview:
-        """Where to receive into; never empty.
+        """Return the buffer to receive into; never empty.
 
-        Raises `fault`, the error that the last :meth:`received` found behind frames that were still good.
+        Raises `fault`, the error that the last :meth:`received` found after valid frames.
         """
         if self.fault is not None:
             raise self.fault
@@ -87,11 +87,11 @@ class FrameReader:
         return self._chunk[self._end :]
 
     def received(self, size: int) -> list[memoryview]:
-        """Account for ``size`` bytes in the offered buffer; returns the frames that are complete now.
+        """Account for ``size`` bytes received into the buffer; returns the frames that are complete now.
 
         Frames come in order, without their length.  Raises FrameTooLargeError for a length above the
-        limit and DecodeError for a negative one, at once or, when good frames came before, at the
-        next :meth:`get_buffer`.
+        limit and DecodeError for a negative one, at once or, when valid frames precede it, at the next
+        :meth:`get_buffer`.
         """
         if self._big is not None:
             self._big_end += size
@@ -130,7 +130,7 @@ class FrameReader:
     def _start_big(self, size: int, beginning: memoryview) -> None:
         self._big_bytes = size
         self._big_end = len(beginning)
-        self._big = memoryview(bytearray(beginning))  # grows when more is to be received
+        self._big = memoryview(bytearray(beginning))  # get_buffer enlarges it
         self.large_buffer_bytes = len(self._big)
         self._renew_chunk(keep=False)
 
@@ -148,7 +148,7 @@ class FrameReader:
         self._start, self._end = 0, len(rest)
 
     def _adapt(self, size: int) -> None:
-        """Choose the size of the next chunk by how much the last receive brought."""
+        """Choose the size of the next chunk by the ``size`` of the last receive."""
         if size == len(self._chunk) - self._end:
             self._chunk_bytes = min(self._chunk_bytes * 2, MAX_CHUNK_BYTES)
         elif size * GROWTH < self._chunk_bytes:
@@ -156,7 +156,7 @@ class FrameReader:
 
 
 def _grown(beginning: memoryview, size: int) -> memoryview:
-    """A buffer for a frame of ``size`` bytes that has ``beginning``, or as much of it as that warrants."""
+    """Return a buffer that starts with ``beginning``: of ``size`` bytes, or at first ``GROWTH`` times the beginning."""
     capacity = min(size, max(MAX_CHUNK_BYTES, GROWTH * len(beginning)))
     buffer = memoryview(bytearray(capacity))
     buffer[: len(beginning)] = beginning

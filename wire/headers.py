@@ -1,8 +1,8 @@
 """Requests and responses with their headers, as they travel inside a frame.
 
-A request header is version 2 when the API version is flexible, else 1; a response header 1 or 0.  Two
-exceptions let a client ask an older broker for its versions: the client id keeps its int16 length in
-header 2, and ApiVersions responses always have header 0 (KIP-511).
+A request header is version 2 when the API version is flexible, else 1; a response header 1 or 0.  Two exceptions make
+ApiVersions work between a client and an older broker: the client id keeps its int16 length in header 2, and ApiVersions
+responses always have header 0 (KIP-511).
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from odradek.wire.schema.types import Buffer, TaggedFields
 _REQUEST_START = struct.Struct(">hhih")
 _CLIENT_ID_AT = _REQUEST_START.size
 _INT32 = struct.Struct(">i")
-# Room for the length, the correlation id and, where there may be tagged fields, their count of 0.
+# The length, filled in later, the correlation id and, in flexible versions, the count of tagged fields, 0.
 _RESPONSE_START = struct.Struct(">4xi")
 _TAGGED_RESPONSE_START = struct.Struct(">4xix")
 
 _response_encoders: dict[tuple[type[Message], int], tuple[struct.Struct, Encoder[Any]]] = {}
-"""Which of the two a message has in a version, and what encodes its body; filled at its first use."""
+"""The header struct (one of the two above) and the body's encoder of each message and version, added at first use."""
 
 
 def read_request_header(view: memoryview) -> tuple[ApiKey, int, int, str | None, TaggedFields, int]:
-    """Read what stands in front of a request: its API, version, correlation id, client id, tags, and the body's offset.
+    """Read a request's header: its API, version, correlation id, client id, tagged fields, and the offset of the body.
 
     The version may be unknown: the dispatcher compares it with the table. Raises UnsupportedVersionError for an API key
-    that Kafka does not have and DecodeError for bytes that are no header; Kafka closes the connection for either.
+    that Kafka does not have and DecodeError for an invalid header; Kafka closes the connection for either.
     """
     try:
         number, version, correlation_id, size = _REQUEST_START.unpack_from(view, 0)
     except struct.error:
         raise DecodeError(f"a request of {len(view)} bytes is too short for its header") from None
-    key = API_KEY_BY_NUMBER.get(number)  # as `api_key_of` does: each request comes through here
+    key = API_KEY_BY_NUMBER.get(number)  # inlined `api_key_of`: this runs for every request
     if key is None:
         raise UnsupportedVersionError(f"unknown API key {number}")
     pos = _CLIENT_ID_AT + size
@@ -57,7 +57,7 @@ def read_request_header(view: memoryview) -> tuple[ApiKey, int, int, str | None,
         client_id, pos = _read_client_id(view, size)
     if version < FLEXIBLE_FROM[key]:
         return key, version, correlation_id, client_id, (), pos
-    if pos < len(view) and not view[pos]:  # no tagged fields, as nearly always
+    if pos < len(view) and not view[pos]:  # no tagged fields: nearly always
         return key, version, correlation_id, client_id, (), pos + 1
     tags, pos = _read_tags(view, pos)
     return key, version, correlation_id, client_id, tags, pos
@@ -66,14 +66,14 @@ def read_request_header(view: memoryview) -> tuple[ApiKey, int, int, str | None,
 def encode_request(
     message: Message, version: int, correlation_id: int, client_id: str | None, tags: TaggedFields = ()
 ) -> bytes:
-    """A request as a frame with its length prefix."""
+    """Return a request as a frame with its length prefix."""
     return b"".join(encode_request_parts(message, version, correlation_id, client_id, tags))
 
 
 def encode_request_parts(
     message: Message, version: int, correlation_id: int, client_id: str | None, tags: TaggedFields = ()
 ) -> list[Buffer]:
-    """The same in parts to be sent one after the other; records are passed on uncopied, as in a response."""
+    """As `encode_request`, but in parts to be sent one after the other; records are not copied."""
     key = _api_key(message)
     name = None if client_id is None else client_id.encode()
     out = bytearray(4)
@@ -85,9 +85,9 @@ def encode_request_parts(
 
 
 def encode_response_parts(message: Message, version: int, correlation_id: int) -> list[Buffer]:
-    """A response as a frame with its length prefix, in parts to be sent one after the other.
+    """Return a response as a frame with its length prefix, in parts to be sent one after the other.
 
-    Records are passed on uncopied, see :func:`odradek.wire.schema.codec.encode_parts`.
+    Records are not copied, see :func:`odradek.wire.schema.codec.encode_parts`.
     """
     found = _response_encoders.get((type(message), version))
     start, encode = found or _response_encoder(message, version)
@@ -97,7 +97,7 @@ def encode_response_parts(message: Message, version: int, correlation_id: int) -
         last = encode(message, out, parts)
     except ENCODING_FAULTS as fault:
         raise encode_error(message, version, fault) from fault
-    if not parts:  # all of it is in the one buffer
+    if not parts:  # everything is in `out`
         _INT32.pack_into(out, 0, len(out) - 4)
         return [out]
     if last:
@@ -113,7 +113,7 @@ def _response_encoder(message: Message, version: int) -> tuple[struct.Struct, En
 
 
 def decode_response(key: ApiKey, version: int, frame: Buffer) -> tuple[int, Message]:
-    """Read a whole response to a request of ``key`` and ``version``; returns its correlation id, too."""
+    """Decode a whole response to a request of ``key`` and ``version``; returns its correlation id and message."""
     view = as_view(frame)
     if len(view) < 4:
         raise DecodeError(f"a response of {len(view)} bytes is too short for its header")
@@ -127,7 +127,7 @@ def decode_response(key: ApiKey, version: int, frame: Buffer) -> tuple[int, Mess
 
 
 def _read_client_id(view: memoryview, size: int) -> tuple[str | None, int]:
-    """A client id that is null, long, or longer than the request."""
+    """Read a client id that is null, long, or longer than the request; returns it and the position after it."""
     start = _CLIENT_ID_AT
     if size < 0:
         return None, start

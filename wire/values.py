@@ -1,12 +1,13 @@
-"""Values with slots: what `@dataclass(frozen=True, slots=True)` and `@dataclass(slots=True)` make, at less cost.
+"""Value classes with slots, as `@dataclass(frozen=True, slots=True)` and `@dataclass(slots=True)` make them, but
+faster.
 
-A dataclass compiles half a dozen methods when its class is made, which takes longer than importing most modules, and a
-broker needs dozens of such classes before it can answer. Here the constructor is compiled when a class has more than a
-few objects, and everything else is shared. Meant for modules that every start imports; anywhere else a dataclass does
-as well.
+A dataclass compiles half a dozen methods when its class is created, which takes longer than importing most modules, and
+a broker needs dozens of such classes before it can serve. Here the constructor is compiled once a class has more than a
+few objects, and all other methods are shared. Meant for modules that are imported at every start; elsewhere use a
+dataclass.
 
-`dataclasses.replace` and `fields` work, and so do `field`'s `default`, `default_factory` and `repr`. Values do not
-inherit from each other.
+`dataclasses.replace` and `fields` work, and so do `field`'s `default`, `default_factory` and `repr`. Value classes do
+not inherit from each other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from typing import Any, Final, NoReturn, TypeVar, cast, dataclass_transform
 T = TypeVar("T")
 
 COMPILED_AFTER: Final = 10
-"""So many objects are made by a general constructor; to compile one takes as long as it needs for 20 of them."""
+"""The first objects of a class are made by a general constructor; compiling a special one takes as long as making 20
+objects.
+"""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -32,7 +35,7 @@ def immutable(cls: type[T]) -> type[T]:
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 def mutable(cls: type[T]) -> type[T]:
-    """The same for a class whose objects change; they have no hash."""
+    """As `immutable`, for a class whose objects may change; they have no hash."""
     return _made(cls, _SHARED | {"__hash__": None})
 
 
@@ -51,19 +54,19 @@ def _made(cls: type[T], methods: dict[str, Any]) -> type[T]:
 
 
 class _LazyFields:
-    """Gives `__dataclass_fields__` on access, so that the dataclasses module works on values."""
+    """Creates `__dataclass_fields__` on first access, so that the dataclasses module works on values."""
 
     def __get__(self, instance: object, owner: Any) -> dict[str, Field[Any]]:  # noqa: ANN401
         listed = [(name, Any, owner.__defaults__.get(name, MISSING)) for name in owner.__slots__]
         fields = [(name, kind, dataclasses.field() if given is MISSING else given) for name, kind, given in listed]
-        own = {"__doc__": owner.__doc__ or owner.__name__}  # else a signature would be made for it
+        own = {"__doc__": owner.__doc__ or owner.__name__}  # without it, dataclasses would compute a signature
         made = dataclasses.make_dataclass(owner.__name__, fields, namespace=own, init=False, repr=False, eq=False)
         owner.__dataclass_fields__ = found = cast("Any", made).__dataclass_fields__
         return found
 
 
 def _init(self: Any, *args: object, **named: object) -> None:  # noqa: ANN401
-    """The constructor of a class's first objects: a general one. One more than those compiles what the others take."""
+    """The general constructor for a class's first objects; the next object compiles the constructor for all others."""
     cls: Any = self.__class__
     cls.__made__ += 1
     values = dict(zip(cls.__slots__, args, strict=False)) | named
@@ -75,7 +78,7 @@ def _init(self: Any, *args: object, **named: object) -> None:  # noqa: ANN401
             is_refused |= values[name] is MISSING
     if is_refused or cls.__made__ > COMPILED_AFTER:
         cls.__init__ = _make_init(cls)
-        cls.__init__(self, *args, **named)  # of what is refused it raises the TypeError
+        cls.__init__(self, *args, **named)  # for wrong arguments it raises the TypeError
         return
     for name, value in values.items():
         object.__setattr__(self, name, value)
@@ -97,7 +100,7 @@ def _make_init(cls: Any) -> Callable[..., None]:  # noqa: ANN401
 
 
 def _default(given: Any) -> tuple[Any, Any]:  # noqa: ANN401
-    """The default of a field and its factory, MISSING where it has none."""
+    """Return the default and the default factory of a field, MISSING for what it does not have."""
     if given.__class__ is not Field:
         return given, MISSING
     factory = given.default_factory
@@ -128,7 +131,7 @@ def _refuse_delete(self: object, name: str) -> NoReturn:
 
 
 def _reduce(self: Any) -> tuple[object, ...]:  # noqa: ANN401
-    """For copies and pickles, which may not assign."""
+    """`__reduce__` for copies and pickles: the default one would assign attributes, which frozen values refuse."""
     return self.__class__, tuple([getattr(self, name) for name in self.__slots__])
 
 

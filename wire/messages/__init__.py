@@ -1,4 +1,4 @@
-"""Requests and responses, one module per API, imported when first asked for."""
+"""Requests and responses, one module per API, imported at first use."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from odradek.wire.schema.schema import Message
 
 @cache
 def request_class(key: ApiKey) -> type[Message]:
-    """The class of the requests of an API, such as ``ProduceRequest``."""
+    """Return the request class of an API, such as ``ProduceRequest``."""
     return _find(key, "Request")
 
 
 @cache
 def response_class(key: ApiKey) -> type[Message]:
-    """The class of the responses of an API, such as ``ProduceResponse``."""
+    """Return the response class of an API, such as ``ProduceResponse``."""
     return _find(key, "Response")
 
 

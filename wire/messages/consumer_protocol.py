@@ -1,4 +1,4 @@
-"""What consumers put into JoinGroup and SyncGroup: their subscription and assignment.
+"""The subscription and assignment that consumers put into JoinGroup and SyncGroup.
 
 Each is preceded by its version as an int16; see :mod:`odradek.wire.consumer_metadata`.
 """

@@ -1,7 +1,6 @@
 """ImportBatches, API 10001 (Odradek's own): version 0, flexible from 0.
 
-Record batches of another log, written at the offsets that they have; `gateway/handlers/import_batches.py` has what the
-broker does.
+It appends record batches of another log at the offsets that they have there; see `gateway/handlers/import_batches.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class ImportBatchesRequest(Message, kind="request", api_key=10001, versions="0",
 
 
 class ImportPartitionResult(Struct):
-    """An element of ``ImportTopicResult.partitions``. `log_end_offset` is -1 where the log does not serve."""
+    """An element of ``ImportTopicResult.partitions``. `log_end_offset` is -1 if the log is not available."""
 
     index: int = field(types.int32, default=0)
     error_code: int = field(types.int16, default=0)

@@ -1,5 +1,4 @@
-"""Record batch v2: its header as a value, and what a broker does to stored batches without decoding their
-records.
+"""Record batch v2: its header as a value, and the operations on batches that do not decode their records.
 
 Layout (Kafka's DefaultRecordBatch, KIP-98), big-endian:
 
@@ -7,8 +6,8 @@ Layout (Kafka's DefaultRecordBatch, KIP-98), big-endian:
     21 attributes i16 | 23 last offset delta i32 | 27 base timestamp i64 | 35 max timestamp i64 |
     43 producer id i64 | 51 producer epoch i16 | 53 base sequence i32 | 57 record count i32 | 61 records
 
-The batch length counts everything after itself. The CRC covers everything from `attributes` on, which is why
-a broker may patch base offset and leader epoch for free, while log append time costs a new checksum.
+The batch length counts everything after itself. The CRC covers everything from `attributes` on, so base offset and
+leader epoch can be patched without a new checksum, while log append time requires one.
 """
 
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from odradek.wire.records.errors import CorruptBatch, CrcMismatch, TruncatedBatc
 MAGIC_V2: Final = 2
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12
-"""Base offset and batch length: what the batch length does not count."""
+"""The size of base offset and batch length, which the batch length does not count."""
 
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -51,7 +50,7 @@ _TIMESTAMP: Final = Struct(">q")
 _EXTENT: Final = Struct(">qi11xi")
 
 BatchParts: TypeAlias = tuple[BytesLike, ...]
-"""Buffers that, one after the other, are a batch: for a vectored write or a join."""
+"""A batch as consecutive buffers, for a vectored write or a join."""
 
 
 class Codec(IntEnum):
@@ -65,7 +64,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Who set the records' timestamps: the producer, or the broker on append."""
+    """Whether the producer or, on append, the broker set the records' timestamps."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -77,7 +76,7 @@ def increment_sequence(sequence: int, by: int) -> int:
 
 
 class BatchHeader(NamedTuple):
-    """The header of one batch, as it stood when parsed.
+    """The header of one batch, as parsed.
 
     A named tuple, since one is made per batch on the hot path. `position` is where the batch starts in the
     buffer that was parsed: a property of that buffer, not of the batch, but part of equality.
@@ -105,12 +104,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def end_position(self) -> int:
-        """Where the next batch would start in the buffer that was parsed."""
+        """The position after the batch in the buffer that was parsed."""
         return self.position + self.batch_length + LOG_OVERHEAD_BYTES
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, kept even when compaction removed that record."""
+        """The offset of the batch's original last record, which compaction may have removed."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -120,34 +119,36 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """The number of the compression codec, 0 to 7; only those of `Codec` exist."""
+        """The number of the compression codec, 0 to 7; not all are members of `Codec`."""
         return self.attributes & CODEC_MASK
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps."""
+        """Whether the producer or the broker set the timestamps."""
         if self.attributes & LOG_APPEND_TIME_FLAG:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
+        """True if the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a broker's marker rather than a client's records."""
+        """True if the batch contains control records, such as a transaction marker, instead of a client's records."""
         return bool(self.attributes & CONTROL_FLAG)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers of the batch may go, or None when compaction has not yet set it."""
+        """The time from which compaction may remove tombstones and markers of the batch; None before the first
+        compaction sets it.
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
     def has_producer_id(self) -> bool:
-        """Whether an idempotent or transactional producer (or a coordinator) wrote the batch."""
+        """True if an idempotent or transactional producer (or a coordinator) wrote the batch."""
         return self.producer_id > NO_PRODUCER_ID
 
     @property
@@ -159,7 +160,7 @@ class BatchHeader(NamedTuple):
 
 
 def peek_header(buf: BytesLike, position: int = 0) -> BatchHeader:
-    """Parse a header of which the records need not be in the buffer.
+    """Parse the header of a batch whose records need not be in the buffer.
 
     Raises UnsupportedMagic, TruncatedBatch (fewer bytes than a header) or CorruptBatch (an impossible
     length).
@@ -176,9 +177,9 @@ def peek_header(buf: BytesLike, position: int = 0) -> BatchHeader:
 
 
 def parse_header(buf: BytesLike, position: int = 0) -> BatchHeader:
-    """Parse the header of a batch that lies wholly in the buffer; other batches may follow.
+    """Parse the header of a batch that is completely in the buffer; other batches may follow.
 
-    Raises what `peek_header` raises, and TruncatedBatch when the batch goes on past the end of the buffer.
+    Raises what `peek_header` raises, and TruncatedBatch when the batch extends past the end of the buffer.
     """
     header = peek_header(buf, position)
     if header.end_position > len(buf):
@@ -187,10 +188,10 @@ def parse_header(buf: BytesLike, position: int = 0) -> BatchHeader:
 
 
 def iter_headers(buf: BytesLike, *, allow_partial_tail: bool = False) -> Iterator[BatchHeader]:
-    """Walk the batches of a buffer, first to last; nothing is yielded for an empty one.
+    """Yield the headers of all batches of a buffer in order.
 
-    Raises what `parse_header` raises, after the batches before the bad one were yielded. With
-    `allow_partial_tail` a batch cut off at the end, as fetch responses may have one, ends the walk instead.
+    Raises what `parse_header` raises, after the headers before the invalid batch were yielded. With
+    `allow_partial_tail` an incomplete last batch, which fetch responses may have, is ignored instead.
     """
     position, end = 0, len(buf)
     while position < end:
@@ -220,11 +221,10 @@ def batch_bytes(buf: BytesLike, header: BatchHeader) -> memoryview:
 def assign_offsets(
     buf: BytesLike, base_offset: int, leader_epoch: int, header: BatchHeader | None = None
 ) -> BatchParts:
-    """Give the batch its place in the log; the checksum stays right, since it does not cover either field.
+    """Set the batch's base offset and partition leader epoch; the checksum stays valid, since it covers neither.
 
-    A writable buffer is patched in place and comes back as one part. Of a read-only one only the 16 bytes
-    concerned are copied: the answer is (those bytes, the rest). `header` says which batch of the buffer; by
-    default the first.
+    A writable buffer is patched in place and returned as one part. Of a read-only one only the first 16 bytes are
+    copied: the result is (those bytes, the rest). `header` selects a batch of the buffer; by default the first.
     """
     header = header or parse_header(buf)
     batch = batch_bytes(buf, header)
@@ -236,10 +236,10 @@ def assign_offsets(
 
 
 def set_log_append_time(buf: BytesLike, header: BatchHeader, timestamp_ms: int) -> BatchParts:
-    """Stamp the batch with the broker's clock: timestamp type, max timestamp and a new checksum.
+    """Set the batch's timestamp type to log append time, its max timestamp to the given time, and a new checksum.
 
-    The records keep what the producer wrote; readers use the max timestamp for all of them. In place when
-    the buffer is writable, else (a copy of the header, the rest).
+    The records are unchanged; readers use the max timestamp for all of them. A writable buffer is patched in place; for
+    a read-only one the result is (a copy of the header, the rest).
     """
     batch = batch_bytes(buf, header)
     head = bytearray(batch[:HEADER_BYTES]) if batch.readonly else batch[:HEADER_BYTES]
@@ -258,9 +258,7 @@ def stamp_batch(
     leader_epoch: int,
     log_append_time_ms: int | None = None,
 ) -> BatchParts:
-    """Do all that an append does to a batch: `assign_offsets`, and `set_log_append_time` when a time is
-    given.
-    """
+    """Patch a batch for an append: `assign_offsets`, and `set_log_append_time` if a time is given."""
     if log_append_time_ms is None:
         return assign_offsets(buf, base_offset, leader_epoch, header)
     parts = set_log_append_time(buf, header, log_append_time_ms)
@@ -269,9 +267,7 @@ def stamp_batch(
 
 
 def slice_from_offset(chunk: BytesLike, offset: int) -> memoryview:
-    """Drop the whole batches that end before `offset`; empty when all do. The first one left may start before
-    it.
-    """
+    """Drop the batches that end before `offset`. The first remaining batch may start before it."""
     view = memoryview(chunk)
     position, end = 0, len(view)
     while position < end:
@@ -283,9 +279,7 @@ def slice_from_offset(chunk: BytesLike, offset: int) -> memoryview:
 
 
 def trim_before_offset(chunk: BytesLike, end_offset: int) -> memoryview:
-    """Keep the leading whole batches that lie wholly below `end_offset` (a high watermark, an LSO, a log
-    end).
-    """
+    """Keep the leading batches that are completely below `end_offset` (a high watermark, an LSO, a log end offset)."""
     view = memoryview(chunk)
     position, end = 0, len(view)
     while position < end:
@@ -297,9 +291,7 @@ def trim_before_offset(chunk: BytesLike, end_offset: int) -> memoryview:
 
 
 def trim_to_bytes(chunk: BytesLike, max_bytes: int, *, keep_first: bool) -> memoryview:
-    """Keep the leading whole batches that fit `max_bytes`; with `keep_first` the first one however large it
-    is.
-    """
+    """Keep the leading batches that fit in `max_bytes` together; with `keep_first` the first one in any case."""
     view = memoryview(chunk)
     end = len(view)
     if end <= max_bytes:
@@ -314,7 +306,7 @@ def trim_to_bytes(chunk: BytesLike, max_bytes: int, *, keep_first: bool) -> memo
 
 
 def _extent(view: memoryview, position: int) -> tuple[int, int]:
-    """Return the batch's last offset and where the next one starts; CorruptBatch when it is not wholly there."""
+    """Return the batch's last offset and the position after it; raises CorruptBatch if the batch is incomplete."""
     if len(view) - position < HEADER_BYTES:
         raise TruncatedBatch(f"{len(view) - position} bytes left, too few for a header")
     base_offset, batch_length, last_offset_delta = _EXTENT.unpack_from(view, position)
@@ -325,7 +317,7 @@ def _extent(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def _reject_short(buf: BytesLike, position: int, available: int) -> None:
-    """Say of fewer bytes than a header what is wrong: an old message may well be shorter than a v2 header."""
+    """Raise the error for fewer bytes than a header: a message of an older format may be shorter than a v2 header."""
     if position < 0 or available < 0:
         raise ValueError(f"position {position} lies outside a buffer of {len(buf)} bytes")
     if available > _MAGIC_AT:

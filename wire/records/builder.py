@@ -1,4 +1,4 @@
-"""Build record batches v2: what coordinators and tools append, transaction markers, and input for tests."""
+"""Build record batches v2: for coordinators, tools and tests, and transaction markers."""
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
@@ -57,11 +57,11 @@ def build_batch(
     log_append_time_ms: int | None = None,
     offset_deltas: Sequence[int] | None = None,
 ) -> bytes:
-    """Return one batch with the records at consecutive offsets, or at `offset_deltas` from the base, which rise;
-    `log_append_time_ms` makes it of that timestamp type.
+    """Return one batch with the records at consecutive offsets, or at ascending `offset_deltas` from the base; with
+    `log_append_time_ms` its timestamp type is LOG_APPEND_TIME.
 
-    The base timestamp is the first record's, as in Kafka, so deltas may be negative. Raises ValueError
-    without records, UnsupportedCodec, and struct.error for a field beyond its width.
+    The base timestamp is the first record's, as in Kafka, so deltas may be negative. Raises ValueError if there are no
+    records, UnsupportedCodec, and struct.error for a value too large for its field.
     """
     listed = list(records)
     if not listed:
@@ -145,7 +145,7 @@ def leader_change_marker(
 def control_batch(
     records: Iterable[tuple[ControlType, bytes]], *, timestamp_ms: int, base_offset: int = 0, leader_epoch: int
 ) -> bytes:
-    """Return a control batch of what a Raft log or a snapshot says about itself (KIP-630, KIP-853)."""
+    """Return a batch of control records of a Raft log or a snapshot (KIP-630, KIP-853)."""
     made = [_control_record(kind, value, timestamp_ms) for kind, value in records]
     return build_batch(made, base_offset=base_offset, leader_epoch=leader_epoch, control=True)
 

@@ -1,9 +1,8 @@
-"""The five codecs of record batches, with the output of every decompression bounded.
+"""The five codecs of record batches; the output of every decompression is limited.
 
-One library, cramjam, serves all four formats; it is imported when the first compressed batch turns up. What
-is written is what the Java client reads: xerial framing for snappy, and LZ4 frames of independent blocks,
-since Java's decoder refuses linked ones. What is read is what any client writes: raw snappy too
-(librdkafka), linked LZ4 blocks, several frames in a row.
+One library, cramjam, serves all four formats; it is imported for the first compressed batch. The output is readable by
+the Java client: xerial framing for snappy, and LZ4 frames of independent blocks, since Java's decoder refuses linked
+ones. Input may be from any client: also raw snappy (librdkafka), linked LZ4 blocks, several frames in a row.
 """
 
 from functools import cache
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
     from cramjam import Buffer
 
 DEFAULT_MAX_RECORDS_BYTES: Final = 100 * 1024 * 1024
-"""Bound on the decompressed records of one batch where the caller gives none: Kafka's
-socket.request.max.bytes.
-"""
+"""The default limit for the decompressed records of one batch: the default of Kafka's socket.request.max.bytes."""
 
 _FIRST_GUESS_BYTES: Final = 4096
 _FIRST_GUESS_RATIO: Final = 4
@@ -29,7 +26,9 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _SNAPPY_MAX_RATIO: Final = 22
-"""Snappy's best case is 64 bytes out of a 3-byte copy, so a larger claim is a lie and allocates nothing."""
+"""Snappy's best ratio is 64 bytes from a 3-byte copy, so a larger stated size is false, and is refused before
+allocating.
+"""
 
 
 def compress(codec: int, data: BytesLike, level: int | None = None) -> bytes:
@@ -52,8 +51,8 @@ def compress(codec: int, data: BytesLike, level: int | None = None) -> bytes:
 def decompress(codec: int, data: BytesLike, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES) -> memoryview:
     """Decompress the records section of a batch into at most `max_bytes`; without a codec, `data` itself.
 
-    Raises UnsupportedCodec, CorruptBatch, or RecordTooLarge when more would come out. Never allocates more
-    than the bound for output.
+    Raises UnsupportedCodec, CorruptBatch, or RecordTooLarge if the output is larger. Never allocates more than
+    `max_bytes` for output.
     """
     if codec == Codec.NONE:
         return _within(memoryview(data), max_bytes)
@@ -65,7 +64,7 @@ def decompress(codec: int, data: BytesLike, max_bytes: int = DEFAULT_MAX_RECORDS
 
 
 class _Library(Protocol):
-    """What cramjam's modules for self-delimiting formats have in common."""
+    """The functions that cramjam's modules for self-delimiting formats have in common."""
 
     def compress(self, data: BytesLike, level: int | None = None, /) -> "Buffer": ...
     def decompress_into(self, data: BytesLike, output: bytearray, /) -> int: ...
@@ -86,7 +85,7 @@ def _within(data: memoryview, max_bytes: int) -> memoryview:
 
 
 def _decompress_frames(codec: int, data: BytesLike, max_bytes: int) -> memoryview:
-    """Try with a small output first and grow up to the bound: sizes that frames state themselves cannot be
+    """Decompress, with a small output buffer first and larger ones up to the limit: sizes stated in frames are not
     trusted.
     """
     import cramjam  # noqa: PLC0415
@@ -110,9 +109,7 @@ def _decompress_frames(codec: int, data: BytesLike, max_bytes: int) -> memoryvie
 
 @cache
 def _output_full_text(codec: int) -> str:
-    """Return how the library says that the output buffer is full: asked for, since its wording is no
-    interface.
-    """
+    """Return the library's error text for a full output buffer, by provoking the error: the text is not documented."""
     import cramjam  # noqa: PLC0415
 
     try:

@@ -1,12 +1,12 @@
-"""What can be wrong with a record batch, one exception per condition.
+"""Errors of record batches, one exception per condition.
 
-All of it is the peer's fault (or, for batches read back, the store's): never ours. The gateway gives each
-class its Kafka error code once, at its edge; the code that Kafka answers with is named beside each class.
+The peer is at fault (or, for batches read back, the store). The gateway maps each class to the Kafka error code that is
+named beside it.
 """
 
 
 class InvalidRecordBatch(Exception):  # noqa: N818 - errors are named by condition
-    """Any record batch that cannot be accepted or read. Kafka: INVALID_RECORD (87)."""
+    """The base: a record batch that cannot be accepted or read. Kafka: INVALID_RECORD (87)."""
 
 
 class CorruptBatch(InvalidRecordBatch):
@@ -27,7 +27,7 @@ class CrcMismatch(CorruptBatch):
 
 
 class UnsupportedMagic(InvalidRecordBatch):
-    """The batch is in another message format than v2. Kafka: INVALID_RECORD (87) for a Produce request."""
+    """The batch's message format is not v2. Kafka: INVALID_RECORD (87) for a Produce request."""
 
     def __init__(self, magic: int) -> None:
         super().__init__(_magic_text(magic))

@@ -1,8 +1,8 @@
 """Decode the records of a batch (KIP-82, KIP-98).
 
-Not for the hot path: a broker stores and sends batches as they came. Lookups by timestamp, coordinators that
-replay their topics, tools and Spark do decode. All functions copy what they return, so the buffer may be
-reused afterwards, and none checks the CRC: call `check_crc` before, where the bytes came from outside.
+Not for the hot path: a broker stores and sends batches unparsed. Used by lookups by timestamp, coordinators that replay
+their topics, tools and Spark. All functions copy what they return, so the buffer may be reused afterwards, and none
+checks the CRC: call `check_crc` first if the bytes are from a peer.
 
     length varint | attributes i8 | timestamp delta varlong | offset delta varint | key | value | header
     count varint | headers: key, value                                     keys and values: length varint (-1
@@ -23,7 +23,9 @@ from odradek.wire.records.varint import read_varint, read_varlong, wrap_int64
 RecordHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 _Origin: TypeAlias = tuple[int, int, int, int | None]
-"""Of a batch: base offset, last offset delta, base timestamp, log append time. Plain, as every record needs it."""
+"""A batch's base offset, last offset delta, base timestamp, log append time. A plain tuple for speed: it is unpacked
+for every record.
+"""
 
 _SMALLEST_RECORD_BYTES: Final = 7
 _INT64_MAX: Final = 2**63 - 1
@@ -42,14 +44,14 @@ class Record(NamedTuple):
 
 
 class RecordPosition(NamedTuple):
-    """Where a record stands and when it was made, without its contents."""
+    """A record's offset and timestamp."""
 
     offset: int
     timestamp_ms: int
 
 
 class ControlType(IntEnum):
-    """What a control record says; a type that this version does not know is UNKNOWN."""
+    """The type of a control record; UNKNOWN for one that this version does not support."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -79,14 +81,14 @@ def read_records(
     """Decode one batch of the buffer (by default the first), record by record.
 
     Raises CorruptBatch, possibly after some records, UnsupportedCodec, or RecordTooLarge when the records
-    decompress to more than `max_bytes`. Control batches are decoded like others: ask `header.is_control`.
+    decompress to more than `max_bytes`. Control batches are decoded like others: check `header.is_control`.
     """
     header = header or parse_header(buf)
     yield from read_section(bytes(records_section(buf, header, max_bytes=max_bytes)), header)
 
 
 def read_section(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Decode what `records_section` returned, as bytes. Raises CorruptBatch, possibly after some records."""
+    """Decode the result of `records_section`, given as bytes. Raises CorruptBatch, possibly after some records."""
     origin = _origin(header)
     for start, end in _extents(data, header.record_count):
         yield _read_record(data, start, end, origin)
@@ -95,9 +97,7 @@ def read_section(data: bytes, header: BatchHeader) -> Iterator[Record]:
 def read_positions(
     buf: BytesLike, header: BatchHeader | None = None, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES
 ) -> Iterator[RecordPosition]:
-    """Decode only offsets and timestamps; raises as `read_records` does, but skips keys, values and headers
-    unread.
-    """
+    """Decode only offsets and timestamps, skipping keys, values and headers; raises as `read_records` does."""
     header = header or parse_header(buf)
     data = bytes(records_section(buf, header, max_bytes=max_bytes))
     origin = _origin(header)
@@ -124,9 +124,7 @@ def first_record_at_or_after(
 def max_timestamp_record(
     buf: BytesLike, header: BatchHeader | None = None, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES
 ) -> RecordPosition | None:
-    """Return the first record with the batch's max timestamp (KIP-734), None when the header promises too
-    much.
-    """
+    """Return the first record with the batch's max timestamp (KIP-734), None if the header's max timestamp is too high."""
     header = header or parse_header(buf)
     for position in read_positions(buf, header, max_bytes=max_bytes):
         if position.timestamp_ms == header.max_timestamp:
@@ -135,7 +133,7 @@ def max_timestamp_record(
 
 
 def read_control_marker(buf: BytesLike, header: BatchHeader | None = None) -> ControlMarker:
-    """Decode the (first) marker of a control batch. Raises CorruptBatch, also when the batch is none."""
+    """Decode the (first) marker of a control batch. Raises CorruptBatch, also when it is not a control batch."""
     header = header or parse_header(buf)
     if not header.is_control:
         raise CorruptBatch("not a control batch")
@@ -172,7 +170,7 @@ def _coordinator_epoch(value: bytes | None) -> int:
 
 
 def records_section(buf: BytesLike, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES) -> memoryview:
-    """Return the decompressed records, after the checks that need no more than the header.
+    """Return the decompressed records, after checks of the header.
 
     Raises CorruptBatch, UnsupportedCodec, RecordTooLarge.
     """
@@ -189,7 +187,7 @@ def records_section(buf: BytesLike, header: BatchHeader, *, max_bytes: int = DEF
 
 
 def _extents(data: bytes, record_count: int) -> Iterator[tuple[int, int]]:
-    """Walk the length prefixes: where each record's attributes start and where it ends."""
+    """Yield for each record the position of its attributes and the position after it, from the length prefixes."""
     position, limit = 0, len(data)
     for _ in range(record_count):
         try:
@@ -261,13 +259,13 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[RecordHeaders, 
         if key is None:
             raise CorruptBatch("a record header without a key")
         value, position = _read_bytes(data, position, end)
-        # Java's decoder replaces bytes that are no UTF-8, and a broker must not refuse what every consumer reads.
+        # Java's decoder replaces invalid UTF-8, and a broker must not refuse what every consumer can read.
         headers.append((key.decode("utf-8", "replace"), value))
     return tuple(headers), position
 
 
 class RawRecord(NamedTuple):
-    """A record as compaction sees it: its key, whether it is a tombstone, and its bytes without the length prefix."""
+    """A record for compaction: its key, whether it is a tombstone, and its bytes without the length prefix."""
 
     offset: int
     timestamp_ms: int
@@ -279,7 +277,7 @@ class RawRecord(NamedTuple):
 def read_raw_records(
     buf: BytesLike, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES
 ) -> Iterator[RawRecord]:
-    """Decode offsets, timestamps and keys of one batch, and leave the rest as it is; raises as `read_records` does."""
+    """Decode offsets, timestamps and keys of one batch, without values and headers; raises as `read_records` does."""
     data = bytes(records_section(buf, header, max_bytes=max_bytes))
     origin = _origin(header)
     for start, end in _extents(data, header.record_count):

@@ -1,4 +1,4 @@
-"""Batches with fewer records than they had: what compaction leaves. Offsets, epochs and sequences stay."""
+"""Removes records from batches, for compaction. Offsets, epochs and sequences stay."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -24,9 +24,9 @@ _AFTER_CRC: Final = Struct(">hiqqqhii")
 
 
 def retain_records(header: BatchHeader, records: Sequence[RawRecord], *, delete_horizon_ms: int | None = None) -> bytes:
-    """Return the batch with only these of its records; with `delete_horizon_ms` it also says when tombstones may go.
+    """Return the batch with only these of its records and, if given, the `delete_horizon_ms`.
 
-    The horizon takes the place of the base timestamp, so the records' deltas are written anew (KIP-534).
+    The horizon is stored in the base timestamp, so the records' timestamp deltas are encoded again (KIP-534).
     """
     attributes, base_timestamp = header.attributes, header.base_timestamp
     bodies = [record.body for record in records]

@@ -1,4 +1,4 @@
-"""Zigzag varints, as records use them for every length and delta: at most 5 bytes for 32 bits, 10 for 64."""
+"""Zigzag varints, the encoding of all lengths and deltas in records: at most 5 bytes for 32 bits, 10 for 64."""
 
 from functools import lru_cache
 
@@ -12,8 +12,8 @@ _INT64_MIN = -(1 << 63)
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """Read a 32-bit zigzag varint: (value, position after it).
 
-    Raises CorruptBatch for more than 32 bits, and IndexError when the data ends inside the number: callers
-    turn that into CorruptBatch once, for the whole record.
+    Raises CorruptBatch for more than 32 bits, and IndexError when the data ends inside the number: callers convert that
+    to CorruptBatch once, for the whole record.
     """
     byte = data[position]
     if byte < 0x80:
@@ -36,7 +36,7 @@ def write_varint(out: bytearray, value: int) -> None:
 
 @lru_cache(maxsize=1024)
 def varint(value: int) -> bytes:
-    """The bytes of a zigzag varint; the most used lengths and deltas are kept."""
+    """Return the bytes of a zigzag varint, from a cache for frequent lengths and deltas."""
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
     if zigzag < 0x80:
         return bytes((zigzag,))
@@ -56,7 +56,7 @@ def write_unsigned(out: bytearray, value: int) -> None:
 
 
 def wrap_int64(value: int) -> int:
-    """Return what 64-bit two's complement arithmetic makes of `value`, as Kafka's timestamp deltas rely on."""
+    """Return `value` wrapped to a signed 64-bit integer, as in Java: Kafka's timestamp deltas may overflow."""
     if _INT64_MIN <= value <= _INT64_MAX:
         return value
     value &= _INT64_SPAN - 1

@@ -1,7 +1,7 @@
 """Messages to bytes and back, in every version.
 
 The code for a message and version is generated at its first use and kept.  All functions raise
-:class:`odradek.wire.errors.ProtocolError`: ``DecodeError`` for bytes that are no such message,
+:class:`odradek.wire.errors.ProtocolError`: ``DecodeError`` for bytes that are not such a message,
 ``UnsupportedVersionError`` for a version that the message does not have, ``EncodeError`` for a value
 that the version cannot carry.
 """
@@ -26,13 +26,13 @@ _decoders: dict[tuple[type[Message], int], Decoder[Any]] = {}
 _encoders: dict[tuple[type[Message], int], Encoder[Any]] = {}
 
 ENCODING_FAULTS = (struct.error, TypeError, AttributeError, ValueError, OverflowError)
-"""What an encoder raises for a value that its version cannot carry."""
+"""The exceptions of an encoder for a value that the version cannot carry; :func:`encode_error` maps them."""
 
 
 def decode(cls: type[M], version: int, buf: Buffer, offset: int = 0) -> tuple[M, int]:
-    """Decode a ``cls`` that starts at ``offset``; returns it and the offset behind it.
+    """Decode a ``cls`` that starts at ``offset``; returns it and the offset after it.
 
-    Bytes and records fields are views of ``buf``: copy what must outlive it.
+    Bytes and records fields are views of ``buf``: copy what has to outlive it.
     """
     view = as_view(buf)
     if not 0 <= offset <= len(view):
@@ -58,8 +58,8 @@ def encode(message: Message, version: int) -> bytearray | bytes:
 def encode_parts(message: Message, version: int, out: bytearray | None = None) -> list[Buffer]:
     """Encode ``message`` into buffers to be sent one after the other.
 
-    The buffers given in ``records`` fields are among them, not copied; keep their memory unchanged
-    until they are sent.  What is encoded is appended to ``out``, such as a header, if one is given.
+    The buffers given in ``records`` fields are among them, not copied; keep their memory unchanged until they are sent.
+    If ``out`` is given, such as a header, the message is appended to it.
     """
     parts: list[Buffer] = []
     try:
@@ -72,18 +72,18 @@ def encode_parts(message: Message, version: int, out: bytearray | None = None) -
 
 
 def encode_error(message: Message, version: int, fault: Exception) -> EncodeError:
-    """What :func:`encode_parts` raises for one of ``ENCODING_FAULTS``."""
+    """Return the exception that :func:`encode_parts` raises for one of ``ENCODING_FAULTS``."""
     return EncodeError(f"{type(message).__name__} version {version} cannot be encoded: {fault}")
 
 
 def as_view(buf: Buffer) -> memoryview:
-    """``buf`` as a view of unsigned bytes."""
+    """Return ``buf`` as a view of unsigned bytes."""
     view = buf if isinstance(buf, memoryview) else memoryview(buf)
     return view if view.format == "B" else view.cast("B")
 
 
 def decoder(cls: type[M], version: int) -> Decoder[M]:
-    """The generated ``decode(view, offset)`` of ``cls`` in ``version``, for hot paths."""
+    """Return the generated ``decode(view, offset)`` of ``cls`` in ``version``, for hot paths."""
     found = _decoders.get((cls, version))
     if found is None:
         _check_version(cls, version)
@@ -92,7 +92,7 @@ def decoder(cls: type[M], version: int) -> Decoder[M]:
 
 
 def encoder(cls: type[M], version: int) -> Encoder[M]:
-    """The generated ``encode(message, out, parts)``; it does not map errors as :func:`encode` does."""
+    """Return the generated ``encode(message, out, parts)``; it does not map errors as :func:`encode` does."""
     found = _encoders.get((cls, version))
     if found is None:
         _check_version(cls, version)

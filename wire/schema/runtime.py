@@ -1,4 +1,4 @@
-"""What generated codec source calls for the rare cases that are not written out in line."""
+"""Functions that generated codecs call for the rare cases that they do not handle inline."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.schema.types import Buffer, TaggedFields
 
 MAX_STRING_BYTES = 0x7FFF
-"""Kafka's limit for a string in every version, although flexible versions could say more."""
+"""Kafka's limit for a string in every version, although flexible versions could encode longer ones."""
 
 SURELY_SHORT_BYTES = MAX_STRING_BYTES // 3
-"""A text of at most this many bytes stays within the limit even if each is invalid and replaced by three bytes."""
+"""A string of at most this many bytes stays within the limit even if every byte is invalid UTF-8 and replaced by three.
+"""
 
 MAX_REQUEST_ELEMENTS = 1_000_000
-"""How many array elements and tagged fields a request may have in all; Kafka has no such limit."""
+"""The limit for all array elements and tagged fields of a request together; Kafka has no such limit."""
 
 MAX_TAGGED_FIELDS = 10_000
-"""How many unknown tagged fields may stand in one place."""
+"""The limit for the unknown tagged fields of one section."""
 
 MAX_VARINT_VALUE = 0x7FFFFFFF
 
@@ -28,7 +29,7 @@ _CUT = b"..."
 
 
 def read_uvarint(buf: memoryview, pos: int) -> tuple[int, int]:
-    """Read an unsigned varint of up to 31 bits; returns it and the position behind it."""
+    """Read an unsigned varint of up to 31 bits; returns it and the position after it."""
     value = 0
     for shift in range(0, 35, 7):
         byte = buf[pos]
@@ -50,7 +51,7 @@ def append_uvarint(out: bytearray, value: int) -> None:
 
 
 def read_tagged_fields(buf: memoryview, pos: int, count: int) -> tuple[TaggedFields, int]:
-    """Read the rest of a tagged field section whose ``count`` byte was not 0 and stood before ``pos``."""
+    """Read the rest of a tagged field section after its ``count`` byte, which is not 0 and is just before ``pos``."""
     if count > 0x7F:
         count, pos = read_uvarint(buf, pos - 1)
     if count > MAX_TAGGED_FIELDS:
@@ -69,7 +70,7 @@ def read_tagged_fields(buf: memoryview, pos: int, count: int) -> tuple[TaggedFie
 def append_tagged_fields(
     out: bytearray, known: Iterable[tuple[int, Buffer]], unknown: Iterable[tuple[int, Buffer]]
 ) -> None:
-    """Append a tagged field section; tags go out in ascending order as KIP-482 demands."""
+    """Append a tagged field section, in ascending order of tags as KIP-482 requires."""
     fields = sorted([*known, *unknown], key=lambda item: item[0])
     append_uvarint(out, len(fields))
     previous = -1
@@ -84,14 +85,15 @@ def append_tagged_fields(
 
 @lru_cache(maxsize=1024)
 def read_uuid(raw: bytes) -> UUID:
-    """Give the UUID of 16 bytes; topic ids come again and again, so the last ones are kept."""
+    """Return the UUID of 16 bytes; cached, since the same topic ids are read repeatedly."""
     return UUID(bytes=raw)
 
 
 def read_long_text(buf: memoryview, pos: int, size: int, name: str) -> str:
-    """Read a string that is long, or longer than its limit, also once bytes that are no UTF-8 are replaced.
+    """Read a string that may exceed the limit, by its length or after invalid UTF-8 is replaced.
 
-    Kafka takes the latter in and fails when it answers, which ends the connection; so does this. Raises DecodeError.
+    In the latter case Kafka fails when it encodes the response, and closes the connection. This raises DecodeError,
+    with the same result.
     """
     if not 0 <= size <= MAX_STRING_BYTES or pos + size > len(buf):
         refuse_length(buf, pos, size, name)
@@ -102,7 +104,9 @@ def read_long_text(buf: memoryview, pos: int, size: int, name: str) -> str:
 
 
 def shortened(text: bytes) -> bytes:
-    """The beginning of a message that is too long for a string, such as one that quotes a name of its peer's."""
+    """Return the beginning of an error message that is too long for a string, such as one that quotes a name from the
+    peer.
+    """
     beginning = text[: MAX_STRING_BYTES - len(_CUT)].decode(errors="ignore")
     return beginning.encode() + _CUT
 
@@ -124,17 +128,17 @@ def refuse_length(buf: memoryview, pos: int, length: int, name: str) -> NoReturn
 
 
 def refuse_count(buf: memoryview, pos: int, count: int, name: str) -> NoReturn:
-    """Refuse an array whose element count cannot fit into what is left of the input."""
+    """Refuse an array with more elements than the rest of the input can contain."""
     raise DecodeError(f"{name} claims {count} elements at byte {pos} of {len(buf)}")
 
 
 def refuse_elements() -> NoReturn:
-    """Refuse a request that would take far more memory than its bytes."""
+    """Refuse a request whose decoded objects would take far more memory than its bytes."""
     raise DecodeError(f"a request has more than {MAX_REQUEST_ELEMENTS} elements")
 
 
 def refuse_null(name: str) -> NoReturn:
-    """Refuse a null where the version allows none."""
+    """Refuse a null that the version does not allow."""
     raise DecodeError(f"{name} is null, which this version does not allow")
 
 
@@ -144,10 +148,10 @@ def refuse_tag_size(name: str, size: int) -> NoReturn:
 
 
 def refuse_absent(name: str, version: int) -> NoReturn:
-    """Refuse to lose a value that the version has no field for."""
+    """Refuse to encode a value for a field that the version does not have."""
     raise EncodeError(f"{name} has a value that version {version} cannot carry")
 
 
 def refuse_long_string(name: str, size: int) -> NoReturn:
-    """Refuse to encode a string that no Kafka client would read."""
+    """Refuse to encode a string that exceeds the limit of Kafka clients."""
     raise EncodeError(f"{name} has {size} bytes of UTF-8, above the limit of {MAX_STRING_BYTES}")

@@ -1,4 +1,4 @@
-"""The declarative schema: what a message's fields are, and in which versions.
+"""The declarative schema: the fields of messages, and the versions that have them.
 
 A message is a class that lists its fields as Kafka's message definitions do::
 
@@ -11,9 +11,9 @@ A message is a class that lists its fields as Kafka's message definitions do::
         topic_data: tuple[TopicProduceData, ...] = field(types.array(TopicProduceData), default=())
 
 Such a class behaves as a frozen, slotted, keyword-only dataclass (``dataclasses.replace`` and
-``fields`` work) that serves every version; :mod:`odradek.wire.schema.codec` makes the code that reads and writes it.
-Standard dataclasses were not used because hundreds of them would cost half a second of start-up;
-here a class costs a few microseconds until it is used.
+``fields`` work) that serves every version; :mod:`odradek.wire.schema.codec` generates the code that reads and writes
+it. It is not a standard dataclass, because hundreds of them would add half a second to the start; a class made here
+costs a few microseconds until it is used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 Kind = Literal["request", "response", "data", "key", "value", "metadata", "header"]
-"""What a message is for: an API's request or response, or a kind of stored record."""
+"""The kind of a message: an API's request or response, or a part of a stored record."""
 
 FOREVER = 32767
 """The last version of an open range such as "9+"."""
@@ -83,14 +83,14 @@ class FieldSpec:
     flexible: Versions | None
 
     def named(self, name: str) -> FieldSpec:
-        """The same under its name; written out, for there are thousands of fields."""
+        """Return a copy with this name. Faster than ``dataclasses.replace``, since there are thousands of fields."""
         kind, default, versions, nullable = self.type, self.default, self.versions, self.nullable
         return FieldSpec(name, kind, default, versions, nullable, self.tagged, self.tag, self.ignorable, self.flexible)
 
 
 @immutable
 class MessageInfo:
-    """What makes a struct a message: its kind, number, versions and flexible versions.
+    """The properties of a message that a plain struct does not have: its kind, number, versions and flexible versions.
 
     ``api_key`` is the API key, or the record type of a stored record, or None for plain data.
     ``unstable`` marks a latest version that Kafka does not yet offer to clients.
@@ -145,7 +145,7 @@ class _LazyDataclassFields:
 
 def _dataclass_fields_of(owner: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
     listed = [(name, Any, dataclasses.field(default=default)) for name, default in _parameters(owner)]
-    own = {"__doc__": owner.__doc__ or owner.__name__}  # else a signature would be made for it
+    own = {"__doc__": owner.__doc__ or owner.__name__}  # without it, dataclasses would compute a signature
     made = dataclasses.make_dataclass(
         owner.__name__, listed, namespace=own, init=False, repr=False, eq=False, kw_only=True
     )
@@ -158,7 +158,7 @@ def _parameters(owner: type[Struct]) -> list[tuple[str, Any]]:
 
 
 def _construct(cls: type[Struct], **values: object) -> Struct:
-    """Stand in for the constructor until the first use, which generates the real one."""
+    """The initial constructor: generates the real one, puts it in its own place, and calls it."""
     constructor = _make_constructor(cls)
     type.__setattr__(cls, "__new__", staticmethod(constructor))
     return constructor(cls, **values)
@@ -186,10 +186,10 @@ def _refuse_delete(self: Struct, name: str) -> NoReturn:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class StructMeta(type):
-    """Turns a class body of fields into a slotted, frozen class and its builder twin.
+    """Creates from a class body of fields a slotted, frozen class and its builder class.
 
-    The twin (``__builder__``) has the same slots and plain assignment.  Decoders and constructors
-    fill one in and then change its class, which is three times as fast as a frozen dataclass.
+    The builder (``__builder__``) has the same slots and allows assignment. Decoders and constructors set the attributes
+    of a builder and then change its ``__class__``, which is three times as fast as a frozen dataclass.
     """
 
     def __new__(
@@ -204,7 +204,7 @@ class StructMeta(type):
         flexible: str = "none",
         unstable: bool = False,
     ) -> StructMeta:
-        """Create the class; the keywords describe a message and are absent for a nested struct."""
+        """Create the class; the keywords are given for messages, not for nested structs."""
         if "__slots__" in namespace:
             return super().__new__(mcs, name, bases, namespace)
         specs = {key: value for key, value in namespace.items() if isinstance(value, FieldSpec)}
@@ -223,7 +223,8 @@ class StructMeta(type):
 class Struct(metaclass=StructMeta):
     """A group of fields: immutable, compared by value, built by keyword.
 
-    ``unknown_tagged_fields`` keeps what a newer peer sent in a flexible version, to be sent on.
+    ``unknown_tagged_fields`` are the tagged fields of newer versions that a peer sent, kept so that they can be passed
+    on.
     """
 
     __slots__ = ("unknown_tagged_fields",)
@@ -231,11 +232,11 @@ class Struct(metaclass=StructMeta):
     __builder__: ClassVar[type[Struct]]
     __dataclass_fields__: ClassVar[_LazyDataclassFields] = _LazyDataclassFields()  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    if TYPE_CHECKING:  # the slot itself can hold no default
+    if TYPE_CHECKING:  # a slot cannot have a default value
         unknown_tagged_fields: TaggedFields = ()
 
     def __eq__(self, other: object) -> bool:
-        if other is self:  # as encoders find it, which compare with a field's default
+        if other is self:  # frequent: encoders compare values with the field's default
             return True
         if other.__class__ is not self.__class__:
             return NotImplemented
@@ -250,7 +251,7 @@ class Struct(metaclass=StructMeta):
 
 
 class Message(Struct):
-    """A struct that is sent or stored on its own; ``__message__`` says as what."""
+    """A struct that is sent or stored on its own; ``__message__`` has its kind, number and versions."""
 
     __slots__ = ()
     __message__: ClassVar[MessageInfo]

@@ -1,8 +1,8 @@
-"""The types that Kafka's wire format knows, as values that the schema's fields name.
+"""The types of Kafka's wire format, as values for the fields of a schema.
 
-Kafka describes them in its protocol guide, under "Protocol Primitive Types".  Each says how a Python
-value looks: integers are ``int``, ``uuid`` is :class:`uuid.UUID`, ``bytes`` and ``records`` come out
-of a decoder as ``memoryview`` slices of its input, and arrays as tuples.
+Kafka describes them in its protocol guide, under "Protocol Primitive Types".  The Python types: integers are ``int``,
+``uuid`` is :class:`uuid.UUID`, ``bytes`` and ``records`` are decoded as ``memoryview`` slices of the input, and arrays
+as tuples.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from odradek.wire.values import immutable
 T = TypeVar("T")
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""What an encoder takes for bytes; a decoder always gives a memoryview of its input."""
+"""The types that an encoder accepts for bytes; a decoder always returns a memoryview of its input."""
 
 Records: TypeAlias = Buffer | Sequence[Buffer] | None
-"""Record batches to send: one buffer, or many that follow each other on the wire."""
+"""Record batches to send: one buffer, or several that are sent one after the other."""
 
 TaggedFields: TypeAlias = tuple[tuple[int, bytes], ...]
-"""Tagged fields that the schema does not know, as (tag, raw bytes) in the order received."""
+"""Tagged fields that are not in the schema, as (tag, raw bytes) in the order received."""
 
 ZERO_UUID = UUID(int=0)
 """Kafka's "no id"."""
@@ -53,20 +53,20 @@ uuid: WireType[UUID] = WireType("uuid", "16s")
 string: WireType[str] = WireType("string")
 data: WireType[Buffer] = WireType("bytes")
 records_in: WireType[memoryview] = WireType("records")
-"""Record batches that a broker receives: a view of the frame they came in."""
+"""Record batches that a broker receives: a view of their frame."""
 records_out: WireType[Records] = WireType("records")
-"""Record batches that a broker sends: views of the store, passed on without a copy."""
+"""Record batches that a broker sends: views of the store, not copied."""
 
 
 def as_wire_type(kind: WireType[T] | type[T]) -> WireType[T]:
-    """``kind`` itself, or the wire type of a struct class."""
+    """Return ``kind``, or the wire type of a struct class."""
     if isinstance(kind, WireType):
         return kind
     return WireType(kind.__name__, struct=kind)
 
 
 def array(element: WireType[T] | type[T]) -> WireType[tuple[T, ...]]:
-    """An array of ``element``, a wire type or a struct class."""
+    """Return the type of an array of ``element``, a wire type or a struct class."""
     inner = as_wire_type(element)
-    # Python's type system has no way to say that `element` of an array is its item type.
+    # Python's type system cannot express that `element` of an array is its item type.
     return WireType(f"[]{inner.name}", element=inner)  # pyright: ignore[reportReturnType, reportArgumentType]

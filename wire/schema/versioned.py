@@ -1,4 +1,4 @@
-"""Values that carry their own version as an int16 in front, as stored records do."""
+"""Values preceded by their version as an int16, as in stored records."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _INT16 = struct.Struct(">h")
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """``version`` as an int16, then the message in that version."""
+    """Return ``version`` as an int16, then the message in that version."""
     return _INT16.pack(version) + encode(message, version)
 
 
 def decode_versioned(cls: type[M], buf: Buffer) -> tuple[M, int]:
-    """Read what :func:`encode_versioned` wrote; returns the message and its version."""
+    """Decode the result of :func:`encode_versioned`; returns the message and its version."""
     view = as_view(buf)
     version = peek_int16(view, cls.__name__)
     return decode_exact(cls, version, view[2:]), version
 
 
 def peek_int16(view: memoryview, name: str) -> int:
-    """The int16 that ``view`` starts with; DecodeError naming ``name`` if there is none."""
+    """Return the int16 at the start of ``view``; raises DecodeError, which names ``name``, if it is too short."""
     if len(view) < 2:
         raise DecodeError(f"{name} of {len(view)} bytes has no version")
     return _INT16.unpack_from(view, 0)[0]

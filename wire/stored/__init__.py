@@ -1,5 +1,3 @@
-"""What Kafka keeps in its internal topics, in Kafka's own formats.
-
-The ``*_records`` modules hold the records' schemas, ``framing`` what
-surrounds them in a log.
+"""The records of Kafka's internal topics, in Kafka's formats. The ``*_records`` modules contain the schemas;
+``framing`` encodes and decodes keys and values with their type and version.
 """

@@ -1,4 +1,4 @@
-"""Control records: transaction markers, and what the Raft log says about itself."""
+"""Control records: transaction markers, and those of the Raft log and its snapshots."""
 
 from __future__ import annotations
 

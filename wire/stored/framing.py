@@ -1,4 +1,4 @@
-"""How stored records stand in a log: the numbers in front of their keys and values.
+"""The type and version numbers that precede the keys and values of stored records.
 
 - Coordinator records (``__consumer_offsets``, ``__transaction_state``): the key starts with the record type as an
   int16, the value with its version as an int16.
@@ -29,39 +29,39 @@ M = TypeVar("M", bound=Message)
 
 
 def group_key_types() -> Mapping[int, type[Message]]:
-    """The key classes of ``__consumer_offsets`` by record type."""
+    """Return the key classes of ``__consumer_offsets`` by record type."""
     return _classes("key", "group_records")
 
 
 def group_value_types() -> Mapping[int, type[Message]]:
-    """The value classes of ``__consumer_offsets`` by record type.
+    """Return the value classes of ``__consumer_offsets`` by record type.
 
-    Types 0 and 1 are both committed offsets; Kafka reads their values alike.
+    Types 0 and 1 are both committed offsets; as in Kafka their values have one class.
     """
     found = dict(_classes("value", "group_records"))
     return found | {0: found[1]}
 
 
 def transaction_key_types() -> Mapping[int, type[Message]]:
-    """The key classes of ``__transaction_state`` by record type."""
+    """Return the key classes of ``__transaction_state`` by record type."""
     return _classes("key", "transaction_records")
 
 
 def metadata_types() -> Mapping[int, type[Message]]:
-    """The classes of ``__cluster_metadata`` by record type."""
+    """Return the classes of ``__cluster_metadata`` by record type."""
     return _classes("metadata", "metadata_records")
 
 
 def encode_key(key: Message) -> bytes:
-    """The key of a coordinator record."""
+    """Return the encoded key of a coordinator record."""
     return _INT16.pack(_record_type(type(key))) + encode(key, 0)
 
 
 def decode_key(buf: Buffer, types: Mapping[int, type[Message]]) -> Message:
-    """Read the key of a coordinator record.
+    """Decode the key of a coordinator record.
 
-    Raises UnsupportedVersionError for a type that is not in ``types``: a newer Kafka wrote it, and
-    a replay skips it, as Kafka does.
+    Raises UnsupportedVersionError for a type that is not in ``types``: a newer Kafka wrote it, and replay skips it, as
+    in Kafka.
     """
     view = as_view(buf)
     number = peek_int16(view, "a record key")
@@ -71,17 +71,17 @@ def decode_key(buf: Buffer, types: Mapping[int, type[Message]]) -> Message:
 
 
 def encode_value(value: Message, version: int) -> bytes:
-    """The value of a coordinator record in ``version``."""
+    """Return the encoded value of a coordinator record in ``version``."""
     return encode_versioned(value, version)
 
 
 def decode_value(cls: type[M], buf: Buffer) -> M:
-    """Read the value of a coordinator record, in whichever version it was written."""
+    """Decode the value of a coordinator record, in the version that it was written in."""
     return decode_versioned(cls, buf)[0]
 
 
 def encode_metadata_record(record: Message, version: int) -> bytes:
-    """The value of a metadata record in ``version``."""
+    """Return the encoded value of a metadata record in ``version``."""
     return b"".join(encode_parts(record, version, bytearray(_metadata_frame(type(record), version))))
 
 
@@ -95,7 +95,7 @@ def _metadata_frame(kind: type[Message], version: int) -> bytes:
 
 
 def decode_metadata_record(buf: Buffer) -> tuple[Message, int]:
-    """Read the value of a metadata record; returns the record and its version."""
+    """Decode the value of a metadata record; returns the record and its version."""
     view = as_view(buf)
     frame_version, number, version, pos = _read_metadata_frame(view)
     if frame_version != METADATA_FRAME_VERSION:
@@ -107,8 +107,8 @@ def decode_metadata_record(buf: Buffer) -> tuple[Message, int]:
 
 
 def _read_metadata_frame(view: memoryview) -> tuple[int, int, int, int]:
-    """The frame's version, the record's type and version, and where the record begins."""
-    if len(view) > 2 and view[0] < 0x80 and view[1] < 0x80 and view[2] < 0x80:  # all that is written today
+    """Return the frame version, the record's type and version, and the position of the record."""
+    if len(view) > 2 and view[0] < 0x80 and view[1] < 0x80 and view[2] < 0x80:  # the usual case
         return view[0], view[1], view[2], 3
     try:
         frame_version, pos = read_uvarint(view, 0)

@@ -1,1 +1,1 @@
-"""The source text of generated codecs: one module writes decoders, one encoders."""
+"""Generators of the codecs' source: one module for decoders, one for encoders."""

@@ -1,10 +1,10 @@
 """Generates the source that decodes one version of one message in straight-line Python.
 
-Fixed-width fields that follow each other, with the length or count byte behind them, are read by one
-``struct`` call; nested structs and arrays are written out in line.  These checks keep hostile input
-harmless: ``unpack_from`` and indexing refuse to read past the end, every slice is checked against the
-end of the input first, and an array's count is checked against the fewest bytes its elements can take,
-and in a request against :data:`odradek.wire.schema.runtime.MAX_REQUEST_ELEMENTS`.
+Fixed-width fields that follow each other, with the length or count byte after them, are read by one ``struct`` call;
+nested structs and arrays are decoded inline.  These checks protect against hostile input: ``unpack_from`` and indexing
+refuse to read past the end, every slice is checked against the end of the input first, and an array's count is checked
+against the fewest bytes its elements can take, and in a request against
+:data:`odradek.wire.schema.runtime.MAX_REQUEST_ELEMENTS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odradek.wire.schema.types import WireType
 
 
 class DecoderSource(SourceWriter):
-    """Writes ``decode(buf, pos) -> (message, end)`` for one version; see :func:`decoder_source`."""
+    """Generates ``decode(buf, pos) -> (message, end)`` for one version; see :func:`decoder_source`."""
 
     def __init__(self, message: type[Message], version: int) -> None:
         super().__init__(message.__message__, version)
@@ -37,13 +37,13 @@ class DecoderSource(SourceWriter):
             "refuse_tag_size": runtime.refuse_tag_size,
             "refuse_elements": runtime.refuse_elements,
         }
-        # Objects are many times as large as the few bytes that may describe them, and a request comes
-        # from any client that can connect.
+        # The number of elements is limited for requests: decoded objects are many times as large as the few bytes that
+        # encode them, and any client that can connect can send a request.
         self._limited = message.__message__.kind == "request"
         self._run: list[tuple[str, str]] = []
 
     def write(self, message: type[Message]) -> str:
-        """The source of the whole function."""
+        """Return the source of the whole function."""
         self.emit("limit = len(buf)")
         if self._limited:
             self.emit(f"budget = {runtime.MAX_REQUEST_ELEMENTS}")
@@ -56,7 +56,7 @@ class DecoderSource(SourceWriter):
         return self.source("decode(buf, pos)")
 
     def struct(self, cls: type[Struct]) -> str:
-        """Read a struct into a new variable, whose name is returned."""
+        """Emit code that reads a struct into a new variable; return its name."""
         built = self.fresh("o")
         self.emit(f"{built} = {self.constant('Builder_', cls.__builder__)}()")
         for spec in [*self.absent_fields(cls), *self.tagged_fields(cls)]:
@@ -68,7 +68,7 @@ class DecoderSource(SourceWriter):
         return built
 
     def value(self, spec: FieldSpec, kind: WireType[Any], target: str, label: str) -> None:
-        """Read a value of ``kind`` into ``target``; ``label`` names it in errors."""
+        """Emit code that reads a value of ``kind`` into ``target``; ``label`` names it in errors."""
         if kind.code is not None:
             self._run.append((kind.code, target))
         elif kind.struct is not None:
@@ -77,7 +77,7 @@ class DecoderSource(SourceWriter):
             self._sized(spec, kind, target, label)
 
     def _struct_field(self, spec: FieldSpec, cls: type[Struct], target: str) -> None:
-        # A nullable struct has a presence byte in front (KIP-893), also inside a tagged field, where 0 says null.
+        # A nullable struct is preceded by a presence byte (KIP-893), also inside a tagged field, where 0 means null.
         if not (self.nullable(spec) and spec.type.struct is cls):
             self.emit(f"{target} = {self.struct(cls)}")
             return
@@ -92,9 +92,9 @@ class DecoderSource(SourceWriter):
         self.dedent()
 
     def _sized(self, spec: FieldSpec, kind: WireType[Any], target: str, label: str) -> None:
-        """Read a string, bytes, records or an array: a length, then the content."""
+        """Emit code that reads a string, bytes, records or an array: a length, then the content."""
         length = self._length(spec, kind)
-        # A compact length is one more than the length itself, and 0 says null.
+        # A compact length is one more than the actual length; 0 means null.
         self.indent(f"if {length} {'== 0' if self.compact(spec) else '< 0'}:")
         nullable = self.nullable(spec) and kind is spec.type
         self.emit(f"{target} = None" if nullable else f"refuse_null({label!r})")
@@ -111,7 +111,7 @@ class DecoderSource(SourceWriter):
     def _length(self, spec: FieldSpec, kind: WireType[Any]) -> str:
         length = self.fresh("n")
         if self.compact(spec):
-            # Nearly every varint is one byte, so it is read together with the fields before it.
+            # Nearly every varint is one byte, so its first byte is read together with the fields before it.
             self._run.append(("B", length))
             self._flush()
             self.indent(f"if {length} > 127:")
@@ -131,7 +131,7 @@ class DecoderSource(SourceWriter):
             self.emit(f"{target} = read_long_text(buf, pos, {length}, {label!r})")
             self.dedent()
             self.indent("else:")
-            # Kafka, too, replaces bytes that are not UTF-8.
+            # Kafka replaces invalid UTF-8, too.
             self.emit(f'{target} = str(buf[pos:{end}], "utf-8", "replace")')
             self.dedent()
         else:
@@ -222,7 +222,7 @@ class DecoderSource(SourceWriter):
         self.emit(f"{built}.unknown_tagged_fields = tuple({others})")
 
     def _flush(self) -> None:
-        """Read the collected fixed-width fields with one call."""
+        """Emit one call that reads the collected fixed-width fields."""
         if not self._run:
             return
         if self._run[0][0] == "B" and len(self._run) == 1:
@@ -247,6 +247,6 @@ class DecoderSource(SourceWriter):
 
 
 def decoder_source(message: type[Message], version: int) -> tuple[str, dict[str, Any]]:
-    """The source of ``decode(buf, pos)`` and the globals that it needs."""
+    """Return the source of ``decode(buf, pos)`` and the globals that it needs."""
     writer = DecoderSource(message, version)
     return writer.write(message), writer.names

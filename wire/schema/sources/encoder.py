@@ -1,8 +1,8 @@
 """Generates the source that encodes one version of one message in straight-line Python.
 
-The generated ``encode(message, out, parts)`` appends to the bytearray ``out``.  At a ``records`` field
-it moves what it has to ``parts``, adds the records' own buffers there uncopied and goes on with a new
-bytearray; it returns the last one.
+The generated ``encode(message, out, parts)`` appends to the bytearray ``out``.  At a ``records`` field it adds ``out``
+and then the records' own buffers, not copied, to ``parts``, and continues with a new bytearray; it returns the last
+bytearray.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.wire.schema.types import WireType
 
 
 class EncoderSource(SourceWriter):
-    """Writes the encoder of one version; see :func:`encoder_source`."""
+    """Generates the encoder of one version; see :func:`encoder_source`."""
 
     def __init__(self, message: type[Message], version: int) -> None:
         super().__init__(message.__message__, version)
@@ -34,13 +34,13 @@ class EncoderSource(SourceWriter):
         self._out = "out"
 
     def write(self, message: type[Message]) -> str:
-        """The source of the whole function."""
+        """Return the source of the whole function."""
         self.struct(message, "message")
         self.emit("return out")
         return self.source("encode(message, out, parts)")
 
     def struct(self, cls: type[Struct], value: str) -> None:
-        """Write the struct in the variable ``value``."""
+        """Emit code that writes the struct in the variable ``value``."""
         for spec in self.absent_fields(cls):
             self._check_absent(cls, spec, f"{value}.{spec.name}")
         for spec in self.inline_fields(cls):
@@ -50,7 +50,7 @@ class EncoderSource(SourceWriter):
         self._flush()
 
     def value(self, spec: FieldSpec, kind: WireType[Any], value: str, label: str) -> None:
-        """Write the expression ``value`` of type ``kind``; ``label`` names it in errors."""
+        """Emit code that writes the expression ``value`` of type ``kind``; ``label`` names it in errors."""
         if kind.code is not None:
             self._run.append((kind.code, f"{value}.bytes" if kind.code == "16s" else value))
         elif kind.struct is not None:
@@ -142,7 +142,7 @@ class EncoderSource(SourceWriter):
             self.emit(f"{count} = len({items})")
         self._write_length(spec, kind, count)
         if element.code is not None and element.code != "16s":
-            self.indent(f"if {count} > 0:")  # many are empty, and packing nothing takes as long as packing one
+            self.indent(f"if {count} > 0:")  # often empty, and packing nothing takes as long as packing one element
             self.emit(f'{self._out} += pack(f">{{{count}}}{element.code}", *{items})')
             self.dedent()
             return
@@ -190,7 +190,7 @@ class EncoderSource(SourceWriter):
         name, outer = self.fresh("v"), self._out
         self.emit(f"{name} = {value}.{spec.name}")
         if self.nullable(spec) and spec.type.struct is not None and spec.default is None:
-            self.indent("if True:")  # to Kafka its absence is an empty struct, so null must be said
+            self.indent("if True:")  # Kafka decodes an absent field as an empty struct, so null is written
         elif spec.default == ():
             self.indent(f"if {name} is None or len({name}):")
         elif spec.default is None:
@@ -208,7 +208,7 @@ class EncoderSource(SourceWriter):
         self._out = outer
 
     def _flush(self) -> None:
-        """Write the collected fixed-width values with one call."""
+        """Emit one call that writes the collected fixed-width values."""
         if not self._run:
             return
         codes = "".join(code for code, _ in self._run)
@@ -223,6 +223,6 @@ class EncoderSource(SourceWriter):
 
 
 def encoder_source(message: type[Message], version: int) -> tuple[str, dict[str, Any]]:
-    """The source of ``encode(message, out, parts)`` and the globals that it needs."""
+    """Return the source of ``encode(message, out, parts)`` and the globals that it needs."""
     writer = EncoderSource(message, version)
     return writer.write(message), writer.names

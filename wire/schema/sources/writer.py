@@ -1,4 +1,4 @@
-"""What the decoder's and the encoder's source generators share: lines, names and version questions."""
+"""The common base of the decoder's and the encoder's source generators: lines, names, and properties of the version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIXED_SIZES = {"?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "q": 8, "d": 8, 
 class SourceWriter:
     """Collects the lines of one generated function and the objects that it refers to.
 
-    ``version`` and ``info`` say which version of which message the function is for.
+    The function is for ``version`` of the message that ``info`` describes.
     """
 
     def __init__(self, info: MessageInfo, version: int) -> None:
@@ -30,21 +30,21 @@ class SourceWriter:
         self._lines.append("    " * self._depth + line)
 
     def indent(self, opening: str) -> None:
-        """Add a line such as ``if x:`` and go one level deeper."""
+        """Add a line such as ``if x:`` and increase the indentation."""
         self.emit(opening)
         self._depth += 1
 
     def dedent(self) -> None:
-        """Leave the innermost block."""
+        """End the innermost block."""
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A new variable name."""
+        """Return a new variable name."""
         self._serial += 1
         return f"{prefix}{self._serial}"
 
     def constant(self, prefix: str, value: object) -> str:
-        """A name in the generated function's globals for ``value``."""
+        """Add ``value`` to the generated function's globals; return its name there."""
         for name, known in self.names.items():
             if known is value:
                 return name
@@ -53,38 +53,38 @@ class SourceWriter:
         return name
 
     def literal(self, value: object) -> str:
-        """Source for a field's default."""
+        """Return the source for a field's default."""
         if value is None or isinstance(value, bool | int | float | str | bytes) or value == ():
             return repr(value)
         return self.constant("DEFAULT_", value)
 
     def source(self, signature: str) -> str:
-        """The whole function."""
+        """Return the source of the function."""
         return "\n".join([f"def {signature}:", *self._lines, ""])
 
     def inline_fields(self, struct: type[Struct]) -> list[FieldSpec]:
-        """The fields that this version writes one after the other."""
+        """Return the fields that are not tagged in this version, in order."""
         return [spec for spec in struct.__fields__ if self._present(spec) and not self._tagged(spec)]
 
     def tagged_fields(self, struct: type[Struct]) -> list[FieldSpec]:
-        """The fields that this version writes as tagged fields, by tag."""
+        """Return the tagged fields of this version, by tag."""
         found = [spec for spec in struct.__fields__ if self._present(spec) and self._tagged(spec)]
         return sorted(found, key=lambda spec: spec.tag or 0)
 
     def absent_fields(self, struct: type[Struct]) -> list[FieldSpec]:
-        """The fields that this version does not have."""
+        """Return the fields that this version does not have."""
         return [spec for spec in struct.__fields__ if not self._present(spec)]
 
     def nullable(self, spec: FieldSpec) -> bool:
-        """Whether this version may send null."""
+        """True if the field may be null in this version."""
         return self.version in spec.nullable
 
     def compact(self, spec: FieldSpec) -> bool:
-        """Whether this version writes the field's lengths as unsigned varints."""
+        """True if the field's lengths are unsigned varints in this version."""
         return self.version in (spec.flexible or self._info.flexible)
 
     def min_size(self, kind: WireType[Any]) -> int:
-        """The fewest bytes that a value of ``kind`` can take, never 0."""
+        """Return the smallest size of a value of ``kind`` in bytes, at least 1."""
         if kind.code is not None:
             return _FIXED_SIZES[kind.code]
         if kind.struct is not None:
