@@ -1,1 +1,1 @@
-"""One partition's log as pure logic: what is accepted, at which offsets, what a reader may see. No I/O, no clock."""
+"""The log of one partition as pure logic: which batches are accepted, at which offsets, and what a reader may see."""

@@ -1,4 +1,4 @@
-"""The topic settings that a partition's logic acts on, under Kafka's names."""
+"""The topic settings that a partition's logic uses, under Kafka's names."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,11 +7,11 @@ from odradek.wire.records.compression import DEFAULT_MAX_RECORDS_BYTES
 from odradek.wire.values import immutable
 
 NO_LIMIT: Final = 2**63 - 1
-"""Kafka's Long.MAX_VALUE: the default of settings that bound nothing."""
+"""Kafka's Long.MAX_VALUE: the default of settings that are unlimited."""
 
 
 class MessageTimestampType(StrEnum):
-    """`message.timestamp.type`: whose clock the records carry."""
+    """`message.timestamp.type`: whether records carry the producer's or the broker's time."""
 
     CREATE_TIME = "CreateTime"
     LOG_APPEND_TIME = "LogAppendTime"
@@ -24,7 +24,7 @@ class CleanupPolicy(StrEnum):
     COMPACT = "compact"
 
 
-_COMPACT: Final = CleanupPolicy.COMPACT  # looking up the member takes as long as a call, and is done for each batch
+_COMPACT: Final = CleanupPolicy.COMPACT  # Enum member lookup costs as much as a call; used for each batch
 _DELETE_ONLY: Final = frozenset({CleanupPolicy.DELETE})
 
 
@@ -33,11 +33,11 @@ class LogConfig:
     """Topic settings with Kafka 4.x's defaults.
 
     `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`, `replica_lag_time_max_ms` its
-    `replica.lag.time.max.ms`, `transaction_verification` its
-    `transaction.partition.verification.enable`, which is off unless a broker asks for it. `retention_ms` and
-    `retention_bytes` are -1 where there is no limit. `max_decompressed_bytes` bounds the records of a batch that has to
-    be looked into (`odradek.inspect.max.decompressed.bytes`). `sql_columns` is our `odradek.sql.columns`. What
-    `…_throttled_replicas` hold stands in `fetching/throttle.py`.
+    `replica.lag.time.max.ms`, and `transaction_verification` its `transaction.partition.verification.enable`, which is
+    off here unless a broker sets it. `retention_ms` and `retention_bytes` are -1 if unlimited. `max_decompressed_bytes`
+    limits the decompressed records of a batch whose records have to be checked
+    (`odradek.inspect.max.decompressed.bytes`). `sql_columns` is our `odradek.sql.columns`. For the
+    `…_throttled_replicas` see `fetching/throttle.py`.
     """
 
     max_message_bytes: int = 1048588
@@ -67,15 +67,18 @@ class LogConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether compaction keeps the latest record of each key, so that every record needs one."""
+        """True if compaction keeps the latest record of each key, so that every record needs a key."""
         return _COMPACT in self.cleanup_policy
 
     @property
     def is_deleted(self) -> bool:
-        """Whether retention deletes old segments, and clients may delete records."""
+        """True if retention deletes old segments, and clients may delete records."""
         return CleanupPolicy.DELETE in self.cleanup_policy
 
     @property
     def roll_ms(self) -> int:
-        """How old a segment may become: what may not stay uncompacted for longer must be sealed by then (KIP-354)."""
+        """The maximum age of a segment before it is rolled.
+
+        For a compacted topic at most `max.compaction.lag.ms`, since only sealed segments are compacted (KIP-354).
+        """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

@@ -1,7 +1,8 @@
-"""The history of leader epochs: which epoch wrote from which offset on (KIP-101, KIP-279, KIP-320).
+"""The history of leader epochs: the start offset of each epoch (KIP-101, KIP-279, KIP-320).
 
 Entries are strictly increasing in both epoch and offset. An entry that a newer one contradicts (same or later start) is
-dropped, so an epoch that wrote nothing leaves no trace. When the log start moves, the entry that covers it moves along.
+dropped, so an epoch in which nothing was written leaves no entry. When the log start moves, the start of the entry that
+covers it moves too.
 """
 
 from bisect import bisect_right
@@ -12,7 +13,7 @@ from odradek.partitions.results import NO_LEADER_EPOCH, UNKNOWN_OFFSET, EpochEnd
 
 
 class EpochHistory:
-    """The epochs of one log. Built from stored entries, in any order, it equals the history that wrote them."""
+    """The epochs of one log. Rebuilt from its stored entries, in any order, it equals the history that wrote them."""
 
     def __init__(self, entries: Iterable[EpochStart] = ()) -> None:
         self._epochs: list[int] = []
@@ -31,7 +32,7 @@ class EpochHistory:
         return self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> EpochStart | None:
-        """Note that `epoch` writes from `start_offset` on; returns the entry to store, None when nothing is new."""
+        """Record that `epoch` starts at `start_offset`; returns the entry to store, None if it is not new."""
         assert epoch >= 0
         assert start_offset >= 0
         if self._epochs and epoch == self._epochs[-1] and start_offset >= self._starts[-1]:
@@ -44,15 +45,15 @@ class EpochHistory:
         return EpochStart(epoch, start_offset)
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch that wrote `offset`, -1 when the history does not reach back to it."""
+        """Returns the epoch in which `offset` was written, -1 when it is older than the history."""
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else NO_LEADER_EPOCH
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The largest known epoch <= `epoch` and the offset after its last record.
+        """Returns the largest known epoch <= `epoch` and the offset after its last record.
 
-        An epoch newer than all known is answered with (-1, -1); one older than all known with itself and the start of
-        the history, as Kafka does.
+        As in Kafka, an epoch newer than all known ones gives (-1, -1); one older than all known ones gives itself and
+        the start of the history.
         """
         if epoch == NO_LEADER_EPOCH or not self._epochs:
             return EpochEnd(NO_LEADER_EPOCH, UNKNOWN_OFFSET)
@@ -64,7 +65,7 @@ class EpochHistory:
         return EpochEnd(self._epochs[higher - 1] if higher else epoch, self._starts[higher])
 
     def truncate_start(self, log_start_offset: int) -> None:
-        """Forget what ended at or before `log_start_offset`; the epoch that covers it now begins there."""
+        """Remove epochs that ended at or before `log_start_offset`; the epoch that covers it now begins there."""
         covering = bisect_right(self._starts, log_start_offset)
         if covering == 0:
             return

@@ -1,8 +1,8 @@
-"""A partition's follower: takes the leader's batches as they are, and cuts off what the leader never had.
+"""A partition's follower: appends the leader's batches unchanged, and truncates records that the leader does not have.
 
-What a batch says was judged by the leader, so only its checksum and its offsets are checked here. The high watermark is
-the leader's, as far as the records below it are durable here. Truncation goes by epochs (`truncation.py`), never by a
-high watermark: a record below the leader's may be above this one (KIP-101).
+The leader has validated the batches, so only their checksums and offsets are checked here. The high watermark is the
+leader's, limited to what is durable here. Truncation uses epochs (`truncation.py`), never a high watermark: committed
+records may be above the follower's own high watermark (KIP-101).
 """
 
 from typing import NamedTuple
@@ -17,9 +17,9 @@ from odradek.wire.records.batch import batch_bytes
 
 
 class FetchPosition(NamedTuple):
-    """Where a follower fetches on: the offset after its last record, that record's epoch, its log start.
+    """The position of a follower's next fetch: the offset after its last record, that record's epoch, its log start.
 
-    An answer is of use only to a follower that still stands at the position that was asked from, in the same epoch.
+    A response can be used only if the follower is still at the position of the request, in the same epoch.
     """
 
     leader_epoch: int
@@ -29,7 +29,7 @@ class FetchPosition(NamedTuple):
 
 
 class Follower(Reads):
-    """The following role over a state. Made by `follow`."""
+    """The follower role over a state. Created by `follow`."""
 
     leads = False
 
@@ -41,12 +41,14 @@ class Follower(Reads):
 
     @property
     def position(self) -> FetchPosition:
-        """Where to fetch on. The offset acknowledges what is below, so all of it has to be durable before the fetch."""
+        """The next fetch position. The offset acknowledges everything below it, so that must be durable before the
+        fetch.
+        """
         state = self.state
         return FetchPosition(state.leader_epoch, state.log_end_offset, state.epochs.latest, state.log_start_offset)
 
     def append(self, records: memoryview) -> Appended | Rejected:
-        """Take the leader's batches with their offsets and epochs, all or none, with any gaps between them."""
+        """Append the leader's batches with their offsets and epochs, all or none; gaps between them are allowed."""
         state = self.state
         batches = read_replicated_batches(records, state.log_end_offset, state.leader_epoch)
         if isinstance(batches, Rejected):
@@ -74,19 +76,19 @@ class Follower(Reads):
         return Appended(first_offset, state.log_end_offset - 1, -1, write)
 
     def durable(self, end_offset: int) -> bool:
-        """The store has made everything below `end_offset` durable. Returns whether the high watermark moved."""
+        """The store has made everything below `end_offset` durable. Returns True if the high watermark moved."""
         self.state.mark_durable(end_offset)
         return self.state.raise_high_watermark(self._leader_high_watermark)
 
     def leader_commits(self, high_watermark: int) -> bool:
-        """The leader reports its high watermark, with a Fetch answer. Returns whether the one here moved."""
+        """Apply the leader's high watermark from a Fetch response. Returns True if the one here moved."""
         self._leader_high_watermark = high_watermark
         return self.state.raise_high_watermark(high_watermark)
 
     def leader_starts(self, log_start_offset: int) -> LogWrite | None:
-        """The leader reports where its log starts; this one follows, as far as it is committed here.
+        """Apply the leader's log start offset, but at most up to the high watermark here.
 
-        Returns the write that makes it durable, if the log start moved.
+        Returns the write that makes it durable, None if the log start did not move.
         """
         self._leader_log_start = max(self._leader_log_start, log_start_offset)
         offset = min(self._leader_log_start, self.state.high_watermark)
@@ -94,21 +96,23 @@ class Follower(Reads):
         return write if isinstance(write, LogWrite) and write.log_start_offset is not None else None
 
     def reset_offset(self, leader_log_start: int) -> int | None:
-        """Where the log has to begin anew after OFFSET_OUT_OF_RANGE, if the leader has deleted all that is here.
+        """After OFFSET_OUT_OF_RANGE: returns the offset at which the log must restart if the leader has deleted all of
+        it.
 
-        None when the next fetch goes on from the log end: what the leader does not have is cut by epochs.
+        None if the next fetch continues from the log end: records that the leader does not have are truncated by
+        epochs.
         """
         return leader_log_start if leader_log_start > self.state.log_end_offset else None
 
     def truncation(self, diverging: EpochEnd) -> TruncationPoint:
-        """Where to cut after the leader has answered with its largest epoch and that epoch's end; see `truncation.py`.
+        """Where to truncate, given the leader's largest epoch and its end offset; see `truncation.py`.
 
-        The caller has the store truncate there and gives what is left to `PartitionState.truncated`.
+        The caller truncates the store there and passes what remains to `PartitionState.truncated`.
         """
         return truncation_point(self.state.epochs, self.state.log_end_offset, diverging)
 
 
 def follow(state: PartitionState, epoch: int, leader_id: int) -> Follower:
-    """Follow `leader_id` in `epoch`; one below the epoch known is our own bug."""
+    """Follow `leader_id` in `epoch`, which must not be below the known epoch (asserted)."""
     state.enter_epoch(epoch)
     return Follower(state, leader_id)

@@ -1,13 +1,13 @@
-"""Batches of another log, taken into this one at the offsets that they have (ImportBatches).
+"""Batches of another log, appended to this one at their original offsets (ImportBatches).
 
-What was there stays as it was, byte for byte: values, codec, timestamps, producer, checksum. Only the leader epoch,
-which the checksum does not cover, becomes this leader's. The offsets may leave gaps, as those of a compacted log do,
-but never go below the log end, so what is sent again is refused and not doubled.
+Batches are stored byte for byte: values, codec, timestamps, producer, checksum. Only the leader epoch, which the
+checksum does not cover, is set to this leader's. Offsets may have gaps, like those of a compacted log, but never go
+below the log end, so batches that are sent again are refused instead of duplicated.
 
-Checked is what a broker can know without decoding records: format, checksum, codec, the order of offsets. Not checked
-are the topic's bounds on size and time and the keys of a compacted topic: another broker has taken these records under
-its own settings, and a follower checks none of it either. Producer sequences are not looked at, since compaction leaves
-gaps in them. Transactions are followed, for read_committed readers.
+Checked is what a broker can check without decoding records: format, checksum, codec, and the order of offsets. Not
+checked are the topic's limits on size and time and the keys of a compacted topic: another broker has accepted the
+records under its own settings, and a follower does not check these either. Producer sequences are not checked, since
+compaction leaves gaps in them. Transactions are tracked, for read_committed readers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,21 +24,21 @@ from odradek.wire.records.batch import BatchHeader, Codec, assign_offsets, check
 from odradek.wire.records.errors import InvalidRecordBatch, UnsupportedMagic
 
 MAX_BATCHES: Final = 500
-"""So many batches are placed in some milliseconds, and so in one turn."""
+"""The maximum number of batches in one write, which take a few milliseconds."""
 MAX_BYTES: Final = 1 << 20
-"""So large is one write at most, unless a batch is larger: segments roll between writes."""
+"""The maximum size of a write, unless a single batch is larger: segments roll between writes."""
 _LAST_OFFSET: Final = 2**63 - 2
 
 
 class ImportedBatch(NamedTuple):
-    """One batch of the request's records, and what it says if it is a transaction's marker."""
+    """A batch of the request's records, and its transaction marker if it is one."""
 
     header: BatchHeader
     marker: EndTxnMarker | None
 
 
 def read_imported_batches(records: memoryview, config: LogConfig) -> list[ImportedBatch] | Rejected:
-    """Parse and check the batches of a request, by their bytes alone; at least one, all of them whole."""
+    """Parse and check the batches of a request without decoding records. They must be whole, and at least one."""
     batches: list[ImportedBatch] = []
     next_offset = 0
     try:
@@ -57,12 +57,12 @@ def read_imported_batches(records: memoryview, config: LogConfig) -> list[Import
 
 
 def _check_header(header: BatchHeader, next_offset: int, config: LogConfig) -> Rejected | None:
-    """Offsets, counts, codec, size."""
+    """Check offsets, counts, codec and size."""
     base_offset, delta, count = header.base_offset, header.last_offset_delta, header.record_count
     if base_offset < next_offset:
         message = f"a batch begins at offset {base_offset} behind one that ends at {next_offset - 1}"
         return Rejected(ErrorCode.INVALID_RECORD, message)
-    # Compaction leaves fewer records than offsets, and the empty last batch of a producer.
+    # Compaction leaves fewer records than offsets, and keeps a producer's last batch even without records.
     if delta < 0 or not 0 <= count <= delta + 1 or header.last_offset > _LAST_OFFSET:
         message = f"the batch at offset {base_offset} declares {count} records, and {delta} as its last offset delta"
         return Rejected(ErrorCode.INVALID_RECORD, message)
@@ -75,12 +75,12 @@ def _check_header(header: BatchHeader, next_offset: int, config: LogConfig) -> R
 
 
 def largest_producer_id(batches: Sequence[ImportedBatch]) -> int:
-    """The largest producer id of the batches, -1 when none has one."""
+    """Returns the largest producer id of the batches, -1 when none has one."""
     return max(batch.header.producer_id for batch in batches)
 
 
 def in_writes(batches: Sequence[ImportedBatch], segment_bytes: int) -> Iterator[Sequence[ImportedBatch]]:
-    """The batches in runs that are written together."""
+    """Yield the batches in groups, each to be written together."""
     limit_bytes = min(segment_bytes, MAX_BYTES)
     begin, size_bytes = 0, 0
     for at, (header, _) in enumerate(batches):
@@ -93,12 +93,12 @@ def in_writes(batches: Sequence[ImportedBatch], segment_bytes: int) -> Iterator[
 
 
 def take_imported(state: PartitionState, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
-    """Take batches that `read_imported_batches` found good, all or none, as the leader.
+    """Append batches that `read_imported_batches` has accepted, all or none, as the leader.
 
     `records` are patched in place as by `Leader.append`. OFFSET_OUT_OF_RANGE when they begin below the log end;
-    INVALID_TXN_STATE when they would go into a local producer's transaction.
+    INVALID_TXN_STATE when they would become part of a local producer's transaction.
     """
-    refusal = _check_place(state, batches)
+    refusal = _check_offsets(state, batches)
     if refusal is not None:
         return refusal
     stored: list[StoredBatch] = []
@@ -120,7 +120,7 @@ def take_imported(state: PartitionState, records: memoryview, batches: Sequence[
     return Appended(stored[0].base_offset, state.log_end_offset - 1, -1, write)
 
 
-def _check_place(state: PartitionState, batches: Sequence[ImportedBatch]) -> Rejected | None:
+def _check_offsets(state: PartitionState, batches: Sequence[ImportedBatch]) -> Rejected | None:
     first_offset, end_offset = batches[0].header.base_offset, state.log_end_offset
     if first_offset < end_offset:
         message = f"the batches begin at offset {first_offset}, and the log ends at {end_offset} already"

@@ -2,28 +2,28 @@
 
 Theory of operation (KIP-497, KIP-841, KIP-903, KIP-966)
 --------------------------------------------------------
-The controller decides the ISR; the leader proposes. While a proposal is under way, the leader does not know whether it
-is in force, and counts for the high watermark every replica that may be in the ISR by now, the *maximal ISR*:
+The controller decides the ISR; the leader proposes changes. While a proposal is in flight, the leader cannot know
+whether it is in force. Then it counts for the high watermark every replica that may be in the ISR, the *maximal ISR*:
 
-    committed ISR ──propose──► proposal under way: maximal ISR = committed and proposed
+    committed ISR ──propose──► proposal in flight: maximal ISR = committed and proposed
          ▲                        │ accepted, or an image of a later partition epoch: that ISR is committed
          │                        │ refused for certain (not attempted, ineligible replica): the committed ISR again
          └────────────────────────┤
-                                  │ no answer, an answer that says nothing of it: sent again, still under way
-                                  │ refused since the leader's view is old (epochs, topic): under way until the image
-                                  ▼ tells what is in force
+                                  │ no response, or another error: sent again, still in flight
+                                  │ refused since the leader's view is old (epochs, topic): in flight until the image
+                                  ▼ has the ISR in force
 
-An image of the partition epoch that is known already changes nothing of this. It is the echo of an accepted proposal,
-and the next one may be under way.
+An image of the partition epoch that is already known changes nothing: it is the accepted proposal, published, and the
+next proposal may already be in flight.
 
-- *Joining*: a follower that has fetched in this epoch up to the high watermark and to where the epoch began, from the
-  broker's present registration, which is neither fenced nor shutting down. The epoch's beginning counts because the
+- *Joining*: a follower that has fetched in this epoch up to the high watermark and to where the epoch began, from its
+  broker's current registration, which is neither fenced nor shutting down. The epoch's start counts because the
   leader's high watermark may be behind what its predecessor had committed.
 - *Leaving*: an in-sync follower that has not caught up within `replica.lag.time.max.ms`.
-- *The high watermark* is the smallest log end of the maximal ISR, and of those that have caught up and are about to
-  join; otherwise under constant load they might never reach it. With fewer than `min.insync.replicas` in the committed
-  ISR it does not move (KIP-966): what is committed then might be lost with one broker.
-- `min.insync.replicas` never means more than there are replicas.
+- *The high watermark* is the smallest log end offset of the maximal ISR and of the followers that have caught up and
+  are about to join; otherwise these might never reach it under constant load. With fewer than `min.insync.replicas` in
+  the committed ISR it does not move (KIP-966): the failure of one broker might lose what is committed then.
+- `min.insync.replicas` is limited to the number of replicas.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ from odradek.wire.values import immutable
 
 
 class BrokerStanding(NamedTuple):
-    """What the metadata says of a broker: the epoch of its registration, whether it may join an ISR now, its rack."""
+    """A broker in the metadata: the epoch of its registration, whether it may join an ISR now, and its rack."""
 
     epoch: int
     is_active: bool
@@ -46,12 +46,12 @@ class BrokerStanding(NamedTuple):
 
 
 Brokers = Callable[[int], BrokerStanding | None]
-"""The standing of a broker in the newest metadata; None if it is not registered."""
+"""Returns the standing of a broker in the newest metadata; None if it is not registered."""
 
 
 @immutable
 class Membership:
-    """What the controller has decided of a partition's replicas, seen from `broker_id`, one of them."""
+    """The replicas and the ISR of a partition as decided by the controller; `broker_id` is this broker, one of them."""
 
     broker_id: int
     replicas: Sequence[int]
@@ -60,11 +60,11 @@ class Membership:
 
 
 ALONE: Final = Membership(0, (0,), (0,), 0)
-"""A partition whose one replica is the leader."""
+"""A partition whose only replica is the leader."""
 
 
 class IsrMember(NamedTuple):
-    """A proposed member, and the registration of its broker in which it has fetched; -1 where it has not yet."""
+    """A proposed member, with the registration of its broker that it has fetched in; -1 if it has not fetched yet."""
 
     broker_id: int
     broker_epoch: int
@@ -72,9 +72,9 @@ class IsrMember(NamedTuple):
 
 @immutable
 class IsrProposal:
-    """An ISR that the leader proposes: valid while the controller knows these two epochs of the partition.
+    """An ISR that the leader proposes. The controller accepts it only if both epochs are the partition's current ones.
 
-    `reasons` says of each replica that joins or leaves why, for the log; `is_expansion` is whether one joins.
+    `reasons` states for the log why each replica joins or leaves; `is_expansion` is True if one joins.
     """
 
     members: tuple[IsrMember, ...]
@@ -90,7 +90,7 @@ class IsrProposal:
 
 
 class IsrDecision(NamedTuple):
-    """The controller's answer to a proposal that it took."""
+    """The controller's response to a proposal that it has processed."""
 
     leader_epoch: int
     isr: tuple[int, ...]
@@ -109,13 +109,13 @@ VIEW_IS_OLD: Final = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The controller knows more than the leader: what is in force comes with the metadata."""
+"""The controller has newer metadata than the leader; the ISR in force follows with the metadata."""
 
 
 class InSyncReplicas:
     """The ISR of one leader epoch. `epoch_start_offset` is where the epoch began in the leader's log.
 
-    `remotes` are the other replicas, in the ISR or not; `isr` is the committed one; `proposal` is under way, if any.
+    `remotes` are the other replicas, in the ISR or not; `isr` is the committed ISR; `proposal` is in flight, or None.
     """
 
     def __init__(self, membership: Membership, leader_epoch: int, epoch_start_offset: int, brokers: Brokers) -> None:
@@ -131,7 +131,7 @@ class InSyncReplicas:
         self._brokers = brokers
 
     def begin(self, membership: Membership, now_ms: int) -> None:
-        """Learn who the replicas are; in-sync ones have `replica.lag.time.max.ms` from now on to fetch."""
+        """Set the replicas; in-sync ones have `replica.lag.time.max.ms` from now on to fetch."""
         self.now_ms = now_ms
         self._set_replicas(membership.replicas)
 
@@ -143,9 +143,9 @@ class InSyncReplicas:
         }
 
     def assign(self, membership: Membership) -> bool:
-        """Take what the metadata says within the epoch; returns whether the ISR is another one now."""
+        """Apply the metadata of the same leader epoch; returns True if the ISR has changed."""
         if membership.partition_epoch <= self._partition_epoch:
-            return False  # the echo of an accepted proposal, or older still
+            return False  # the leader's own accepted proposal, or older
         self._commit(membership.isr, membership.partition_epoch)
         self._set_replicas(membership.replicas)
         return True
@@ -156,11 +156,11 @@ class InSyncReplicas:
         self.proposal = None
 
     def is_short(self, config: LogConfig) -> bool:
-        """Whether the ISR has fewer members than `min.insync.replicas`."""
+        """True if the ISR has fewer members than `min.insync.replicas`."""
         return len(self.isr) < min(config.min_insync_replicas, len(self.remotes) + 1)
 
     def committed_end(self, own_end: int, config: LogConfig) -> int:
-        """The offset below which every replica that counts has the log, -1 while too few count."""
+        """Returns the end of what all counted replicas have in their logs, -1 while the ISR is too small."""
         if self.is_short(config):
             return UNKNOWN_OFFSET
         end = own_end
@@ -183,12 +183,12 @@ class InSyncReplicas:
         return standing is not None and standing.is_active and standing.epoch == remote.broker_epoch
 
     def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether the broker has registered anew since it sent what it said in `broker_epoch`."""
+        """True if the broker has registered again since the registration `broker_epoch`."""
         standing = self._brokers(broker_id)
         return standing is not None and standing.epoch > broker_epoch
 
     def expansion(self, broker_id: int, high_watermark: int) -> IsrProposal | None:
-        """Propose that a follower joins, if it may; the proposal is under way then."""
+        """Propose that a follower joins, if it may; the proposal is then in flight."""
         remote = self.remotes[broker_id]
         if self.proposal is not None or broker_id in self.isr or not remote.has_fetched:
             return None
@@ -200,7 +200,7 @@ class InSyncReplicas:
         return self._propose(sorted({*self.isr, broker_id}), (reason,))
 
     def shrinking(self, readable_end: int, max_lag_ms: int) -> IsrProposal | None:
-        """Propose that in-sync followers leave that have lagged for too long, if any; it is under way then."""
+        """Propose that in-sync followers leave that have lagged for too long; the proposal is then in flight."""
         if self.proposal is not None:
             return None
         lagging = [
@@ -236,7 +236,9 @@ class InSyncReplicas:
         return UNKNOWN_BROKER_EPOCH if own is None else own.epoch
 
     def preferred_replica(self, rack: str, fetch_offset: int) -> int | None:
-        """The follower that a consumer of `rack` is to read from, None: the leader; see `fetching/selection.py`."""
+        """Returns the follower that a consumer of `rack` should read from, None: the leader; see
+        `fetching/selection.py`.
+        """
         own = self._brokers(self._broker_id)
         candidates = [
             Candidate(each, standing.rack, remote.log_start_offset, remote.log_end_offset, remote.last_caught_up_ms)
@@ -246,9 +248,9 @@ class InSyncReplicas:
         return nearest_replica(rack, None if own is None else own.rack, fetch_offset, candidates)
 
     def answered(self, proposal: IsrProposal, answer: IsrDecision | ErrorCode) -> bool:
-        """Take the controller's answer; returns whether the proposal has to be sent again."""
+        """Process the controller's response; returns True if the proposal must be sent again."""
         if self.proposal is not proposal:
-            return False  # the image arrived first
+            return False  # an image has ended this proposal already
         if isinstance(answer, IsrDecision):
             is_known = answer.leader_epoch == self._leader_epoch and answer.partition_epoch >= self._partition_epoch
             if is_known:

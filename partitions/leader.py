@@ -1,15 +1,15 @@
 """The partition's leader: validates the writes of clients and coordinators, and determines what is committed.
 
-A record is committed when every in-sync replica has it durably, this one included: the high watermark is the smallest
-of their log ends (`in_sync.py`). It moves in `_advance` and nowhere else. Where this is the only replica, it is its own
-durable end.
+A record is committed when all in-sync replicas, including this one, have it durably: the high watermark is the smallest
+of their log end offsets (`in_sync.py`). Only `_advance` moves it. If this is the only replica, the high watermark is
+its own durable end.
 
 Followers fetch what is durable at the leader, and a fetch from an offset acknowledges that everything below is durable
 at the follower. A follower whose log has diverged gets the diverging epoch, and its fetch is not recorded
 (KAFKA-13141).
 
-The leader's epoch begins at its log end. Until the high watermark has reached it, a predecessor may have reported a
-higher one to clients than is known here, and ListOffsets answers OFFSET_NOT_AVAILABLE (KIP-207).
+The leader's epoch begins at its log end. Until the high watermark has reached that offset, a previous leader may have
+reported a higher one to clients, so ListOffsets returns OFFSET_NOT_AVAILABLE (KIP-207).
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ NOT_ENOUGH_REPLICAS: Final = Rejected(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 class FollowerFetch(NamedTuple):
-    """Who fetches: a follower, in which registration of its broker, and where its log starts."""
+    """The follower that fetches: its broker, the epoch of the broker's registration, and its log start offset."""
 
     broker_id: int
     broker_epoch: int
@@ -54,7 +54,7 @@ def _knows_no_broker(_broker_id: int) -> None:
 
 
 class Leader(Reads):
-    """The leading role over a state. Made by `lead`."""
+    """The leader role over a state. Created by `lead`."""
 
     leads = True
 
@@ -65,15 +65,15 @@ class Leader(Reads):
         self._advance()
 
     def over(self, restored: PartitionState) -> tuple["Leader", LogWrite | None]:
-        """Lead on in the same epoch over a log that was opened again, and may have lost what was not durable.
+        """Continue in the same epoch over a log that was reopened, and may have lost what was not durable.
 
-        The write is as that of `lead`.
+        The returned write is as that of `lead`.
         """
         started = restored.begin_epoch(self.state.leader_epoch)
         return Leader(restored, self.in_sync), None if started is None else LogWrite(epochs=(started,))
 
     def durable(self, end_offset: int) -> bool:
-        """The store has made everything below `end_offset` durable. Returns whether the high watermark moved."""
+        """The store has made everything below `end_offset` durable. Returns True if the high watermark moved."""
         self.state.mark_durable(end_offset)
         return self._advance()
 
@@ -85,12 +85,14 @@ class Leader(Reads):
         return state.raise_high_watermark(end_offset)
 
     def assign(self, membership: Membership) -> bool:
-        """Take the replicas and the ISR of the metadata within the epoch. Returns whether the high watermark moved."""
+        """Apply replicas and ISR from metadata of the same epoch. Returns True if the high watermark moved."""
         self.in_sync.assign(membership)
         return self._advance()
 
     def advance_at(self, now_ms: int) -> bool:
-        """Time has passed, or settings or brokers have changed. Returns whether the high watermark moved."""
+        """Recompute after time has passed, or settings or brokers have changed. Returns True if the high watermark
+        moved.
+        """
         self.in_sync.now_ms = now_ms
         return self._advance()
 
@@ -105,8 +107,8 @@ class Leader(Reads):
     ) -> FetchPlan | Rejected:
         """Plan a follower's read, as `fetch` does, up to what is durable here.
 
-        UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER without an epoch, for a broker that has no replica;
-        NOT_LEADER_OR_FOLLOWER for one that has registered anew since.
+        UNKNOWN_LEADER_EPOCH (NOT_LEADER_OR_FOLLOWER if the request has no epoch) for a broker that has no replica;
+        NOT_LEADER_OR_FOLLOWER for one that has registered again since.
         """
         plan = self.fetch(
             offset,
@@ -127,10 +129,10 @@ class Leader(Reads):
         return plan
 
     def record_fetch(self, follower: FollowerFetch, plan: FetchPlan, now_ms: int) -> tuple[bool, IsrProposal | None]:
-        """Take note of how far the follower of a planned read has come.
+        """Record the follower's progress from a planned read.
 
-        Returns whether the high watermark moved, and a proposal to be sent when the follower is to join the ISR. A
-        follower whose log has diverged has not come anywhere.
+        Returns whether the high watermark moved, and the proposal to send if the follower should join the ISR. Nothing
+        is recorded for a follower whose log has diverged.
         """
         if plan.diverging is not None:
             return False, None
@@ -143,21 +145,21 @@ class Leader(Reads):
         return self._advance(), proposal
 
     def shrinking(self, now_ms: int) -> IsrProposal | None:
-        """The proposal that followers leave the ISR that have lagged for too long, if there are any."""
+        """Returns the proposal that followers that have lagged for too long leave the ISR, None if there are none."""
         self.in_sync.now_ms = now_ms
         return self.in_sync.shrinking(self.state.durable_end_offset, self.state.config.replica_lag_time_max_ms)
 
     def answered(self, proposal: IsrProposal, answer: IsrDecision | ErrorCode) -> tuple[bool, bool]:
-        """The controller has answered a proposal.
+        """Process the controller's response to a proposal.
 
-        Returns whether the high watermark moved, and whether the proposal has to be sent again.
+        Returns whether the high watermark moved, and whether the proposal must be sent again.
         """
         again = self.in_sync.answered(proposal, answer)
         return self._advance(), again
 
     @property
     def is_short(self) -> bool:
-        """Whether acks=all is refused, since fewer replicas are in sync than `min.insync.replicas` demands."""
+        """True if acks=all must be refused because fewer than `min.insync.replicas` replicas are in sync."""
         return bool(self.in_sync.remotes) and self.in_sync.is_short(self.state.config)
 
     def append(
@@ -173,15 +175,16 @@ class Leader(Reads):
         leader_epoch: int = NO_LEADER_EPOCH,
         all_in_sync: bool = False,
     ) -> Appended | Duplicate | Rejected:
-        """Judge `records` and give them the next offsets.
+        """Validate `records` and assign the next offsets to them.
 
-        With `all_in_sync` (acks=all) NOT_ENOUGH_REPLICAS comes before all else; see `is_short`.
+        With `all_in_sync` (acks=all) NOT_ENOUGH_REPLICAS is checked before all else; see `is_short`.
 
-        A writable buffer is patched in place and must stay as it is until the write is durable; a read-only one is
-        copied. A refused or duplicate batch is not touched. `api_version` is that of the Produce request;
-        `transaction_version` that of a WriteTxnMarkers request (KIP-1228). `guard` is what `verification` gave before
-        the coordinator was asked. `judged` is what `check_client_batch` said of the same records a moment ago.
-        `leader_epoch`, if any, is the epoch in which the writer was elected: see `PartitionState.check_epoch`.
+        A writable buffer is patched in place and must not change until the write is durable; a read-only one is copied.
+        A refused or duplicate batch is not modified. `api_version` is that of the Produce request,
+        `transaction_version` that of a WriteTxnMarkers request (KIP-1228). `guard` was returned by `verification`
+        before the coordinator was queried. `judged` is the result of `check_client_batch` for the same records, if the
+        caller has it. `leader_epoch`, if any, is the epoch in which the writer was elected: see
+        `PartitionState.check_epoch`.
         """
         state = self.state
         if leader_epoch != NO_LEADER_EPOCH:
@@ -218,7 +221,7 @@ class Leader(Reads):
             # Only for clients: a coordinator has called `check_transactional` before its decision.
             refusal = producers.check_verified(header.producer_id, header.producer_epoch, guard)
         if refusal is not None:
-            # A retry is out of sequence by nature, so only what was refused can be one.
+            # A retry is always out of sequence, so only a refused batch can be a duplicate.
             earlier = producers.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
             if earlier is not None:
                 return Duplicate(earlier.base_offset, earlier.last_offset, earlier.timestamp_ms)
@@ -250,7 +253,7 @@ class Leader(Reads):
         producers: Mapping[int, bytes | None] = _NO_PRODUCERS,
         aborted: tuple[AbortedTransaction, ...] = (),
     ) -> Appended:
-        """Give the batch the next offsets and the leader's epoch, and the topic's clock where the topic has one."""
+        """Assign the next offsets and the leader's epoch, and the append time for LogAppendTime topics."""
         state = self.state
         base_offset = state.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -266,18 +269,18 @@ class Leader(Reads):
         return Appended(base_offset, last_offset, -1 if stamped_ms is None else stamped_ms, write)
 
     def take_imported(self, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
-        """Take `batches` of `records` at the offsets that they have, all or none; see `imports.py`."""
+        """Append `batches` of `records` at their own offsets, all or none; see `imports.py`."""
         return take_imported(self.state, records, batches)
 
     def verification(
         self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, adds_partition: bool = False
     ) -> VerificationGuard | Rejected | None:
-        """The guard for a verification by the transaction coordinator before a transactional append (KIP-890).
+        """Returns the guard for a verification by the transaction coordinator before a transactional append (KIP-890).
 
         `sequence` is that of the batch, or none; with `adds_partition` the coordinator adds the partition instead of
         verifying it. None when no verification is needed: a transaction of this epoch is open, or
-        `transaction_verification` is off and no partition is added. INVALID_PRODUCER_EPOCH, and no guard, when the
-        epoch has passed.
+        `transaction_verification` is off and no partition is added. INVALID_PRODUCER_EPOCH when the epoch is out of
+        date.
         """
         if not (self.state.verifies or adds_partition):
             return None
@@ -290,13 +293,13 @@ class Leader(Reads):
         self.state.producer_states.end_verification(producer_id)
 
     def is_overtaken(self, producer_id: int, guard: VerificationGuard) -> bool:
-        """Whether the guard is void, since a marker or a batch of the producer has come after it was given."""
+        """True if a marker or a batch of the producer has invalidated the guard since."""
         return self.state.producer_states.is_overtaken(producer_id, guard)
 
     def check_transactional(
         self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None
     ) -> Rejected | None:
-        """Judge a coordinator's transactional batch before it is decided; the epoch first (KAFKA-19690)."""
+        """Check a coordinator's transactional write before the decision is made; the epoch first (KAFKA-19690)."""
         producers = self.state.producer_states
         refusal = producers.check_epoch(producer_id, producer_epoch)
         if refusal is None and (self.state.verifies or guard is not None):
@@ -311,10 +314,10 @@ def lead(
     brokers: Brokers = _knows_no_broker,
     now_ms: int = 0,
 ) -> tuple[Leader, LogWrite | None]:
-    """Lead in `epoch` at a time of the monotonic clock; an epoch below the one known is our own bug.
+    """Lead in `epoch`, which must not be below the known epoch (asserted); `now_ms` is of the monotonic clock.
 
-    The write, None when nothing is new, has to be stored with the epoch's first batch at the latest. Before that
-    nothing rests on it anywhere: an epoch without batches leaves no trace in any log.
+    The returned write, None when the history has the epoch already, must be stored with the epoch's first batch at the
+    latest. Until then nothing depends on it, since an epoch without batches has no entry in any log.
     """
     started = state.begin_epoch(epoch)
     in_sync = InSyncReplicas(membership, epoch, state.log_end_offset, brokers)

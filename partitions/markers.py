@@ -1,4 +1,4 @@
-"""Reading the transaction markers that end a producer's transaction in a partition (KIP-98)."""
+"""Decoding of the markers that end a producer's transaction in a partition (KIP-98)."""
 
 from odradek.partitions.producers import EndTxnMarker
 from odradek.wire.records.batch import BatchHeader
@@ -6,7 +6,7 @@ from odradek.wire.records.reader import ControlType, read_control_marker
 
 
 def read_end_txn_marker(records: memoryview, header: BatchHeader, transaction_version: int = 0) -> EndTxnMarker | None:
-    """Decode a control batch; None when it is no transaction's marker, or compaction has emptied it.
+    """Decode a control batch; None when it is not a transaction marker, or compaction has emptied it.
 
     Raises odradek.wire.records.errors.CorruptBatch.
     """

@@ -1,7 +1,7 @@
-"""Values that pass between a partition's pure logic and the store that keeps its log.
+"""Values exchanged between a partition's pure logic and the store that keeps its log.
 
-This package decides them and `storage_backends` writes them; stores import no other module of this package. All
-offsets are Kafka offsets; all times are milliseconds since the epoch, -1 where there is none.
+This package creates them and `storage_backends` writes them; stores import no other module of this package. All offsets
+are Kafka offsets; all times are milliseconds since the epoch, -1 if there is none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from odradek.wire.values import immutable
 
 @immutable
 class PartitionKey:
-    """One incarnation of one partition: a topic deleted and created again has another `topic_id`."""
+    """One incarnation of a partition: a topic that is deleted and created again has another `topic_id`."""
 
     topic: str
     topic_id: UUID
@@ -28,7 +28,7 @@ class PartitionKey:
 
 @immutable
 class StoredBatch:
-    """One whole record batch (magic 2) whose base offset and leader epoch are already patched into `data`."""
+    """One whole record batch (magic 2); `data` already contains its base offset and leader epoch."""
 
     base_offset: int
     last_offset: int
@@ -38,7 +38,7 @@ class StoredBatch:
 
 @immutable
 class EpochStart:
-    """The first offset written under a leader epoch (KIP-101)."""
+    """The first offset written in a leader epoch (KIP-101)."""
 
     leader_epoch: int
     start_offset: int
@@ -46,7 +46,7 @@ class EpochStart:
 
 @immutable
 class AbortedTransaction:
-    """An aborted transaction's extent, as Fetch reports it to read_committed consumers (KIP-98)."""
+    """The extent of an aborted transaction, as Fetch reports it to read_committed consumers (KIP-98)."""
 
     producer_id: int
     first_offset: int
@@ -56,9 +56,9 @@ class AbortedTransaction:
 
 @immutable
 class SegmentInfo:
-    """One segment: `base_offset` to `end_offset` (exclusive), its bytes of batches, and whether it is sealed.
+    """One segment: `base_offset` to `end_offset` (exclusive), the size of its batches, and whether it is sealed.
 
-    The first segment may hold batches below the log start: they count here and are never lent.
+    The first segment may contain batches below the log start: they count here, but are never read.
     """
 
     base_offset: int
@@ -70,7 +70,7 @@ class SegmentInfo:
 
 @immutable
 class OutboxEntry:
-    """A record that waits in a store's outbox: its number there, and that of its transaction's turn."""
+    """A record in a store's outbox: its number there, and the number that orders its transaction."""
 
     number: int
     turn: int
@@ -82,12 +82,12 @@ def _no_producers() -> Mapping[int, bytes | None]:
 
 @immutable
 class LogWrite:
-    """What one decision adds to a log; a store makes all of it durable in one transaction, or none of it.
+    """The changes of one decision to a log; a store makes all of them durable in one transaction, or none.
 
-    `producers` maps a producer id to its whole new state (opaque to the store), or to None to forget it.
-    `log_start_offset`, when not None, moves the log start forward; `clean_offset` says how far the log is compacted.
-    The batches of a `replicated` write may leave gaps before and between them: the leader's log is compacted.
-    `taken` are the entries of the store's outbox that the batches are made of: they leave it with this write.
+    `producers` maps a producer id to its complete new state (opaque to the store), or to None to remove it.
+    `log_start_offset`, when not None, moves the log start forward; `clean_offset` is the offset up to which the log is
+    compacted. The batches of a `replicated` write may have gaps before and between them: the leader's log is compacted.
+    `taken` are the entries of the store's outbox that the batches contain; this write removes them from the outbox.
     """
 
     batches: Sequence[StoredBatch] = ()
@@ -102,7 +102,7 @@ class LogWrite:
 
 @immutable
 class ProducersAt:
-    """All rows of producers, as a store had them when the log ended at `end_offset`."""
+    """The rows of all producers when the log ended at `end_offset`, as the store had them."""
 
     end_offset: int
     rows: Mapping[int, bytes]
@@ -110,9 +110,9 @@ class ProducersAt:
 
 @immutable
 class LogSnapshot:
-    """What a store holds of a log besides its batches: all that the pure logic needs to go on.
+    """The contents of a log in a store besides its batches: all that the pure logic needs to continue.
 
-    Compaction has been everywhere below `clean_offset`.
+    Everything below `clean_offset` is compacted.
     """
 
     log_start_offset: int = 0

@@ -1,4 +1,4 @@
-"""ListOffsets: the special timestamps, and finding the exact record once the store has found its batch."""
+"""ListOffsets: the special timestamps, and the search for the record in the batch that the store has found."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -20,12 +20,12 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
 
 def offset_in_batches(chunks: Iterable[memoryview], scan: NeedsScan) -> OffsetFound | Rejected | None:
-    """Find the record that `scan` asks for in batches read from the one that the store named; None when not in these.
+    """Find the record for `scan` in batches from the one that the store has found; None if it is not in these.
 
-    By timestamp that is the first record, in offset order, that is not older: its batch may be a later one when the
-    named one promised too much, so read on after None, and answer `scan.absent` at the log's end. For the max timestamp
-    it is the first record that carries it in the named batch.
-    Raises odradek.wire.records.errors.InvalidRecordBatch when the store's bytes are damaged.
+    By timestamp it is the first record, in offset order, that is not older. It may be in a later batch, because a
+    batch's max timestamp may be larger than that of its records: read on after None, and return `scan.absent` at the
+    log's end. For the max timestamp it is the first record with that timestamp in the first batch. Raises
+    odradek.wire.records.errors.InvalidRecordBatch when the stored bytes are damaged.
     """
     for chunk in chunks:
         for header in iter_headers(chunk):

@@ -1,9 +1,9 @@
-"""The producer state of one log: who wrote what last, so that retries are recognised and zombies fenced.
+"""The producer state of one log: the last batches of each producer, so that retries are recognised and zombies fenced.
 
 Theory of operation (KIP-98, KIP-360, KIP-890; what Kafka 4 does)
 -----------------------------------------------------------------
-A producer id (pid) has at most one `ProducerEntry`: its epoch, its last five batches, and where its open transaction
-began in this log. A batch of a client is judged in this order; the first line that applies decides.
+A producer id (pid) has at most one `ProducerEntry`: its epoch, its last five batches, and the first offset of its open
+transaction in this log. A client's batch is checked in this order; the first line that applies decides.
 
     in the entry's epoch, same sequence range as one of its last five batches      duplicate of that batch
     epoch < entry's epoch                                                          INVALID_PRODUCER_EPOCH
@@ -15,7 +15,7 @@ began in this log. A batch of a client is judged in this order; the first line t
                             else                                                   OUT_OF_ORDER_SEQUENCE_NUMBER
     accepted, not transactional, but a transaction is open                         INVALID_TXN_STATE
 
-The broker's own batches (COORDINATOR) are judged by epoch only. A follower does not judge what its leader took.
+The broker's own batches (COORDINATOR) are checked by epoch only. A follower does not check what its leader accepted.
 
 A transaction's life in this log:
 
@@ -24,33 +24,34 @@ A transaction's life in this log:
        ^                                     first offset kept                              until the high watermark
        +---------------------------------------------------------------------------------------- passes the marker
 
-A marker raises the entry's producer epoch, and under transaction version 2 has to (KIP-890): only its retry, after the
-transaction has ended, may repeat the epoch. The marker's coordinator epoch must not fall behind the one seen last.
+A marker raises the entry's producer epoch, and with transaction version 2 it must (KIP-890): only a retry of the
+marker, after the transaction has ended, may repeat the epoch. The marker's coordinator epoch must not be below the last
+one.
 
-The last stable offset is the smallest first offset of any transaction that is ongoing or whose marker is not yet below
-the high watermark. Since offsets only grow, `_ongoing` is in offset order by construction.
+The last stable offset is the smallest first offset of all transactions that are ongoing or whose marker is not yet
+below the high watermark. Since offsets only grow, `_ongoing` is in offset order by construction.
 
-A transactional batch of a client or of a coordinator may open a transaction here only with a guard of the producer
-(`transaction_guard.py`). The first transactional batch and every marker of the producer delete it, and a batch whose
-guard is gone is refused with INVALID_TXN_STATE. Guards are not stored: a log that is built again has none.
+A transactional batch may open a transaction here only with a guard of the producer (`transaction_guard.py`), whether a
+client or a coordinator wrote it. The producer's first transactional batch and every marker delete the guard, and a
+batch whose guard is gone is refused with INVALID_TXN_STATE. Guards are not stored: a rebuilt log has none.
 
-While a transaction of an earlier epoch is open, no batch opens one: its marker was lost, which takes an unclean
-election, and the two would end as one, so that what was aborted would be committed. The refusal, TRANSACTION_ABORTABLE,
-has the producer abort; the marker of that ends both (KAFKA-20716; Kafka lets the batch in). Within an epoch, as
-transaction version 1 has it, this cannot be told.
+While a transaction of an earlier epoch is open, no batch opens a new one: the earlier marker was lost, which requires
+an unclean election, and both transactions would end with the same marker, so that the aborted one would be committed.
+TRANSACTION_ABORTABLE makes the producer abort, and the marker of that abort ends both (KAFKA-20716; Kafka accepts the
+batch). Within an epoch, as with transaction version 1, this cannot be detected.
 
-A guard also keeps the order of batches that wait for their answers: the lowest sequence asked about has to come first.
-Without an entry, where any sequence would do, producers of transaction version 2 have to begin with 0.
+A guard also keeps the order of batches that wait for their verification: the lowest sequence must be appended first.
+Without an entry, where any sequence is accepted, producers of transaction version 2 must begin with 0.
 
-Imported batches (`imports.py`) are another cluster's: their producer ids may be ones that this cluster has given to
-others, and no producer of theirs writes here. Only the transaction that they open is kept, until its marker comes;
-what is known of a local producer with that id stays, and no batch of it is taken for a retry of an imported one.
+Imported batches (`imports.py`) come from another cluster: this cluster may have assigned their producer ids to other
+producers, and the original producers do not write here. Only their open transaction is kept, until its marker arrives.
+The entry of a local producer with that id is kept, and no batch of it is taken for a retry of an imported one.
 
 An entry without an open transaction expires `producer.id.expiration.ms` after its last batch's timestamp.
 
-Every change of an entry leaves as a row (`ProducerEntry.encode`) in the same write as the batch that caused it, so the
-rows alone rebuild this state. Invariant: state == Producers.restore(rows written so far), once all is durable, but for
-producers that `await_first_batch_retry` waits for.
+Every change of an entry is written as a row (`ProducerEntry.encode`) together with the batch that caused it, so that
+the rows alone rebuild this state. Invariant: once all writes are durable, state == Producers.restore(rows written so
+far), except for producers in `await_first_batch_retry`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -67,7 +68,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, increment_sequence
 
 BATCHES_KEPT: Final = 5
-"""Kafka's limit on the batches remembered per producer, and so on a client's requests in flight."""
+"""Kafka's limit on the batches kept per producer, and so on a client's requests in flight."""
 
 NO_COORDINATOR_EPOCH: Final = -1
 
@@ -80,11 +81,11 @@ _ROWS: Final = tuple(Struct(_ROW.format + _ROW_BATCH.format[1:] * count) for cou
 
 
 class ProducerRowError(ValueError):
-    """A stored producer row is not one this version can read: damage, or a newer version's."""
+    """A stored producer row cannot be decoded: it is damaged, or of a newer version."""
 
 
 class ProducerBatch(NamedTuple):
-    """What is remembered of one batch: enough to recognise its retry and to answer it as the first time."""
+    """One batch of a producer: enough to recognise its retry, and to repeat the first response."""
 
     last_sequence: int
     last_offset: int
@@ -93,12 +94,12 @@ class ProducerBatch(NamedTuple):
 
     @property
     def base_offset(self) -> int:
-        """Offset of the batch's first record."""
+        """The offset of the batch's first record."""
         return self.last_offset - self.offset_delta
 
     @property
     def base_sequence(self) -> int:
-        """Sequence of the batch's first record; sequences wrap from 2^31-1 to 0."""
+        """The sequence of the batch's first record; sequences wrap from 2^31-1 to 0."""
         return (self.last_sequence - self.offset_delta) & _MAX_SEQUENCE
 
 
@@ -113,23 +114,23 @@ class ProducerEntry(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record, -1 when no batch of this epoch is known."""
+        """The sequence of the last record, -1 when no batch of this epoch is known."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, -1 when no batch of this epoch is known."""
+        """The offset of the last record, -1 when no batch of this epoch is known."""
         return self.batches[-1].last_offset if self.batches else UNKNOWN_OFFSET
 
     def encode(self) -> bytes:
-        """The row for the store."""
+        """Returns the row for the store."""
         epoch, coordinator_epoch, timestamp, first_offset, batches = self
         count, fields = len(batches), chain.from_iterable(batches)
         return _ROWS[count].pack(_ROW_VERSION, epoch, coordinator_epoch, timestamp, first_offset, count, *fields)
 
     @classmethod
     def decode(cls, row: bytes) -> "ProducerEntry":
-        """Read a row back. Raises ProducerRowError."""
+        """Decode a row. Raises ProducerRowError."""
         if not row or row[0] != _ROW_VERSION:
             raise ProducerRowError(
                 f"producer state row of version {row[0] if row else 'none'}, known is {_ROW_VERSION}"
@@ -142,7 +143,7 @@ class ProducerEntry(NamedTuple):
 
 
 class EndTxnMarker(NamedTuple):
-    """A transaction marker as its control record says it. `transaction_version` 2 is KIP-890's strict fencing."""
+    """The contents of a transaction marker. `transaction_version` 2 enables KIP-890's strict fencing."""
 
     coordinator_epoch: int
     is_abort: bool
@@ -154,7 +155,7 @@ _ABSENT: Final = ProducerEntry()
 
 
 class Producers:
-    """The producer states of one log. `check_*` look, `add_*` change; a caller checks before it adds."""
+    """The producer states of one log. `check_*` only check, `add_*` change the state; callers check before they add."""
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
@@ -175,17 +176,17 @@ class Producers:
         return producers
 
     def truncated(self, rows: Mapping[int, bytes], end_offset: int) -> "Producers":
-        """The states after a truncation that leaves the log end at `end_offset` and `rows`. Raises ProducerRowError.
+        """Returns the states after a truncation to `end_offset` that leaves `rows`. Raises ProducerRowError.
 
-        Transactions that ended below stay undecided for readers until the high watermark passes their markers.
+        Transactions that ended below it stay undecided for readers until the high watermark passes their markers.
         """
         return Producers.restore(rows, [ended for ended in self._unreplicated if ended[1] < end_offset])
 
     def await_first_batch_retry(self, lost: Mapping[int, ProducerEntry]) -> None:
-        """Make producers whose very first batches were lost (a failed commit) or refused begin with those batches.
+        """Expect producers whose first batches were lost (a failed commit) or refused to send those batches again.
 
-        Of a producer that is not known any sequence is accepted. Without this a batch on its way behind the lost ones
-        would be, and the lost ones, sent again, refused. Not stored: a crash ends the connections that it guards.
+        For an unknown producer any sequence is accepted. Without this, a later batch in flight would be accepted, and
+        the lost ones, sent again, would be refused. Not stored: a crash also ends the connections with such batches.
         """
         for producer_id, entry in lost.items():
             began = not entry.batches or entry.batches[0].base_sequence == 0
@@ -194,15 +195,15 @@ class Producers:
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
-        """All producer ids known, for DescribeProducers; a live view."""
+        """All known producer ids, for DescribeProducers; a live view."""
         return MappingProxyType(self._entries)
 
     def rows(self) -> dict[int, bytes]:
-        """All rows, as a store that saw every write holds them."""
+        """Returns all rows, as they are in a store that has every write."""
         return {producer_id: entry.encode() for producer_id, entry in self._entries.items()}
 
     def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
-        """The remembered batch of which this one is a retry."""
+        """Returns the stored batch of which this one is a retry, None if there is none."""
         entry = self._entries.get(header.producer_id)
         if entry is None or entry.producer_epoch != header.producer_epoch:
             return None
@@ -213,7 +214,7 @@ class Producers:
         return None
 
     def check_batch(self, header: BatchHeader, origin: AppendOrigin) -> Rejected | None:
-        """Judge a data batch with a producer id; None when it may be added. One refused may still be a duplicate."""
+        """Check a data batch with a producer id; None if it may be added. A refused batch may still be a duplicate."""
         entry = self._entries.get(header.producer_id)
         guard = self._guards.get(header.producer_id)
         if guard is not None and origin is AppendOrigin.CLIENT and self._is_too_early(header, entry, guard):
@@ -230,7 +231,7 @@ class Producers:
         return None
 
     def check_verified(self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None) -> Rejected | None:
-        """Judge whether a transactional batch belongs to a transaction that the coordinator knows of (KIP-890).
+        """Check that a transactional batch belongs to a transaction that the coordinator has verified (KIP-890).
 
         TRANSACTION_ABORTABLE while one of an earlier epoch is open, whose marker was lost.
         """
@@ -253,10 +254,10 @@ class Producers:
     def verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, adds_partition: bool
     ) -> VerificationGuard | Rejected | None:
-        """The guard of a question to the coordinator; None when a transaction of this epoch is open, so none is due.
+        """Returns the guard for a verification; None when a transaction of this epoch is open, so that none is needed.
 
-        Questions at the same time share a guard. An epoch that has passed gets none: its sequence would hold up the
-        batches of the producer that has the id now.
+        Concurrent verifications share a guard. An out-of-date epoch gets none: its sequence would delay the batches of
+        the producer that has the id now.
         """
         if refusal := self.check_epoch(producer_id, producer_epoch):
             return refusal
@@ -272,23 +273,23 @@ class Producers:
         return guard
 
     def is_overtaken(self, producer_id: int, guard: VerificationGuard) -> bool:
-        """Whether a marker or a batch has deleted the guard, or another question has one of its own by now."""
+        """True if a marker or a batch has deleted the guard, or a later verification has created another."""
         return self._guards.get(producer_id) is not guard
 
     def end_verification(self, producer_id: int) -> None:
-        """The coordinator has said no: forget the guard."""
+        """The coordinator has refused the verification: remove the guard."""
         self._guards.pop(producer_id, None)
 
     def _is_open(self, producer_id: int, producer_epoch: int) -> bool:
         return producer_id in self._ongoing and self._entries[producer_id].producer_epoch == producer_epoch
 
     def check_epoch(self, producer_id: int, producer_epoch: int) -> Rejected | None:
-        """Judge the epoch of a batch that is yet to be built; INVALID_PRODUCER_EPOCH when it is too old."""
+        """Check the epoch of a batch before it is built; INVALID_PRODUCER_EPOCH when it is too old."""
         entry = self._entries.get(producer_id, _ABSENT)
         return _fenced(producer_id, producer_epoch, entry) if producer_epoch < entry.producer_epoch else None
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> Rejected | None:
-        """Judge a transaction marker; None when it may be added."""
+        """Check a transaction marker; None when it may be added."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             return None
@@ -305,7 +306,7 @@ class Producers:
         return None
 
     def add_batch(self, header: BatchHeader, base_offset: int, max_timestamp_ms: int) -> bytes:
-        """Take a data batch, at the offset it was given, into the state; returns the producer's new row."""
+        """Add a data batch at its assigned offset; returns the producer's new row."""
         producer_id, delta = header.producer_id, header.last_offset_delta
         entry = self._entries.get(producer_id, _ABSENT)
         batch = ProducerBatch(header.last_sequence, base_offset + delta, delta, max_timestamp_ms)
@@ -323,7 +324,7 @@ class Producers:
     def add_marker(
         self, header: BatchHeader, offset: int, marker: EndTxnMarker
     ) -> tuple[bytes, AbortedTransaction | None]:
-        """Take a marker into the state; returns the new row, and the transaction when it was open and is aborted."""
+        """Add a marker; returns the new row, and the transaction if the marker aborts one."""
         producer_id = header.producer_id
         entry = self._entries.get(producer_id, _ABSENT)
         kept = entry.batches if entry.producer_epoch == header.producer_epoch else ()
@@ -343,7 +344,7 @@ class Producers:
         return AbortedTransaction(producer_id, first_offset, offset, stable)
 
     def check_imported(self, header: BatchHeader) -> Rejected | None:
-        """Judge an imported transactional batch or marker: it must not join a transaction of a local producer."""
+        """Check an imported transactional batch or marker: it must not join a transaction of a local producer."""
         entry = self._entries.get(header.producer_id, _ABSENT)
         if UNKNOWN_OFFSET < entry.txn_first_offset <= entry.last_offset:
             message = f"producer id {header.producer_id} has a transaction of this cluster open in the partition"
@@ -351,7 +352,7 @@ class Producers:
         return None
 
     def add_imported(self, header: BatchHeader, base_offset: int) -> dict[int, bytes | None]:
-        """Take an imported transactional batch into the state; returns the row that changed, if one did."""
+        """Add an imported transactional batch; returns the changed row, if any."""
         producer_id = header.producer_id
         entry = self._entries.get(producer_id) or ProducerEntry(header.producer_epoch)
         if entry.txn_first_offset != UNKNOWN_OFFSET:
@@ -364,9 +365,9 @@ class Producers:
     def end_imported(
         self, header: BatchHeader, offset: int, marker: EndTxnMarker
     ) -> tuple[dict[int, bytes | None], AbortedTransaction | None]:
-        """Take an imported marker into the state.
+        """Add an imported marker.
 
-        Returns the row that changed, if one did, and the transaction when it was open and is aborted.
+        Returns the changed row, if any, and the transaction if the marker aborts one.
         """
         producer_id = header.producer_id
         entry = self._entries.get(producer_id, _ABSENT)
@@ -374,26 +375,26 @@ class Producers:
             return {}, None
         aborted = self._end_transaction(producer_id, offset, marker)
         ended = entry._replace(txn_first_offset=UNKNOWN_OFFSET)
-        if ended == ProducerEntry(entry.producer_epoch):  # nothing is known of a local producer with this id
+        if ended == ProducerEntry(entry.producer_epoch):  # no local producer with this id is known
             del self._entries[producer_id]
             return {producer_id: None}, aborted
         self._entries[producer_id] = ended
         return {producer_id: ended.encode()}, aborted
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Let go of completed transactions whose markers are now below the high watermark."""
+        """Remove completed transactions whose markers are now below the high watermark."""
         if self._unreplicated:
             self._unreplicated = [ended for ended in self._unreplicated if ended[1] >= high_watermark]
 
     def first_unstable_offset(self) -> int | None:
-        """The first offset whose fate readers cannot know yet, None when all is decided."""
+        """Returns the first offset whose transaction is undecided for readers, None when all are decided."""
         if not self._ongoing and not self._unreplicated:
             return None
         first = next(iter(self._ongoing.values()), NO_LIMIT)
         return min((first_offset for first_offset, _ in self._unreplicated if first_offset < first), default=first)
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
-        """Forget idle producers, never one with an open transaction; returns their ids."""
+        """Remove producers without writes for `expiration_ms` and without an open transaction; returns their ids."""
         expired = [
             producer_id
             for producer_id, entry in self._entries.items()
@@ -405,7 +406,7 @@ class Producers:
 
 
 def _open_transactions(entries: Mapping[int, ProducerEntry]) -> dict[int, int]:
-    """The first offset of each open transaction by producer id, in the order of the offsets."""
+    """Returns the first offset of each open transaction by producer id, in the order of the offsets."""
     opened = [(entry.txn_first_offset, producer_id) for producer_id, entry in entries.items()]
     return {producer_id: offset for offset, producer_id in sorted(opened) if offset != UNKNOWN_OFFSET}
 
@@ -414,7 +415,7 @@ def _in_sequence(header: BatchHeader, entry: ProducerEntry) -> bool:
     if header.producer_epoch != entry.producer_epoch:
         return header.base_sequence == 0
     last = entry.last_sequence
-    # Without a known batch the last sequence is -1, and 0 follows it, too.
+    # Without a known batch the last sequence is -1; 0 follows that, too.
     return header.base_sequence == (0 if last == NO_SEQUENCE else increment_sequence(last, 1))
 
 

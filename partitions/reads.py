@@ -1,7 +1,7 @@
-"""What a replica answers to readers: Fetch, ListOffsets and OffsetForLeaderEpoch, as plans for the store.
+"""Fetch, ListOffsets and OffsetForLeaderEpoch on a replica, as plans of what to read from the store.
 
 Clients and other brokers read from the leader. A follower serves only consumers that may read from it (KIP-392), below
-its own high watermark. The order of the checks is Kafka's: the request's epoch, then whether this replica leads.
+its own high watermark. The order of the checks is Kafka's: first the request's epoch, then whether this replica leads.
 """
 
 from typing import ClassVar, Final
@@ -30,15 +30,15 @@ from odradek.partitions.state import PartitionState
 from odradek.wire.errors import ErrorCode
 
 NOT_LEADER = Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition")
-"""Refuses what only a leader may do."""
+"""The refusal of a request that only a leader may serve."""
 
-# Looking a member up in an Enum takes as long as a call.
+# Enum member lookup costs as much as a call.
 _READ_COMMITTED: Final = Isolation.READ_COMMITTED
 _READ_UNCOMMITTED: Final = Isolation.READ_UNCOMMITTED
 
 
 class Reads:
-    """The reading side of a role. `leads` says of which; `epoch_start_offset` is where the leader's epoch begins."""
+    """The reading side of a role: `leads` is True for the leader; `epoch_start_offset` is where its epoch begins."""
 
     leads: ClassVar[bool]
 
@@ -65,8 +65,8 @@ class Reads:
         """Plan a read from `offset`; the plan is empty if the offset is the end of what may be read.
 
         OFFSET_OUT_OF_RANGE below the log start and above the log end; FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH
-        (KIP-320); NOT_LEADER_OR_FOLLOWER, unless not `leader_only`. `last_fetched_epoch` finds a reader whose log has
-        diverged.
+        (KIP-320); NOT_LEADER_OR_FOLLOWER on a follower if `leader_only`. `last_fetched_epoch` detects a reader whose
+        log has diverged.
         """
         refusal = self._check(current_leader_epoch, leader_only=leader_only)
         if refusal is not None:
@@ -82,7 +82,7 @@ class Reads:
                 return diverging
             if diverging is not None:
                 return FetchPlan(offset, offset, max_bytes, high_watermark, stable, start, None, diverging)
-        if offset > state.log_end_offset:  # after the divergence, of which this may be a part
+        if offset > state.log_end_offset:  # checked last: a diverged reader may be beyond the log end
             return state.out_of_range(offset)
         if isolation is _READ_COMMITTED:
             aborted = state.aborted_in(offset, stable)
@@ -98,13 +98,13 @@ class Reads:
         return end if end.leader_epoch < last_fetched_epoch or end.end_offset < offset else None
 
     def aborted_in(self, fetch_offset: int, upper_offset: int) -> tuple[AbortedTransaction, ...]:
-        """The aborted transactions that touch [fetch_offset, upper_offset): a plan's, for what was really read."""
+        """Returns the aborted transactions that overlap [fetch_offset, upper_offset), for the range that was read."""
         return self.state.aborted_in(fetch_offset, upper_offset)
 
     def list_offset(
         self, timestamp_ms: int, isolation: Isolation, current_leader_epoch: int = NO_LEADER_EPOCH
     ) -> OffsetFound | NeedsScan | Rejected:
-        """Answer ListOffsets, or say what to look up in the store; special timestamps are in `partitions.offsets`."""
+        """Returns the response, or what to look up in the store; special timestamps are in `partitions.offsets`."""
         refusal = self._check(current_leader_epoch, leader_only=True)
         if refusal is not None:
             return refusal
@@ -127,7 +127,7 @@ class Reads:
         return state.high_watermark if isolation is Isolation.READ_UNCOMMITTED else state.durable_end_offset
 
     def _check_settled(self, isolation: Isolation) -> Rejected | None:
-        """A new leader's high watermark may lag behind what its predecessor reported to clients (KIP-207)."""
+        """A new leader's high watermark may be behind what its predecessor reported to clients (KIP-207)."""
         high_watermark = self.state.high_watermark
         if isolation is Isolation.LOG_END or high_watermark >= self.epoch_start_offset:
             return None
@@ -135,9 +135,9 @@ class Reads:
         return Rejected(ErrorCode.OFFSET_NOT_AVAILABLE, message)
 
     def epoch_end(self, leader_epoch: int, current_leader_epoch: int = NO_LEADER_EPOCH) -> EpochEnd | Rejected:
-        """Answer OffsetForLeaderEpoch: the largest known epoch <= `leader_epoch` and the offset after its last record.
+        """Serve OffsetForLeaderEpoch: the largest known epoch <= `leader_epoch` and the offset after its last record.
 
-        The newest epoch ends at what is durable, for no reply may rest on more.
+        The newest epoch ends at the durable end, since no response may depend on more.
         """
         refusal = self._check(current_leader_epoch, leader_only=True)
         return refusal or self.state.epochs.end_of(leader_epoch, self.state.durable_end_offset)

@@ -1,7 +1,7 @@
-"""A leader's state of another replica, all of it from that replica's fetches in the leader's present epoch.
+"""The leader's state of another replica, taken from that replica's fetches in the leader's current epoch.
 
-The fetch offset is the acknowledgement: a follower fetches from the offset up to which it has the log durably. Nothing
-is carried over from an earlier epoch, in which the follower may have had records that it has truncated since.
+The fetch offset is the acknowledgement: a follower fetches from the offset up to which its log is durable. Nothing is
+carried over from an earlier epoch, because the follower may have truncated records since.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from odradek.partitions.results import UNKNOWN_OFFSET
 
 UNKNOWN_BROKER_EPOCH: Final = -1
-"""Of a broker that has not fetched, or does not say in which registration it does."""
+"""The epoch of a broker that has not fetched, or whose fetches do not carry an epoch."""
 _NEVER: Final = -(2**62)
 
 
@@ -17,7 +17,7 @@ class RemoteReplica:
     """The progress of one follower in this epoch; times are of the leader's monotonic clock.
 
     `log_end_offset` and `log_start_offset` are -1 until it has fetched. `last_caught_up_ms` is the latest time at which
-    it had everything that could be read then.
+    it had everything that was readable at that time.
     """
 
     __slots__ = (
@@ -39,14 +39,14 @@ class RemoteReplica:
 
     @property
     def has_fetched(self) -> bool:
-        """Whether it has fetched in this epoch."""
+        """True if it has fetched in this epoch."""
         return self.log_end_offset != UNKNOWN_OFFSET
 
     def fetched(self, offset: int, log_start_offset: int, broker_epoch: int, readable_end: int, now_ms: int) -> None:
-        """It fetches from `offset`, when all below `readable_end` can be read.
+        """The follower fetches from `offset`; everything below `readable_end` is readable now.
 
-        It has caught up now when it has all of that, and had at its last fetch when it has all that could be read then:
-        under a steady load a follower is always a little behind.
+        It has caught up now if it has all of that. It had caught up at its last fetch if it has all that was readable
+        then: under a steady load a follower is always a little behind.
         """
         if offset >= readable_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -59,5 +59,5 @@ class RemoteReplica:
         self._readable_at_last_fetch = readable_end
 
     def is_caught_up(self, readable_end: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether it has everything, or had within `max_lag_ms` (`replica.lag.time.max.ms`)."""
+        """True if it has everything, or had everything within `max_lag_ms` (`replica.lag.time.max.ms`)."""
         return self.log_end_offset == readable_end or now_ms - self.last_caught_up_ms <= max_lag_ms

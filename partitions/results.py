@@ -1,6 +1,6 @@
-"""What a partition's log is asked with and answers: plain values, one per kind of answer.
+"""The arguments and results of operations on a partition's log, as plain values.
 
-A refusal is a value as well (`Rejected`), since it is the peer's doing and as ordinary as success.
+A refusal is a value too (`Rejected`), not an exception: the peer causes it, and it is a normal outcome.
 """
 
 from enum import Enum, IntEnum
@@ -10,35 +10,35 @@ from odradek.partitions.model import AbortedTransaction, LogWrite
 from odradek.wire.errors import ErrorCode
 
 NO_LEADER_EPOCH: Final = -1
-"""No epoch is known; in a request, no check is wanted (KIP-320)."""
+"""No epoch is known; in a request: do not check the epoch (KIP-320)."""
 
 UNKNOWN_OFFSET: Final = -1
 
 
 class AppendOrigin(Enum):
-    """Where records come from, and so how far they are trusted."""
+    """The origin of records, which determines what is checked."""
 
     CLIENT = "client"
     """A Produce request: checked in full."""
 
     COORDINATOR = "coordinator"
-    """The broker's own records, transaction markers among them: epochs are checked, contents are trusted."""
+    """The broker's own records, including transaction markers: epochs are checked, contents are trusted."""
 
 
 class Isolation(IntEnum):
-    """How far a reader may see; the first two are the protocol's isolation levels (KIP-98)."""
+    """The limit up to which a reader may read; the first two are the protocol's isolation levels (KIP-98)."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
     LOG_END = 2
-    """A replica's view: everything that the leader holds durably."""
+    """A replica's fetch: everything that is durable on the leader."""
 
 
 class Rejected(NamedTuple):
-    """A refusal, for the peer. Nothing changed.
+    """A refusal, returned to the peer. The state has not changed.
 
-    `record_errors` holds (index in the batch, message) when single records are to blame (KIP-467); Kafka sends
-    `message` with a Produce response only then.
+    `record_errors` holds (index in the batch, message) if single records are the cause (KIP-467); Kafka sends `message`
+    in a Produce response only then.
     """
 
     error: ErrorCode
@@ -59,8 +59,9 @@ class Appended(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """An idempotent producer's retry of a batch that the log has. It may not be durable yet: the caller waits until the
-    high watermark is past `last_offset`. `log_append_time_ms` is the batch's max timestamp, as in Kafka.
+    """An idempotent producer's retry of a batch that is in the log. The original may not be durable yet: the caller
+    waits until the high watermark is past `last_offset`. `log_append_time_ms` is the batch's max timestamp, as in
+    Kafka.
     """
 
     base_offset: int
@@ -69,18 +70,18 @@ class Duplicate(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader epoch ended: the answer to OffsetForLeaderEpoch (KIP-101, KIP-320), (-1, -1) when unknown."""
+    """The end of a leader epoch, as OffsetForLeaderEpoch returns it (KIP-101, KIP-320); (-1, -1) when unknown."""
 
     leader_epoch: int
     end_offset: int
 
 
 class FetchPlan(NamedTuple):
-    """What a fetch may read: whole batches from the one that holds `start`, all below `end` (exclusive).
+    """The range that a fetch may read: whole batches from the one with `start`, all below `end` (exclusive).
 
     Nothing is readable when `start >= end`. `aborted` is None under read_uncommitted; under read_committed it covers
-    [start, end), and `Reads.aborted_in` narrows it to what was really read. With `diverging` set nothing may be
-    read: the reader has to truncate first (KIP-595).
+    [start, end), and `Reads.aborted_in` narrows it to the range that was read. With `diverging` set nothing may be
+    read: the reader must truncate first (KIP-595).
     """
 
     start: int
@@ -94,12 +95,12 @@ class FetchPlan(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can be read yet."""
+        """True if nothing can be read yet."""
         return self.start >= self.end
 
 
 class OffsetFound(NamedTuple):
-    """The answer to ListOffsets; -1 stands for "none" in each field."""
+    """The result of ListOffsets; -1 means "none" in each field."""
 
     offset: int
     timestamp_ms: int
@@ -107,15 +108,15 @@ class OffsetFound(NamedTuple):
 
 
 OFFSET_NOT_FOUND: Final = OffsetFound(UNKNOWN_OFFSET, -1, NO_LEADER_EPOCH)
-"""No record is that young: Kafka answers -1 in all fields, without an error."""
+"""No record is that recent: Kafka returns -1 in all fields, without an error."""
 
 
 class NeedsScan(NamedTuple):
-    """ListOffsets needs the store: find a batch, then let `offsets.offset_in_batches` find the record in it.
+    """ListOffsets needs the store: find a batch there, then the record in it with `offsets.offset_in_batches`.
 
     The batch is that of `find_max_timestamp` with `of_max_timestamp`, else that of `find_by_timestamp(timestamp_ms)`.
     Records below `start_offset` are skipped, and a record at or above `limit_offset` counts as not found. `refusal` is
-    the answer if no record is found.
+    returned if no record is found.
     """
 
     timestamp_ms: int
@@ -126,5 +127,5 @@ class NeedsScan(NamedTuple):
 
     @property
     def absent(self) -> OffsetFound | Rejected:
-        """The answer when no record fits: "none", unless a new leader cannot know yet."""
+        """The result when no record matches: "none", unless the leader is too new to decide (`refusal`)."""
         return self.refusal or OFFSET_NOT_FOUND

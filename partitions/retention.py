@@ -1,8 +1,9 @@
 """Retention: the offset from which a log is kept, by `retention.bytes` and `retention.ms`.
 
-Whole segments are deleted, oldest first, as in Kafka: first those beyond the size, then, of the rest, those whose
-newest record is too old. The first segment to keep ends each of the two steps. The active segment may be deleted as
-well (an empty one replaces it), but nothing at or above the high watermark. A segment without timestamps never expires.
+Whole segments are deleted, oldest first, as in Kafka: first those beyond the size limit, then, of the remaining ones,
+those whose newest record is too old. Each of the two steps ends at the first segment to keep. The active segment may be
+deleted as well (an empty one replaces it), but nothing at or above the high watermark. A segment without timestamps
+never expires.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from odradek.partitions.model import SegmentInfo
 def retention_start(
     segments: Sequence[SegmentInfo], *, high_watermark: int, config: LogConfig, now_ms: int
 ) -> int | None:
-    """The offset from which on the log is to be kept; None when nothing is to be deleted."""
+    """Returns the offset from which the log is kept; None when nothing should be deleted."""
     if not config.is_deleted:
         return None
     rest = segments[_count_oversized(segments, high_watermark, config.retention_bytes) :]
@@ -41,7 +42,7 @@ def _count_expired(segments: Sequence[SegmentInfo], high_watermark: int, retenti
         return 0
 
     def is_expired(info: SegmentInfo) -> bool:
-        # A segment that compaction has emptied holds nothing that must be kept.
+        # A segment that compaction has emptied contains nothing to keep.
         return not info.size_bytes or 0 <= info.max_timestamp_ms < now_ms - retention_ms
 
     return _count_deletable(segments, high_watermark, is_expired)
@@ -50,7 +51,7 @@ def _count_expired(segments: Sequence[SegmentInfo], high_watermark: int, retenti
 def _count_deletable(
     segments: Sequence[SegmentInfo], high_watermark: int, is_due: Callable[[SegmentInfo], bool]
 ) -> int:
-    """Count the segments, from the first, that are due and may go."""
+    """Returns the number of segments, from the first, that are due and may be deleted."""
     for count, info in enumerate(segments):
         is_empty_active = not info.sealed and not info.size_bytes
         if is_empty_active or info.end_offset > high_watermark or not is_due(info):

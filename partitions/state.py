@@ -5,14 +5,14 @@
              read_committed      + read_uncommitted   durable here only    appended
 
 - *log end*: the offset of the next record. It moves when a batch is appended.
-- *durable end*: what the store has made durable. It follows the log end, one commit at a time.
-- *high watermark*: what is committed, that is, durable on every in-sync replica. Only a role raises it: the leader to
-  the smallest log end of the in-sync replicas (`leader.py`), a follower to its leader's (`follower.py`).
+- *durable end*: the end of what the store has made durable. It follows the log end, one commit at a time.
+- *high watermark*: the end of what is committed, that is, durable on every in-sync replica. Only a role raises it: the
+  leader to the smallest log end of the in-sync replicas (`leader.py`), a follower to its leader's (`follower.py`).
 
 Every change takes effect here at once and is returned as a `LogWrite`. The caller commits the writes in the order in
-which they were returned. When a commit fails, the state has run ahead of the store: discard it and `restore` it from
-what the store has, which is the same as after a crash. A restored state has no role and its high watermark stands at
-the log start, because being durable here does not make a record committed.
+which they were returned. After a failed commit the state is ahead of the store: discard it and `restore` it from the
+store, as after a crash. A restored state has no role, and its high watermark is at the log start, because a record that
+is durable here is not necessarily committed.
 
 Invariants: log start <= last stable offset <= high watermark <= durable end <= log end. The high watermark moves back
 only in a truncation.
@@ -30,10 +30,10 @@ from odradek.wire.errors import ErrorCode
 
 
 class PartitionState:
-    """One partition's log without its records. Not safe for concurrent use: one task decides, in order.
+    """The log of one partition without its records. Not safe for concurrent use: one task makes all changes, in order.
 
-    `log_end_offset`, `durable_end_offset`, `high_watermark` and `leader_epoch` are moved by the role (`Leader`,
-    `Follower`) and by nothing else.
+    Only the role (`Leader`, `Follower`) changes `log_end_offset`, `durable_end_offset`, `high_watermark` and
+    `leader_epoch`.
     """
 
     def __init__(self, config: LogConfig) -> None:
@@ -52,10 +52,10 @@ class PartitionState:
 
     @classmethod
     def restore(cls, snapshot: LogSnapshot, config: LogConfig) -> "PartitionState":
-        """Take up a log where its store has it; all of that is durable, and how much is committed is the role's to say.
+        """Restore a log from its store; all of it is durable, and the role determines how much of it is committed.
 
-        No producer expires here, however old its timestamps: a retry of a batch whose acknowledgement was lost with the
-        broker must find the batch, also when a backfill wrote it with yesterday's times.
+        No producer expires here, however old its timestamps: a retry of a batch whose acknowledgement was lost in a
+        crash must find that batch, even if a backfill wrote it with yesterday's timestamps.
 
         Raises ProducerRowError when a producer's row cannot be read.
         """
@@ -75,9 +75,9 @@ class PartitionState:
         self._aborted = sorted(kept, key=last_offset_of)
 
     def snapshot(self) -> LogSnapshot:
-        """What a store holds that has made every write durable: `restore` of it gives an equal state.
+        """Returns what a store contains once every write is durable; `restore` of it gives an equal state.
 
-        The largest timestamp is the store's to know, and -1 here.
+        The largest timestamp is known to the store only, and -1 here.
         """
         return LogSnapshot(
             log_start_offset=self.log_start_offset,
@@ -89,21 +89,22 @@ class PartitionState:
         )
 
     def await_first_batch_retry(self, lost: Mapping[int, ProducerEntry]) -> None:
-        """Take nothing of a producer whose first batches were lost or refused, until it sends them again.
+        """Accept no other batch of a producer whose first batches were lost or refused, until it sends those again.
 
-        `lost` are the states that producers had in a log whose commit failed, or would have had.
+        `lost` are the producers' states in a log whose commit failed, or the states that the refused batches would have
+        set.
         """
         self.producer_states.await_first_batch_retry(lost)
 
     def configure(self, config: LogConfig) -> None:
-        """Judge by other settings from the next append on."""
+        """Apply other settings from the next append on."""
         self.config = config
         self.stamps_append_time = config.message_timestamp_type is MessageTimestampType.LOG_APPEND_TIME
         self.verifies = config.transaction_verification
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset up to which (exclusive) all transactions are decided: read_committed's limit (KIP-98)."""
+        """The end (exclusive) of the offsets whose transactions are all decided: read_committed's limit (KIP-98)."""
         unstable = self.producer_states.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
@@ -120,20 +121,20 @@ class PartitionState:
         return self.producer_states.entries
 
     def begin_epoch(self, epoch: int) -> EpochStart | None:
-        """Go on in `epoch`, which begins at the log end; None when the history has it already.
+        """Continue in `epoch`, which begins at the log end; returns None when the history has it already.
 
-        An epoch below the present one is our own bug.
+        `epoch` must not be below the current one (asserted).
         """
         self.enter_epoch(epoch)
         return self.epochs.assign(epoch, self.log_end_offset)
 
     def enter_epoch(self, epoch: int) -> None:
-        """Go on in `epoch`, in which another replica says where it begins."""
+        """Continue in `epoch`, whose start is determined by another replica."""
         assert epoch >= self.leader_epoch, f"epoch {epoch} after {self.leader_epoch}"
         self.leader_epoch = epoch
 
     def check_epoch(self, current_leader_epoch: int) -> Rejected | None:
-        """Compare the epoch that a request was made in with the partition's (KIP-320); below 0 there is no check.
+        """Compare the epoch of a request with the partition's (KIP-320); a negative one is not checked.
 
         FENCED_LEADER_EPOCH for an older one, UNKNOWN_LEADER_EPOCH for a newer one.
         """
@@ -156,7 +157,8 @@ class PartitionState:
         self.durable_end_offset = max(self.durable_end_offset, end_offset)
 
     def raise_high_watermark(self, offset: int) -> bool:
-        """Everything below `offset` is committed; of that, what is durable here may be read. Returns whether it moved.
+        """Everything below `offset` is committed; the part that is durable here becomes readable. Returns True if it
+        moved.
 
         An offset below the high watermark changes nothing.
         """
@@ -168,9 +170,10 @@ class PartitionState:
         return True
 
     def move_log_start(self, offset: int) -> LogWrite | Rejected:
-        """Drop everything below `offset` (DeleteRecords, retention); -1 stands for the high watermark.
+        """Delete everything below `offset` (DeleteRecords, retention); -1 means the high watermark.
 
-        The write is empty when the log starts there or later already. OFFSET_OUT_OF_RANGE above the high watermark.
+        The write is empty when the log already starts at or after `offset`. OFFSET_OUT_OF_RANGE above the high
+        watermark.
         """
         offset = self.high_watermark if offset == UNKNOWN_OFFSET else offset
         if not 0 <= offset <= self.high_watermark:
@@ -183,26 +186,26 @@ class PartitionState:
         return LogWrite(log_start_offset=offset)
 
     def out_of_range(self, offset: int) -> Rejected:
-        """The refusal of an offset outside the log."""
+        """Returns the refusal of an offset outside the log."""
         message = f"offset {offset} is not within {self.log_start_offset} to {self.log_end_offset}"
         return Rejected(ErrorCode.OFFSET_OUT_OF_RANGE, message)
 
     def compacted(self, clean_offset: int) -> LogWrite:
-        """Compaction has been everywhere below `clean_offset`."""
+        """Everything below `clean_offset` is compacted. Returns the write that stores this."""
         self.clean_offset = clean_offset
         return LogWrite(clean_offset=clean_offset)
 
     def keep_aborted(self, base_offset: int, end_offset: int, kept: Sequence[AbortedTransaction]) -> None:
-        """Of the aborted transactions that end in the range tell only of `kept`; the store does so as it compacts.
+        """Of the aborted transactions that end in the range keep only `kept`, as the store does when it compacts.
 
-        To be called before the markers of the others go: given one whose marker is gone, a consumer would take the
-        producer's next transaction for aborted, too.
+        Call it before the markers of the others are removed: a consumer that gets an aborted transaction whose marker
+        is gone would treat the producer's next transaction as aborted, too.
         """
         others = [each for each in self._aborted if not base_offset <= each.last_offset < end_offset]
         self._aborted = sorted([*others, *kept], key=last_offset_of)
 
     def aborted_in(self, fetch_offset: int, upper_offset: int) -> tuple[AbortedTransaction, ...]:
-        """The aborted transactions that touch [fetch_offset, upper_offset), by their markers' offsets."""
+        """Returns the aborted transactions that overlap [fetch_offset, upper_offset), in the order of their markers."""
         found: list[AbortedTransaction] = []
         for aborted in self._aborted[bisect_left(self._aborted, fetch_offset, key=last_offset_of) :]:
             if aborted.first_offset < upper_offset:
@@ -212,12 +215,12 @@ class PartitionState:
         return tuple(found)
 
     def expire_producers(self, now_ms: int) -> LogWrite | None:
-        """Forget producers idle for `producer.id.expiration.ms`; None when there are none."""
+        """Remove producers idle for `producer.id.expiration.ms`; returns None when there are none."""
         expired = self.producer_states.expire(now_ms, self.config.producer_id_expiration_ms)
         return LogWrite(producers=dict.fromkeys(expired)) if expired else None
 
     def truncated(self, left: LogSnapshot) -> None:
-        """The store has cut the log's end off (`PartitionStore.truncate`), or begun it anew, and holds `left`.
+        """The store has truncated the log (`PartitionStore.truncate`), or restarted it empty, and now contains `left`.
 
         Raises ProducerRowError.
         """
@@ -234,5 +237,5 @@ class PartitionState:
 
 
 def last_offset_of(aborted: AbortedTransaction) -> int:
-    """The offset of the transaction's marker."""
+    """Returns the offset of the transaction's marker."""
     return aborted.last_offset

@@ -1,12 +1,12 @@
 """Guards for verifying with the transaction coordinator that a partition is in the producer's transaction (KIP-890).
 
-A transactional batch may open a transaction in a log only if the coordinator has the partition in it; otherwise no
-marker would ever end it. While the verification is in flight, a marker of the previous transaction may arrive. So each
-log creates a guard before it, which the first batch of the transaction and every marker delete:
+A transactional batch may open a transaction in a log only if the coordinator has added the partition to it; otherwise
+no marker would ever end it. While the verification is in flight, a marker of the previous transaction may arrive. So
+each log creates a guard before the request, which the first batch of the transaction and every marker delete:
 
-    begin(logs) ─► which partitions to ask about ─► answer(errors) ─► is_overtaken(logs)? ─► no: append with `outcomes`
-       ▲                                                                  │
-       └────────────────────────────── yes ───────────────────────────────┘
+    begin(logs) ─► partitions to verify ─► answer(errors) ─► is_overtaken(logs)? ─► no: append with `outcomes`
+       ▲                                                             │
+       └───────────────────────── yes ───────────────────────────────┘
 
 The loop terminates: after a positive answer only the end of this same transaction writes a marker.
 """
@@ -22,9 +22,9 @@ K = TypeVar("K")
 
 
 class VerificationGuard:
-    """Stands for questions to the transaction coordinator about one epoch of a producer; `lowest_sequence` comes first.
+    """Represents the verifications of one producer epoch that are in flight; `lowest_sequence` must be appended first.
 
-    Whether it is the same one is what matters; `adds_partition` says that the producer follows transaction version 2.
+    Guards are compared by identity. `adds_partition` is True if the producer uses transaction version 2.
     """
 
     __slots__ = ("adds_partition", "lowest_sequence", "producer_epoch")
@@ -35,39 +35,39 @@ class VerificationGuard:
         self.adds_partition = adds_partition
 
     def ask_also(self, producer_epoch: int, sequence: int) -> None:
-        """Another batch waits for the same answer."""
+        """Another batch waits for the same verification."""
         if producer_epoch > self.producer_epoch:
             self.producer_epoch, self.lowest_sequence = producer_epoch, sequence
         elif producer_epoch == self.producer_epoch:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
 
     def keeps_waiting(self, header: BatchHeader, *, known: bool) -> bool:
-        """Whether another batch has to come before this one; `known` says that the log has an entry of the producer."""
+        """True if another batch must come before this one; `known` is True if the log has an entry of the producer."""
         if self.adds_partition and not known and header.base_sequence != 0:
             return True
         return self.lowest_sequence != NO_SEQUENCE and header.base_sequence > self.lowest_sequence
 
 
 class GuardedLog(Protocol):
-    """What a log does for a question about it; see `Leader`."""
+    """The operations of a log that a verification needs; see `Leader`."""
 
     def verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, adds_partition: bool
     ) -> VerificationGuard | Rejected | None:
-        """The guard; None when no question is due. A refusal, and no guard, for an epoch that has passed."""
+        """Returns the guard; None when no verification is needed. A refusal for an out-of-date epoch."""
         ...
 
     def is_overtaken(self, producer_id: int, guard: VerificationGuard) -> bool:
-        """Whether the guard was deleted."""
+        """True if the guard was deleted."""
         ...
 
     def end_verification(self, producer_id: int) -> None:
-        """Forget the producer's guard."""
+        """Remove the producer's guard."""
         ...
 
 
 class GuardedBatch(NamedTuple):
-    """Who wrote the batch that the question is about; no sequence for one that a coordinator writes."""
+    """The producer of the batch to verify; no sequence if a coordinator writes the batch."""
 
     producer_id: int
     producer_epoch: int
@@ -75,9 +75,9 @@ class GuardedBatch(NamedTuple):
 
 
 class TransactionGuard(Generic[K]):
-    """The question about one batch in each of several logs; `K` names the logs.
+    """The verification of one batch in each of several logs; `K` identifies the logs.
 
-    `outcomes` has the guard to append with, or the error that refuses the batch. A log that is not in it needs none.
+    `outcomes` has the guard to append with, or the error that refuses the batch. A log that is not in it needs neither.
     """
 
     def __init__(self, batches: Mapping[K, GuardedBatch], *, adds_partition: bool) -> None:
@@ -86,9 +86,9 @@ class TransactionGuard(Generic[K]):
         self._adds_partition = adds_partition
 
     def begin(self, logs: Mapping[K, GuardedLog]) -> list[K]:
-        """Take the guards of logs that serve, and return those to ask about.
+        """Create the guards of the logs that this broker serves, and return the logs to verify.
 
-        An epoch that has passed is an error here and now: the coordinator need not be asked.
+        An out-of-date epoch is an error at once, without a request to the coordinator.
         """
         self.outcomes.clear()
         for key, log in logs.items():
@@ -99,9 +99,9 @@ class TransactionGuard(Generic[K]):
         return [key for key, outcome in self.outcomes.items() if isinstance(outcome, VerificationGuard)]
 
     def answer(self, errors: Mapping[K, ErrorCode], logs: Mapping[K, GuardedLog]) -> None:
-        """Take the coordinator's answer for all partitions of the request.
+        """Apply the coordinator's response for all partitions of the request.
 
-        The guard of a refused batch with a sequence stays in its log: later batches must not overtake its retry.
+        If a refused batch has a sequence, its guard stays in the log: later batches must not overtake its retry.
         """
         for key, error in errors.items():
             if error:
@@ -110,7 +110,7 @@ class TransactionGuard(Generic[K]):
                     logs[key].end_verification(self._batches[key].producer_id)
 
     def is_overtaken(self, logs: Mapping[K, GuardedLog]) -> bool:
-        """Whether a marker of the previous transaction has deleted a guard, so that verification must start over."""
+        """True if a marker of the previous transaction has deleted a guard, so that verification must restart."""
         return any(
             key in logs and logs[key].is_overtaken(self._batches[key].producer_id, outcome)
             for key, outcome in self.outcomes.items()

@@ -1,20 +1,20 @@
-"""Where a follower cuts off what its leader never had, and the producers' rows that the cut takes with it.
+"""Where a follower truncates records that its leader does not have, and the rebuilding of the producers' rows.
 
-A follower names the epoch of its last record. A leader whose history differs answers with its largest epoch that is not
-newer, and where that epoch ends (KIP-101, KIP-279, KIP-595). Then, as in Kafka's AbstractFetcherThread:
+A follower sends the epoch of its last record. A leader whose history differs returns its largest epoch that is not
+newer, and the end of that epoch (KIP-101, KIP-279, KIP-595). Then, as in Kafka's AbstractFetcherThread:
 
-    the leader answers                    the follower has           cut at                              then
+    the leader returns                    the follower has           truncate at                         then
     neither (-1, -1)                      anything                   own end                             done
     no epoch (-1) but an offset           anything                   min(offset, own end)                done
     epoch e, ending at o                  epoch e                    min(o, own end of e, own end)       done
-                                          no e, an older epoch f     min(own end of f, own end)          ask about f
+                                          no e, an older epoch f     min(own end of f, own end)          send f
                                           no epochs                  min(o, own end)                     done
 
-A cut that moves no offset may still drop epochs that begin at the log end, so it is carried out all the same.
+A truncation at the log end may still drop epochs that begin there, so it is always carried out.
 
-The store forgets each producer's row that was set at or above the cut. `ProducerRebuild` makes the rows again from the
-batches that stay, before the cut, so that the store can put them in place in the same transaction: a crash must not
-leave a log that takes a producer's retry for a new batch.
+A truncation removes each producer's row that was written at or above it. `ProducerRebuild` computes the rows of these
+producers from the remaining batches beforehand, so that the store can write them in the same transaction: after a crash
+the log must not accept a producer's retry as a new batch.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from odradek.wire.records.batch import iter_headers
 
 
 class TruncationPoint(NamedTuple):
-    """Where the log is cut; unless `is_final` the leader has to be asked about the epoch before it then."""
+    """The offset to truncate at; unless `is_final` the leader must then be asked about the preceding epoch."""
 
     offset: int
     is_final: bool
@@ -47,16 +47,16 @@ def truncation_point(epochs: EpochHistory, log_end_offset: int, leader: EpochEnd
 
 
 class ProducerRebuild:
-    """Makes the rows of producers from the batches that stay, in offset order.
+    """Rebuilds the rows of producers from the batches that remain, in offset order.
 
-    `rows` are those that were in force before the first of them. Raises ProducerRowError.
+    `rows` were in force before the first of these batches. Raises ProducerRowError.
     """
 
     def __init__(self, rows: Mapping[int, bytes] | None = None) -> None:
         self._producers = Producers.restore(rows or {})
 
     def add(self, chunk: memoryview) -> None:
-        """Take whole batches. Raises odradek.wire.records.errors.InvalidRecordBatch for damage."""
+        """Add whole batches. Raises odradek.wire.records.errors.InvalidRecordBatch if they are damaged."""
         for header in iter_headers(chunk):
             if not header.has_producer_id:
                 continue
@@ -67,5 +67,5 @@ class ProducerRebuild:
                 self._producers.add_batch(header, header.base_offset, header.max_timestamp)
 
     def rows(self) -> Mapping[int, bytes]:
-        """The rows, for `PartitionStore.truncate`."""
+        """Returns the rows, for `PartitionStore.truncate`."""
         return self._producers.rows()

@@ -1,9 +1,9 @@
-"""Validation of a batch by its bytes alone: Kafka's checks, in Kafka's order, with its error codes.
+"""Validation of a batch from its bytes alone: Kafka's checks, in Kafka's order, with its error codes.
 
-Nothing here decompresses, with two exceptions: a compacted topic needs every record's key, and a timestamp bound that
-the header violates (or a lower bound at all) needs every record's timestamp, to name the records. Those may take long;
-`takes_long` is True for them. Kafka also compares the header's max timestamp with the records and corrects it; we trust
-the header.
+Batches are not decompressed, with two exceptions: on a compacted topic every record's key is checked, and if the header
+violates the upper timestamp bound, or there is a lower bound, every record's timestamp is checked, in order to report
+the bad records. Both may take long; `takes_long` is True for them. Kafka also compares the header's max timestamp with
+the records and corrects it; here the header is trusted.
 """
 
 from collections import deque
@@ -39,18 +39,18 @@ _ZSTD_PRODUCE_VERSION: Final = 7
 """The first version of Produce that may carry zstd (KIP-110)."""
 
 _LEAST_BATCH_LENGTH: Final = 14
-"""The shortest message Kafka ever had (format v0): a batch length below it is damage."""
+"""The shortest message of any Kafka version (format v0): a batch length below it is damage."""
 _UP_TO_MAGIC_BYTES: Final = 17
 _BATCH_LENGTH: Final = Struct(">8xi")
 _MAX_TIMESTAMP: Final = Struct(">35xq")
 FEW_RECORDS: Final = 200
-"""So many uncompressed records are looked into in about a millisecond."""
+"""The number of uncompressed records that can be checked in about a millisecond."""
 _SHORT_BYTES: Final = HEADER_BYTES + 7 * FEW_RECORDS
-"""No record has fewer than seven bytes."""
+"""The smallest record has seven bytes."""
 _ATTRIBUTES_LOW_AT: Final = 22
 MAX_NAMED_FAULTS: Final = 1000
-"""So many bad records of a batch are named in the answer; a batch may hold millions."""
-# Members of enumerations that are needed for each batch: looking one up takes as long as a call.
+"""The maximum number of bad records reported for a batch, which may contain millions."""
+# Enum members that are needed for each batch: a lookup costs as much as a call.
 _ZSTD: Final = Codec.ZSTD
 _LOG_APPEND_TIME: Final = MessageTimestampType.LOG_APPEND_TIME
 
@@ -62,7 +62,7 @@ _BATCH: Final = "batch"
 def check_client_batch(
     records: memoryview, config: LogConfig, now_ms: int, api_version: int = LATEST_PRODUCE_VERSION
 ) -> BatchHeader | Rejected:
-    """Judge what a Produce request of `api_version` carries for one partition; the header when it is good."""
+    """Validate one partition's records of a Produce request of `api_version`; returns the header if they are valid."""
     header = read_single_batch(records)
     if isinstance(header, Rejected):
         return header
@@ -76,23 +76,23 @@ def check_client_batch(
 
 
 def is_short(records: memoryview) -> bool:
-    """Whether a batch is uncompressed and has too few bytes for many records: `takes_long` is False of it for sure."""
+    """True if a batch is uncompressed and too small for many records, so that `takes_long` is certainly False."""
     return HEADER_BYTES <= len(records) <= _SHORT_BYTES and not records[_ATTRIBUTES_LOW_AT] & CODEC_MASK
 
 
 def takes_long(records: memoryview, config: LogConfig, now_ms: int) -> bool:
-    """Whether `check_client_batch` may have to look into more than a few records, or to decompress them."""
+    """True if `check_client_batch` may have to check more than a few records, or to decompress them."""
     if not config.is_compacted and _in_time(_max_timestamp(records), config, now_ms):
         return False
     try:
         header = peek_header(records)
     except InvalidRecordBatch:
-        return False  # refused before the batch is read further
+        return False  # refused before the records are read
     return header.codec != Codec.NONE or header.record_count > FEW_RECORDS
 
 
 def check_trusted_batch(records: memoryview, config: LogConfig) -> BatchHeader | Rejected:
-    """Judge a batch that the broker built itself: it is well-formed, but may be too large (an offset commit)."""
+    """Validate a batch that the broker has built: it is well-formed, but may be too large (an offset commit)."""
     header = read_single_batch(records)
     if isinstance(header, Rejected):
         return header
@@ -100,7 +100,7 @@ def check_trusted_batch(records: memoryview, config: LogConfig) -> BatchHeader |
 
 
 def read_single_batch(records: memoryview) -> BatchHeader | Rejected:
-    """Parse the one batch of `records`. Kafka ignores a last batch that is cut off, and so does this."""
+    """Parse the single batch of `records`. As in Kafka, an incomplete batch at the end is ignored."""
     try:
         header = parse_header(records)
     except InvalidRecordBatch:
@@ -111,7 +111,7 @@ def read_single_batch(records: memoryview) -> BatchHeader | Rejected:
 
 
 def _refuse_unreadable(records: memoryview) -> Rejected:
-    """Name the fault as Kafka's log input stream and Produce validation do."""
+    """Returns the error that Kafka's log input stream and Produce validation give."""
     kind = _probe(records, 0)
     if kind is _NO_BATCH:
         return Rejected(ErrorCode.INVALID_RECORD, "a produce request needs a whole record batch per partition")
@@ -130,7 +130,7 @@ def _check_rest(records: memoryview, position: int) -> Rejected | None:
 
 
 def _probe(records: memoryview, position: int) -> str:
-    """Say what is at `position`: a batch of any format, no (whole) batch, or damage."""
+    """Returns the kind of data at `position`: a batch of any format, no (whole) batch, or damage."""
     left = len(records) - position
     if left < LOG_OVERHEAD_BYTES:
         return _NO_BATCH
@@ -145,7 +145,7 @@ def _probe(records: memoryview, position: int) -> str:
 
 
 def _check_envelope(records: memoryview, header: BatchHeader, config: LogConfig, api_version: int) -> Rejected | None:
-    """Codec against version, offset, size, checksum, codec."""
+    """Check the codec for the version, then offset, size, checksum and codec."""
     codec = header.codec
     if codec == _ZSTD and api_version < _ZSTD_PRODUCE_VERSION:
         message = f"Produce version {api_version} may not carry zstd, {_ZSTD_PRODUCE_VERSION} is the first that may"
@@ -178,7 +178,7 @@ def _check_fits_segment(header: BatchHeader, config: LogConfig) -> Rejected | No
 
 
 def _check_header(header: BatchHeader) -> Rejected | None:
-    """Counts, control bit, sequence."""
+    """Check counts, control bit and sequence."""
     count = header.record_count
     if count <= 0 or header.last_offset_delta + 1 != count:
         message = f"the batch declares {count} records, and {header.last_offset_delta} as its last offset delta"
@@ -193,7 +193,7 @@ def _check_header(header: BatchHeader) -> Rejected | None:
 
 def _check_records(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> Rejected | None:
     if header.attributes & LOG_APPEND_TIME_FLAG:
-        # Kafka lets this pass where the topic has CreateTime and the times are in bounds, by clearing the flag; no
+        # Kafka accepts this if the topic has CreateTime and the timestamps are in bounds, and clears the flag; no
         # client sends it.
         message = "producers may not set the timestamp type LogAppendTime"
         return Rejected(ErrorCode.INVALID_TIMESTAMP, message, ((0, message),))
@@ -203,12 +203,12 @@ def _check_records(records: memoryview, header: BatchHeader, config: LogConfig, 
 
 
 def _max_timestamp(records: memoryview) -> int:
-    """The max timestamp in a batch's header, read without parsing the rest."""
+    """Returns the max timestamp in a batch's header without parsing the rest."""
     return _MAX_TIMESTAMP.unpack_from(records)[0] if len(records) >= _MAX_TIMESTAMP.size else NO_TIMESTAMP
 
 
 def _in_time(newest: int, config: LogConfig, now_ms: int) -> bool:
-    """Judge the timestamps by the header's maximum; False where the records have to be looked at."""
+    """Check the timestamps by the header's maximum; False when the records must be checked one by one."""
     if config.message_timestamp_type is _LOG_APPEND_TIME:
         return True
     if newest != NO_TIMESTAMP and newest - now_ms > config.message_timestamp_after_max_ms:
@@ -264,11 +264,11 @@ def _stamps_append_time(config: LogConfig) -> bool:
 def read_replicated_batches(
     records: memoryview, next_offset: int, leader_epoch: int
 ) -> list[tuple[BatchHeader, EndTxnMarker | None]] | Rejected:
-    """Parse the batches a leader sent, each with its transaction marker if it is one.
+    """Parse the batches that a leader sent, each with its transaction marker if it is one.
 
-    A last batch that is cut off is ignored, and so is everything from the first batch of an epoch above `leader_epoch`
-    on (KAFKA-18723: a response that crossed an election). Checksums and the order of offsets are checked; a fault is
-    CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE.
+    An incomplete batch at the end is ignored, and so is everything from the first batch of an epoch above
+    `leader_epoch` on (KAFKA-18723: a response that crossed an election). Checksums and the order of offsets are
+    checked; errors are CORRUPT_MESSAGE and OFFSET_OUT_OF_RANGE.
     """
     batches: list[tuple[BatchHeader, EndTxnMarker | None]] = []
     try:

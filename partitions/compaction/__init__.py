@@ -1,6 +1,7 @@
-"""Log compaction as pure logic: what to clean, up to where, and which batches are left.
+"""Log compaction as pure logic: which part of a log to clean, and which batches and records remain.
 
-A cleaning goes over a log twice. First the dirty part is read and the newest offset of each key is noted (`OffsetMap`,
-of bounded size: when it is full, the cleaning ends there). Then everything below that end is read from the log's
-beginning, segment by segment, and only what is newest for its key is kept (`BatchFilter`). Offsets never change.
+A cleaning reads the log twice. The first pass reads the dirty part and stores the newest offset of each key in an
+`OffsetMap`. The map has a bounded size; the cleaning ends where the map is full. The second pass reads everything below
+that end from the log's beginning, segment by segment, and keeps only the newest record of each key (`BatchFilter`).
+Offsets never change.
 """

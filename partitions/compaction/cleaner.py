@@ -1,4 +1,4 @@
-"""The two passes over a log's batches: `KeyIndex` notes keys, `BatchFilter` says what is left."""
+"""The two passes over a log's batches: `KeyIndex` collects the keys, `BatchFilter` selects the records to keep."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from odradek.wire.records.rebuild import retain_records, without_records
 
 
 class LastEntry(NamedTuple):
-    """What an active producer wrote last: the offset of its last record (-1: none in its epoch), and its epoch."""
+    """The last write of an active producer: the offset of its last record (-1: none in its epoch), and its epoch."""
 
     last_offset: int
     producer_epoch: int
 
 
 class KeyIndex:
-    """The first pass, over the dirty part from `start_offset` on."""
+    """The first pass: collects the newest offset of each key in the dirty part, from `start_offset` on."""
 
     def __init__(self, offsets: OffsetMap, start_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
         self._offsets = offsets
@@ -28,7 +28,7 @@ class KeyIndex:
         self.is_full = False
 
     def add(self, chunk: memoryview) -> int:
-        """Note the keys of whole batches, until the map is full; return the offset after the last batch.
+        """Add the keys of whole batches until the map is full; returns the offset after the last batch read.
 
         Raises InvalidRecordBatch when a batch cannot be decoded.
         """
@@ -51,16 +51,16 @@ class KeyIndex:
         return True
 
     def passed(self, next_offset: int) -> None:
-        """Everything below `next_offset` has been looked at."""
+        """Record that everything below `next_offset` has been read."""
         if next_offset > self._start_offset:
             self._offsets.latest_offset = max(self._offsets.latest_offset, next_offset - 1)
 
 
 class BatchFilter:
-    """The second pass, from the log's beginning on, in offset order.
+    """The second pass: filters the batches of the log, from its beginning, in offset order.
 
-    `end_offset` is where the cleanable part ends: a batch that ends there stays, if need be without records, so that
-    the end of what was written is known. So does the last batch of each active producer, for its sequence.
+    `end_offset` is the end of the cleanable part. The batch that ends there is kept, without records if necessary, so
+    that the log end offset is preserved. The last batch of each active producer is kept too, for its sequence.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class BatchFilter:
         self.last_entries: Mapping[int, LastEntry] = {}
 
     def take_reported(self) -> Sequence[AbortedTransaction]:
-        """The aborted transactions met since the last call that readers still have to know."""
+        """Returns the aborted transactions found since the last call that Fetch must still report to readers."""
         reported, self._transactions.reported = self._transactions.reported, []
         return reported
 
     def keep(self, chunk: memoryview) -> tuple[list[StoredBatch], int]:
-        """Return what is left of whole batches, as bytes of its own, and the offset after the last batch.
+        """Returns copies of the batches to keep, and the offset after the last batch read.
 
         Raises InvalidRecordBatch when a batch cannot be decoded.
         """

@@ -1,7 +1,7 @@
-"""The newest offset of each key, in a fixed amount of memory however long the keys are.
+"""The newest offset of each key, in a fixed amount of memory whatever the length of the keys.
 
-An open-addressed table of 24-byte slots, 16 for a hash of the key and 8 for the offset, as Kafka's offset map is one.
-That two keys have the same hash is as good as impossible.
+An open-addressed table of 24-byte slots (a 16-byte hash of the key and an 8-byte offset), like Kafka's offset map. Hash
+collisions between different keys are so improbable that they are ignored.
 """
 
 from hashlib import blake2b
@@ -15,9 +15,9 @@ UNKNOWN: Final = -1
 
 
 class OffsetMap:
-    """A hash map of keys to their newest offset, of at most `max_bytes`, filled up to `load_factor`.
+    """A hash map from keys to their newest offset, of at most `max_bytes`, filled up to `load_factor`.
 
-    `expected` is an upper bound of the number of keys, for which a smaller map may do.
+    `expected` is an upper bound of the number of keys; the map is smaller than `max_bytes` if that is enough for them.
     """
 
     def __init__(self, max_bytes: int, load_factor: float, expected: int) -> None:
@@ -27,7 +27,7 @@ class OffsetMap:
         self._table = bytearray(slots * SLOT_BYTES)
         self._count = 0
         self.latest_offset = UNKNOWN
-        """The last offset whose key is known, or that needs none."""
+        """The last offset that has been read: its key is in the map, or it needs none."""
 
     def __len__(self) -> int:
         return self._count
@@ -38,7 +38,7 @@ class OffsetMap:
         return len(self._table)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note the key's newest offset; False when the map is full, and then nothing is noted."""
+        """Store the key's newest offset. Returns False, and stores nothing, when the map is full."""
         if self._count >= self._limit:
             return False
         digest, position, found = self._find(key)
@@ -49,14 +49,16 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The key's newest offset, -1 when the key did not come."""
+        """Returns the key's newest offset, -1 when the key is not in the map."""
         _, position, found = self._find(key)
         if not found:
             return UNKNOWN
         return int.from_bytes(self._table[position + _HASH_BYTES : position + SLOT_BYTES], "big") - 1
 
     def _find(self, key: bytes) -> tuple[bytes, int, bool]:
-        """The key's hash, its slot's position (or that of the slot to use), and whether it is there."""
+        """Returns the key's hash, the position of its slot (or of the free slot for it), and whether the key is
+        present.
+        """
         digest = blake2b(key, digest_size=_HASH_BYTES).digest()
         table, slots = self._table, self._slots
         slot = int.from_bytes(digest[:8], "big") % slots

@@ -1,4 +1,4 @@
-"""What of a log may be cleaned, whether it is worth it, and which segments become one (Kafka's rules)."""
+"""Which part of a log may be cleaned, whether it is due, and which segments are merged (Kafka's rules)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from odradek.partitions.model import SegmentInfo
 class Cleaning:
     """A part of a log that may be cleaned: the dirty part is `first_dirty_offset` to `end_offset` (exclusive).
 
-    `is_overdue` says that it has waited for `max.compaction.lag.ms`.
+    `is_overdue` is True if it has been dirty for longer than `max.compaction.lag.ms`.
     """
 
     first_dirty_offset: int
@@ -23,18 +23,18 @@ class Cleaning:
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty bytes among all that a cleaning goes over."""
+        """The dirty share of the bytes that a cleaning reads."""
         total_bytes = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total_bytes if total_bytes else 0.0
 
     @property
     def is_due(self) -> bool:
-        """Whether it is to be cleaned now."""
+        """True if the part should be cleaned now."""
         return self.cleanable_bytes > 0 and (self.is_overdue or self.dirty_ratio > self.min_cleanable_dirty_ratio)
 
 
 def first_dirty_offset(clean_offset: int, log_start_offset: int, log_end_offset: int) -> int:
-    """Where the part begins that no cleaning has seen; a place outside the log counts as none."""
+    """Returns where the uncleaned part begins; a `clean_offset` outside the log is ignored."""
     return clean_offset if log_start_offset <= clean_offset <= log_end_offset else log_start_offset
 
 
@@ -47,9 +47,9 @@ def plan_cleaning(
     now_ms: int,
     oldest_dirty_ms: int | None = None,
 ) -> Cleaning:
-    """Say what may be cleaned: sealed segments below the last stable offset and older than `min.compaction.lag.ms`.
+    """Returns what may be cleaned: sealed segments below the last stable offset, older than `min.compaction.lag.ms`.
 
-    `oldest_dirty_ms` is the timestamp of the dirty part's first batch, where `max.compaction.lag.ms` asks for it.
+    `oldest_dirty_ms` is the timestamp of the dirty part's first batch, needed only if `max.compaction.lag.ms` is set.
     """
     *sealed, active = segments
     dirty = [info for info in sealed if info.end_offset > first_dirty]
@@ -76,7 +76,10 @@ def _first_too_young(dirty: Sequence[SegmentInfo], config: LogConfig, now_ms: in
 def group_segments(
     segments: Sequence[SegmentInfo], end_offset: int, segment_bytes: int
 ) -> list[tuple[SegmentInfo, ...]]:
-    """Divide the sealed segments that begin below `end_offset` into runs that become one each, by their sizes now."""
+    """Group the sealed segments that begin below `end_offset`; each group becomes one segment.
+
+    Groups are formed by the segments' sizes before the cleaning.
+    """
     groups: list[list[SegmentInfo]] = []
     size_bytes = 0
     for info in segments:

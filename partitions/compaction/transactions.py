@@ -1,7 +1,7 @@
-"""Transactions during a cleaning pass, in offset order: which records are aborted, and which markers may be removed.
+"""Transactions during a cleaning pass: which records are aborted, and which markers may be removed.
 
-A marker may be removed only when a pass finds none of its transaction's batches before it. Until then both the marker
-and the entry of an aborted transaction in Fetch answers must stay (KIP-98).
+Batches are processed in offset order. A marker may be removed only when a pass finds no batch of its transaction before
+it. Until then both the marker and the entry of an aborted transaction in Fetch responses must be kept (KIP-98).
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from odradek.wire.records.reader import ControlType, read_control_marker
 
 
 class CleanedTransactions:
-    """One pass over a log. `reported` collects the aborted transactions that readers still have to know."""
+    """The transactions of one pass. `reported` collects the aborted transactions that Fetch must still report."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
@@ -23,7 +23,7 @@ class CleanedTransactions:
         self.reported: list[AbortedTransaction] = []
 
     def meet_batch(self, header: BatchHeader) -> bool:
-        """Take note of a batch of records; True when its transaction was aborted, so that it is void."""
+        """Process a batch of records; returns True if it must be removed since its transaction was aborted."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -34,7 +34,7 @@ class CleanedTransactions:
         return False
 
     def meet_control_batch(self, buf: BytesLike, header: BatchHeader) -> bool:
-        """Record a control batch; True if it may be removed. Raises CorruptBatch."""
+        """Process a control batch; returns True if it may be removed. Raises CorruptBatch."""
         self._begin_up_to(header.last_offset)
         if not header.record_count:
             return True

@@ -1,1 +1,1 @@
-"""Fetch across partitions: sessions (KIP-227) and the budget of bytes (KIP-74)."""
+"""Fetch across several partitions: sessions (KIP-227), the byte budget (KIP-74), throttling, replica selection."""

@@ -1,13 +1,13 @@
-"""Fetch across partitions: how many bytes each partition may give (KIP-74).
+"""The byte budget of a Fetch: how many bytes each partition may return (KIP-74).
 
-The order of the request's partitions is the client's rotation, and kept. Each partition gives at most its own
-`partition_max_bytes` and what is left of the request's `max_bytes`. So that a batch larger than either can ever be
-read, the first partition that has anything gives its first batch whole, however large; no other partition does.
+Partitions are read in the order of the request, which the client rotates. Each returns at most its own
+`partition_max_bytes` and what remains of the request's `max_bytes`. To guarantee progress with a batch larger than
+either limit, the first partition that has any data returns its first batch whole, whatever its size; no other does.
 """
 
 
 class FetchBudget:
-    """The bytes left while the partitions of one Fetch are read in order."""
+    """The bytes that remain while the partitions of one Fetch are read in order."""
 
     def __init__(self, max_bytes: int) -> None:
         self._left_bytes = max(0, max_bytes)
@@ -15,20 +15,20 @@ class FetchBudget:
 
     @property
     def taken_bytes(self) -> int:
-        """What the partitions gave so far."""
+        """The bytes returned by the partitions so far."""
         return self._taken_bytes
 
     @property
     def is_spent(self) -> bool:
-        """Whether no further partition can give anything, so that reading it is a waste."""
+        """True if no further partition can return anything, so that reading it would be a waste."""
         return self._left_bytes == 0 and self._taken_bytes > 0
 
     def allowance(self, partition_max_bytes: int) -> int:
-        """How many bytes to ask the store for; it may offer one larger first batch, which `take` then judges."""
+        """Returns the bytes to read from the store, which may return one larger first batch; `take` checks it."""
         return max(0, min(partition_max_bytes, self._left_bytes))
 
     def take(self, offered_bytes: int, allowed_bytes: int) -> bool:
-        """Count what a partition offers within its allowance; False when it has to be left out this time."""
+        """Count the bytes that a partition offers; returns False when they must be left out of this response."""
         if offered_bytes > allowed_bytes and self._taken_bytes > 0:
             return False
         self._taken_bytes += offered_bytes

@@ -1,8 +1,8 @@
-"""The follower's side of a fetch session (KIP-227): what of its wishes the leader does not know yet.
+"""The follower's side of a fetch session (KIP-227): sends only what has changed since the last fetch.
 
-`sessions.py` is the leader's side, whose theory holds here as well. The first fetch names everything; if a session
-comes of it, each further one names only the partitions whose position has changed, those that are new, and those to
-forget. Any error of the session, and a fetch without an answer, begin anew with a full fetch.
+The leader's side and the theory of operation are in `sessions.py`. The first fetch names every partition. If it creates
+a session, each later fetch names only the partitions whose position has changed, new ones, and those to forget. Any
+session error, and a fetch without a response, restarts with a full fetch.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ TopicPartition = tuple[UUID, int]
 
 
 class SessionPart(NamedTuple):
-    """The part of a Fetch request that is about its session."""
+    """The fields of a Fetch request that concern its session."""
 
     session_id: int
     session_epoch: int
@@ -28,7 +28,7 @@ class SessionPart(NamedTuple):
 
 
 class FollowerSession:
-    """One follower's session with one leader. One fetch is under way at a time."""
+    """A follower's session with one leader, which has at most one fetch in flight."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
@@ -37,22 +37,22 @@ class FollowerSession:
         self._max_bytes = 0
 
     def begin_anew(self) -> None:
-        """Forget what the leader knows: the next fetch names everything. The session left behind goes with it."""
+        """Restart: the next fetch is a full one, and ends the old session if there is one."""
         self._epoch = INITIAL_EPOCH
         self._known = {}
 
     def request(self, wanted: Mapping[TopicPartition, FetchPosition], max_bytes: int) -> SessionPart:
-        """What to send, for the leader to give what there is from the `wanted` positions on, of each so many bytes."""
+        """Returns the request fields that fetch the `wanted` positions, at most `max_bytes` of each partition."""
         known = self._known if max_bytes == self._max_bytes else {}
-        changed = {place: at for place, at in wanted.items() if known.get(place) != at}
-        gone = [place for place in self._known if place not in wanted]
+        changed = {partition: at for partition, at in wanted.items() if known.get(partition) != at}
+        gone = [partition for partition in self._known if partition not in wanted]
         self._known, self._max_bytes = dict(wanted), max_bytes
         if self._epoch == INITIAL_EPOCH:
             return SessionPart(self._id, INITIAL_EPOCH, _topics(wanted, max_bytes), ())
         return SessionPart(self._id, self._epoch, _topics(changed, max_bytes), _forgotten(gone))
 
     def take(self, response: FetchResponse) -> Iterator[tuple[TopicPartition, PartitionData]]:
-        """What was answered, partition by partition, to the last request; nothing where the session is broken."""
+        """Process the response to the last request; yields its partitions, none if it reports a session error."""
         if response.error_code != ErrorCode.NONE:
             self.begin_anew()
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -69,7 +69,7 @@ class FollowerSession:
                 yield (topic.topic_id, part.partition_index), part
 
     def end(self) -> SessionPart:
-        """What to send to end the session, when nothing is wanted any more."""
+        """Returns the request fields that end the session, for when nothing is fetched any more."""
         return SessionPart(self._id, FINAL_EPOCH, (), ())
 
 

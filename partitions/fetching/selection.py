@@ -1,14 +1,14 @@
-"""Which replica a consumer is sent to, to read in its own rack (KIP-392, RackAwareReplicaSelector)."""
+"""Selects the replica that a consumer reads from in its own rack (KIP-392, RackAwareReplicaSelector)."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The value of `replica.selector.class` that turns this on, as in Kafka."""
+"""The value of `replica.selector.class` that enables rack-aware selection, as in Kafka."""
 
 
 class Candidate(NamedTuple):
-    """An in-sync replica, as the leader knows it."""
+    """An in-sync replica, as known to the leader."""
 
     broker_id: int
     rack: str | None
@@ -20,9 +20,9 @@ class Candidate(NamedTuple):
 def nearest_replica(
     rack: str, leader_rack: str | None, fetch_offset: int, candidates: Iterable[Candidate]
 ) -> int | None:
-    """The follower in the consumer's rack that has most of what is to be read; None: it reads from the leader.
+    """Returns the follower in the consumer's rack that is the furthest ahead; None: read from the leader.
 
-    The leader is the nearest where it is in that rack itself, and where no follower there has the offset.
+    None if the leader is in that rack itself, or no follower there has the offset.
     """
     if rack == leader_rack:
         return None

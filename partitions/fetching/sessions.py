@@ -2,25 +2,26 @@
 
 Theory of operation
 -------------------
-A *full* fetch names everything. Unless its epoch says that it is the last, a session may come of it, whose id stands in
-the answer. An *incremental* fetch carries that id and the next epoch; it names new and changed partitions and those to
-forget, and the answer leaves out partitions without news:
+A *full* fetch names every partition. Unless its epoch is the final one, it may create a session, whose id is in the
+response. An *incremental* fetch carries that id and the next epoch; it names new and changed partitions and those to
+forget, and the response omits partitions that have not changed:
 
     full, epoch 0 ──► session, epoch 1 ──incremental, epoch n──► session, epoch n + 1
-                          │ a full fetch that names it, nothing wanted any more, evicted
+                          │ a full fetch with its id, no partitions left, evicted
                           ▼
-                        gone: FETCH_SESSION_ID_NOT_FOUND, and the reader begins anew with a full fetch
+                        gone: FETCH_SESSION_ID_NOT_FOUND, and the reader restarts with a full fetch
 
-The epoch finds requests and answers that got lost: one that is not the expected one is refused, and the reader begins
-anew. Partitions that gave records go to the end of the session's order, so that those behind them come first next time
-when the bytes of an answer do not suffice for all.
+The epoch detects lost requests and responses: a request with an unexpected epoch is refused, and the reader restarts
+with a full fetch. Partitions that returned records move to the end of the session's order, so that the others come
+first the next time if the byte limit does not suffice for all.
 
-A session belongs to topic ids or to names (versions from 13 on, or before) for its whole life. A partition named by an
-id keeps that id: a topic that was deleted and created again is another one.
+A session identifies topics either by id (version 13 and later) or by name (earlier versions) for its whole lifetime. A
+partition identified by id keeps that id: a topic that was deleted and created again is a different one.
 
-There are as many sessions as the cache has slots. When none is left, a session unused for `EVICTION_MS` goes; else, if
-the new one is more valuable (a follower's before a consumer's, then more partitions), the least valuable of those that
-have lived for `EVICTION_MS`; else the reader gets no session, and goes on with full fetches.
+The cache has a fixed number of slots. When all are in use, a session that has been unused for `EVICTION_MS` is evicted.
+If there is none, and the new session is more valuable (a follower's before a consumer's, then by number of partitions),
+the least valuable of those older than `EVICTION_MS` is evicted; a follower's session may also evict a consumer's
+younger one. Otherwise no session is created, and the reader continues with full fetches.
 """
 
 from bisect import bisect_left, insort
@@ -42,18 +43,18 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 LAST_EPOCH: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000
-"""How long a session is safe from others, and how long it may be unused; Kafka's value, which is no setting there."""
+"""The age at which any session may be evicted, and how long it may be unused. Kafka's value, not configurable there."""
 TOPIC_IDS_SINCE: Final = 13
-"""From this version a fetch names topics by id."""
+"""From this version on a fetch identifies topics by id."""
 
 TopicPartition = tuple[UUID | str, int]
-"""A partition as the reader names it: by its topic's id, or before version 13 by its topic's name."""
+"""A partition as the reader identifies it: by topic id, or before version 13 by topic name."""
 
 
 class Wanted:
-    """One partition that a reader fetches: its last request and its last answer.
+    """One partition of a fetch: what was last requested, and what was last returned.
 
-    `topic` is None as long as no topic has the id that was asked for.
+    `topic` is None while no topic with the requested id is known.
     """
 
     __slots__ = ("asked", "high_watermark", "log_start_offset", "topic", "topic_id")
@@ -66,7 +67,7 @@ class Wanted:
         self.log_start_offset: int = -1
 
     def note(self, data: PartitionData) -> bool:
-        """Remember what an answer says; return whether any of it is news to the reader."""
+        """Record what a response contains; returns True if any of it is new to the reader."""
         trouble = data.error_code != ErrorCode.NONE or data.diverging_epoch.epoch >= 0
         news = (
             trouble
@@ -74,7 +75,7 @@ class Wanted:
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.log_start_offset
         )
-        # When the trouble is over that is news, whatever the partition then says.
+        # The end of an error is always new, whatever the partition then returns.
         self.high_watermark = -1 if trouble else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return news
@@ -82,11 +83,11 @@ class Wanted:
 
 Answers = Sequence[tuple[Wanted, PartitionData]]
 Names = Callable[[UUID], str | None]
-"""The name of the topic that has an id now, None when there is none."""
+"""Returns the current name of the topic with an id, None when there is none."""
 
 
 class EvictionKey(NamedTuple):
-    """How valuable a session is; the smallest gives way first."""
+    """The value of a session; the smallest is evicted first."""
 
     privileged: bool
     partitions: int
@@ -94,7 +95,7 @@ class EvictionKey(NamedTuple):
 
 
 class FetchSession:
-    """What the broker remembers of one reader."""
+    """The partitions that one reader fetches, and the epoch of its next fetch."""
 
     __slots__ = ("created_ms", "epoch", "evictable_by", "id", "key", "last_used_ms", "partitions", "uses_topic_ids")
 
@@ -108,30 +109,30 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH + 1
         self.created_ms = self.last_used_ms = now_ms
         self.evictable_by: tuple[bool, bool] = (False, False)
-        """Whether it gives way to (everyone, followers)."""
+        """Whether it may be evicted by (any new session, a follower's session)."""
 
     def update(self, changed: dict[TopicPartition, Wanted], forgotten: Iterable[TopicPartition]) -> None:
-        """Take in what an incremental fetch says; a changed partition keeps its place in the order."""
-        for place, wanted in changed.items():
-            known = self.partitions.get(place)
+        """Apply the changes of an incremental fetch; a changed partition keeps its position in the order."""
+        for partition, wanted in changed.items():
+            known = self.partitions.get(partition)
             if known is None:
-                self.partitions[place] = wanted
+                self.partitions[partition] = wanted
             else:
                 known.asked = wanted.asked
-        for place in forgotten:
-            self.partitions.pop(place, None)
+        for partition in forgotten:
+            self.partitions.pop(partition, None)
 
-    def to_the_end(self, place: TopicPartition) -> None:
-        """Let all other partitions come before this one."""
-        wanted = self.partitions.pop(place, None)
+    def to_the_end(self, partition: TopicPartition) -> None:
+        """Move the partition to the end of the order."""
+        wanted = self.partitions.pop(partition, None)
         if wanted is not None:
-            self.partitions[place] = wanted
+            self.partitions[partition] = wanted
 
 
 class Fetch:
-    """One fetch between request and answer: what to read, and what of it to tell.
+    """One fetch between request and response.
 
-    `wanted` is in the order to read in. With an `error` there is nothing to read, and that is the answer.
+    `wanted` is in the order in which to read. With an `error` there is nothing to read, and the response is that error.
     """
 
     __slots__ = ("_sessions", "error", "wanted")
@@ -142,7 +143,7 @@ class Fetch:
         self.error = error
 
     def answer(self, answers: Answers, now_ms: int) -> FetchResponse:
-        """The response, from what was found for each partition wanted; here all of it, and no session."""
+        """Build the response from what was read for each wanted partition. Here: all of it, without a session."""
         if self.error:
             return FetchResponse(error_code=self.error)
         return FetchResponse(responses=grouped(answers))
@@ -159,7 +160,7 @@ class _FullFetch(Fetch):
         self._privileged = privileged
 
     def answer(self, answers: Answers, now_ms: int) -> FetchResponse:
-        """Everything, with the id of the session if there is room for one."""
+        """Returns everything, with the id of the new session if one could be created."""
         session_id = self._sessions.create(answers, self._by_id, now_ms, privileged=self._privileged)
         return FetchResponse(session_id=session_id, responses=grouped(answers))
 
@@ -175,7 +176,7 @@ class _IncrementalFetch(Fetch):
         self._expected_epoch = session.epoch
 
     def answer(self, answers: Answers, now_ms: int) -> FetchResponse:
-        """What is news; an error if another fetch of the session has come meanwhile."""
+        """Returns what has changed; an error if another fetch of the session has arrived since this one was opened."""
         session = self._session
         if session.epoch != self._expected_epoch:
             return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
@@ -184,14 +185,14 @@ class _IncrementalFetch(Fetch):
             if wanted.note(data):
                 news.append((wanted, data))
                 if data.records:
-                    session.to_the_end(_place(wanted, session.uses_topic_ids))
+                    session.to_the_end(_partition_of(wanted, session.uses_topic_ids))
         return FetchResponse(session_id=session.id, responses=grouped(news))
 
 
 class FetchSessions:
     """The sessions of one broker: at most `slots`, each of at most `max_partitions`.
 
-    `new_id` gives random positive 32-bit numbers: a reader that guesses must not hit another's session.
+    `new_id` returns random positive 32-bit numbers, so that ids of other readers' sessions cannot be guessed.
     """
 
     def __init__(self, slots: int, new_id: Callable[[], int], max_partitions: int) -> None:
@@ -201,7 +202,7 @@ class FetchSessions:
         self._sessions: dict[int, FetchSession] = {}
         """By id, the least recently used first."""
         self._evictable: tuple[list[EvictionKey], list[EvictionKey]] = ([], [])
-        """The sessions that give way to (everyone, followers), the least valuable first."""
+        """The sessions that may be evicted by (any new session, a follower's session), the least valuable first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -210,7 +211,7 @@ class FetchSessions:
         return session_id in self._sessions
 
     def open(self, request: FetchRequest, api_version: int, name_of: Names, now_ms: int) -> Fetch:
-        """Take in a request. The caller reads `wanted` and has `answer` make the response."""
+        """Process a request. The caller reads `wanted`, then calls `answer` for the response."""
         by_id = api_version >= TOPIC_IDS_SINCE
         named = _named(request, by_id, name_of)
         epoch = request.session_epoch
@@ -235,7 +236,7 @@ class FetchSessions:
             return Fetch(self, (), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.update(named, _forgotten(request, by_id))
         if len(session.partitions) > self._max_partitions:
-            self._remove(session.id)  # the reader begins anew, without a session
+            self._remove(session.id)  # the reader restarts with full fetches, without a session
             return Fetch(self, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.partitions:
             self._remove(session.id)
@@ -250,9 +251,9 @@ class FetchSessions:
     # The cache
 
     def create(self, answers: Answers, uses_topic_ids: bool, now_ms: int, *, privileged: bool = False) -> int:
-        """Begin a session with what was just answered, in that order; 0 when there is no room for it.
+        """Create a session with the partitions just returned, in that order; returns 0 when there is no room for it.
 
-        `privileged` ones are followers'.
+        `privileged` is True for followers.
         """
         size = len(answers)
         if size > self._max_partitions or not self._has_room(EvictionKey(privileged, size, NO_SESSION), now_ms):
@@ -263,7 +264,7 @@ class FetchSessions:
         partitions: dict[TopicPartition, Wanted] = {}
         for wanted, data in answers:
             wanted.note(data)
-            partitions[_place(wanted, uses_topic_ids)] = wanted
+            partitions[_partition_of(wanted, uses_topic_ids)] = wanted
         session = FetchSession(EvictionKey(privileged, size, session_id), partitions, uses_topic_ids, now_ms)
         self._touch(session, now_ms)
         return session_id
@@ -309,16 +310,16 @@ class FetchSessions:
 
 
 def replica_id_of(request: FetchRequest) -> int:
-    """The broker that fetches as a follower, below 0 for all others; the field has moved in version 15."""
+    """Returns the broker id of a follower, below 0 for any other client. Version 15 has moved the field."""
     return request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
 
 
-def _place(wanted: Wanted, by_id: bool) -> TopicPartition:
+def _partition_of(wanted: Wanted, by_id: bool) -> TopicPartition:
     return (wanted.topic_id if by_id else wanted.topic or "", wanted.asked.partition)
 
 
 def _named(request: FetchRequest, by_id: bool, name_of: Names) -> dict[TopicPartition, Wanted]:
-    """What a request names, in its order; of a partition that it names twice, the last counts."""
+    """Returns the partitions that a request names, in its order; of a partition named twice, the last one counts."""
     named: dict[TopicPartition, Wanted] = {}
     for topic in request.topics:
         name = name_of(topic.topic_id) if by_id else topic.topic
@@ -336,7 +337,7 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[TopicPartition]:
 
 
 def grouped(answers: Answers) -> tuple[FetchableTopicResponse, ...]:
-    """Answers as the response has them: adjacent ones of one topic together."""
+    """Group adjacent partitions of one topic, as the response has them."""
     topics: list[FetchableTopicResponse] = []
     last: Wanted | None = None
     parts: list[PartitionData] = []
@@ -352,7 +353,7 @@ def grouped(answers: Answers) -> tuple[FetchableTopicResponse, ...]:
 
 
 def _same_topic(one: Wanted, other: Wanted) -> bool:
-    # Those from one request share the very objects; comparing UUIDs takes its time.
+    # Partitions of one request share the same objects, and comparing UUIDs is slow.
     if one.topic_id is other.topic_id:
         return one.topic is other.topic or one.topic == other.topic
     return one.topic_id == other.topic_id and one.topic == other.topic

@@ -1,14 +1,14 @@
-"""Throttles of replication (KIP-73): a reassignment must not take the bandwidth that clients need.
+"""Replication throttling (KIP-73): a reassignment must not take the bandwidth that clients need.
 
-A broker has two quotas in bytes a second, one for what it gives to followers (`leader.replication.throttled.rate`) and
-one for what it fetches as a follower (`follower.replication.throttled.rate`). They count the partitions that
-`leader.replication.throttled.replicas` and `follower.replication.throttled.replicas` of the topic name, and hold back
-those of them alone that are not in sync: a throttle never takes a replica out of the ISR. Nothing is cut into pieces.
-While the rate is exceeded, a leader gives no records to such a follower, and a follower does not fetch; so over time
-the rate is kept, and passed by one fetch at most.
+A broker has two quotas in bytes per second: one for what it sends to followers (`leader.replication.throttled.rate`),
+one for what it fetches as a follower (`follower.replication.throttled.rate`). They count the partitions listed in the
+topic's `leader.replication.throttled.replicas` and `follower.replication.throttled.replicas`, and delay only replicas
+that are not in sync, so a throttle never removes a replica from the ISR. Fetches are not split: while the rate is
+exceeded, a leader returns no records to such a follower, and a follower does not fetch. On average the rate is kept; it
+is exceeded by one fetch at most.
 
-The rate is that of the last `replication.quota.window.num` windows of `replication.quota.window.size.seconds`, the
-present one included. It is over one window at least, and over the time since the first of them while there are fewer.
+The rate is computed over the last `replication.quota.window.num` windows of `replication.quota.window.size.seconds`,
+including the current one; with fewer windows, over the time since the start of the first one, but at least one window.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ EVERY_REPLICA: Final = "*"
 
 
 def is_throttled(replicas: Collection[str], index: int, broker_id: int) -> bool:
-    """Whether a topic's `….replication.throttled.replicas` names the replica of a partition on a broker."""
+    """Returns True if a topic's `….replication.throttled.replicas` lists a partition's replica on this broker."""
     return bool(replicas) and (EVERY_REPLICA in replicas or f"{index}:{broker_id}" in replicas)
 
 
@@ -33,7 +33,7 @@ class _Window:
 
 
 class ReplicationQuota:
-    """How many bytes a second one side of a broker's replication may have; `bound` may be set at any time."""
+    """The bytes per second of one side of a broker's replication; `bound`, the limit, may be changed at any time."""
 
     def __init__(self, windows: int = 11, window_ms: int = 1000) -> None:
         self.bound: int = UNLIMITED
@@ -42,13 +42,13 @@ class ReplicationQuota:
         self._windows: deque[_Window] = deque(maxlen=windows)
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """Count what a throttled partition was given, whether or not the rate is exceeded."""
+        """Count the bytes of a throttled partition, whether or not the rate is exceeded."""
         if not self._windows or now_ms - self._windows[-1].start_ms >= self._window_ms:
             self._windows.append(_Window(now_ms))
         self._windows[-1].size_bytes += size_bytes
 
     def rate(self, now_ms: int) -> float:
-        """Bytes a second."""
+        """Returns the bytes per second."""
         while self._windows and now_ms - self._windows[0].start_ms >= self._span_ms:
             self._windows.popleft()
         if not self._windows:
@@ -57,5 +57,5 @@ class ReplicationQuota:
         return sum([window.size_bytes for window in self._windows]) * 1000 / elapsed_ms
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Whether those that are not in sync have to wait."""
+        """Returns True if replicas that are not in sync must be delayed."""
         return self.bound < UNLIMITED and self.rate(now_ms) > self.bound
