@@ -1,13 +1,13 @@
-"""Scripts as tests: blocks of commands, then `----`, then what they lead to, then an empty line.
+"""Script tests: each block has commands, then `----`, then the expected output, then an empty line.
 
-`pytest --rewrite` puts what was decided in place of what was expected.
+`pytest --rewrite` replaces the expected output by the actual one.
 """
 
 SEPARATOR = "----"
 
 
 def check_script(path, script, request):
-    """Run the file's commands with `script.run`, which returns lines, and compare or rewrite."""
+    """Runs the file's commands with `script.run`, which returns lines; compares the output, or rewrites the file."""
     text = path.read_text()
     decided = played(text, script)
     if request.config.getoption("--rewrite", default=False):
@@ -17,7 +17,7 @@ def check_script(path, script, request):
 
 
 def played(text, script):
-    """The whole text as it should be."""
+    """The whole text with the actual output."""
     blocks = []
     for block in text.strip().split("\n\n"):
         commands = block.partition(f"\n{SEPARATOR}")[0].splitlines()

@@ -1,10 +1,10 @@
-"""A stand-in for the runtime around one shard: replays outcomes at once, keeps the log, compares after each step."""
+"""A fake runtime for one shard: replays outcomes at once, keeps the log, and checks the state after each step."""
 
 from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
 
 
 def compacted(log):
-    """What log compaction would leave: the last record of each key, tombstones gone."""
+    """What log compaction would leave: the last record of each key, without tombstones."""
     last = {}
     for record in log:
         last.pop(record.key, None)
@@ -18,7 +18,7 @@ def as_read(record):
 
 
 class ShardWorld:
-    """One shard under virtual time. A kind of shard says how to `make` one, and what `check` holds it to."""
+    """One shard under virtual time. Subclasses define how to `make` a shard, and what to `check`."""
 
     def __init__(self, now_ms):
         self.now_ms = now_ms
@@ -29,11 +29,11 @@ class ShardWorld:
         self.apply(self.shard.on_loaded(now_ms))
 
     def make(self):
-        """A shard that has seen no record."""
+        """Makes a shard that has replayed nothing."""
         raise NotImplementedError
 
     def check(self):
-        """Called after each step: at least that state equals replay."""
+        """Called after each step; checks at least that the state equals replay."""
         raise NotImplementedError
 
     def token(self):
@@ -55,20 +55,20 @@ class ShardWorld:
         self.shard.replay(record, len(self.log), 0, self.now_ms)
 
     def rebuild(self, log):
-        """A shard that knows what was written alone, where live replay may take what was just decided."""
+        """A shard built from the written records only, whereas live replay may use the decision's objects."""
         shard = self.make()
         for offset, record in enumerate(log):
             shard.replay(as_read(record), offset, 0, self.now_ms)
         return shard
 
     def restart(self):
-        """Lose all soft state, and everybody who waits."""
+        """Drops all soft state and all waiting requests."""
         self.shard = self.rebuild(compacted(self.log))
         self.waiting.clear()
         return self.apply(self.shard.on_loaded(self.now_ms))
 
     def advance(self, duration_ms):
-        """Let time pass, calling on_time whenever it is due; yields (records, replies) of each call."""
+        """Lets time pass, calling on_time whenever it is due; yields (records, replies) of each call."""
         end_ms = self.now_ms + duration_ms
         while (due_ms := self.shard.next_deadline_ms()) is not None and due_ms <= end_ms:
             self.now_ms = max(self.now_ms, due_ms)

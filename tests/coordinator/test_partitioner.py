@@ -1,4 +1,4 @@
-"""Which partition of an internal topic a group or a transactional id belongs to."""
+"""The partition of an internal topic for a group or a transactional id."""
 
 import pytest
 from hypothesis import given

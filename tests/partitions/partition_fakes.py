@@ -1,4 +1,4 @@
-"""Batches as clients build them, and a store that keeps what a log tells it to."""
+"""Batches as clients build them, and a store that applies the writes of a log."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def end_marker(
 
 
 def patched(batch: memoryview, at: int, value: int, size: int, *, fix_crc: bool = True) -> memoryview:
-    """The batch with one header field overwritten, and its checksum right again unless a test wants it wrong."""
+    """The batch with one header field overwritten; the checksum is recomputed if `fix_crc`."""
     batch[at : at + size] = value.to_bytes(size, "big", signed=value < 0)
     if fix_crc:
         batch[17:21] = crc32c(batch[21:]).to_bytes(4, "big")
@@ -50,7 +50,7 @@ def patched(batch: memoryview, at: int, value: int, size: int, *, fix_crc: bool 
 
 
 class StoredLog:
-    """A store: keeps every write, and tells what is left, without any knowledge of the logic."""
+    """A store that keeps every write and returns what is left, independent of the logic under test."""
 
     def __init__(self) -> None:
         self.log_start_offset = 0
@@ -89,7 +89,7 @@ class StoredLog:
 
 
 class Partition:
-    """A leader and its store, committing at once unless told otherwise."""
+    """A leader and its store. Writes commit at once by default."""
 
     leader: Leader
 

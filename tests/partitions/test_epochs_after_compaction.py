@@ -1,4 +1,4 @@
-"""What a leader answers of its epochs is the same after compaction has replaced its segments (KAFKA-20961)."""
+"""A leader's answers about epochs are the same after compaction has replaced its segments (KAFKA-20961)."""
 
 import pytest
 from partition_fakes import NOW_MS, data_batch
@@ -18,11 +18,12 @@ from odradek.storage_backends.memory.medium import MemoryMedium
 from odradek.storage_backends.testing.keys import KEY
 
 EPOCHS = (1, 2, 4, 7)
-"""Those in which the leader has written, four batches in each."""
+"""The epochs in which the leader has written four batches each."""
 
 
 def compacted() -> tuple[Leader, Leader]:
-    """A leader whose log has four epochs, and one over that log when compaction has left nothing of the sealed part.
+    """A leader whose log has four epochs, and a leader over the same log after compaction has emptied the sealed
+    segments.
 
     Both lead in epoch 9.
     """
@@ -48,7 +49,7 @@ def compacted() -> tuple[Leader, Leader]:
 
 
 def differing() -> list[int]:
-    """The epochs whose ends a leader tells otherwise after compaction."""
+    """The epochs for which the leader returns another end offset after compaction."""
     before, after = compacted()
     return [epoch for epoch in range(10) if before.epoch_end(epoch) != after.epoch_end(epoch)]
 

@@ -1,4 +1,4 @@
-"""Compaction as pure logic: what to clean, and which records are left, case by case and against a simple model."""
+"""Compaction as pure logic: what to clean and which records remain, case by case and against a simple model."""
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +20,7 @@ COMPACTED = frozenset({CleanupPolicy.COMPACT})
 
 
 def log_of(*batches):
-    """The batches one after the other, with offsets from 0."""
+    """The batches in sequence, with offsets from 0."""
     content, offset = bytearray(), 0
     for batch in batches:
         start = len(content)
@@ -40,7 +40,7 @@ def tombstone(key, **fields):
 
 
 def clean(content, *, end=None, now_ms=NOW_MS, aborted=(), start=0, map_bytes=1 << 20, last=None):
-    """One cleaning; returns (content, told, the first offset that stays dirty)."""
+    """One cleaning; returns (content, aborted transactions that are kept, first dirty offset)."""
     view = memoryview(content)
     headers = list(iter_headers(view))
     end = headers[-1].next_offset if end is None else end
@@ -69,9 +69,9 @@ def offsets_in(content):
 class TestRecords:
     def test_the_newest_of_each_key_stays_where_it_was(self):
         content, _ = log_of(pairs(b"a", b"b"), pairs(b"a"), pairs(b"c", b"b", b"b"))
-        cleaned, told, dirty = clean(content)
+        cleaned, reported, dirty = clean(content)
         assert offsets_in(cleaned) == [2, 3, 5]
-        assert (told, dirty) == ([], 6)
+        assert (reported, dirty) == ([], 6)
         assert clean(cleaned)[0] == cleaned
 
     @pytest.mark.parametrize("codec", list(Codec))
@@ -117,7 +117,7 @@ class TestRecords:
     def test_above_the_end_of_the_map_all_stays(self):
         content, end = log_of(*[pairs(b"k%d" % (n // 2)) for n in range(200)])
         cleaned, _, dirty = clean(content, map_bytes=SLOT_BYTES * 50)
-        assert dirty == 89  # a full map takes no newer offset of a key that it has, either: so Kafka
+        assert dirty == 89  # a full map does not update the offset of a key that it contains, as in Kafka
         assert offsets_in(cleaned) == [*range(1, 88, 2), *range(88, end)]
         assert offsets_in(clean(cleaned, start=dirty)[0]) == list(range(1, end, 2))
 
@@ -171,15 +171,18 @@ class TestTransactions:
         content, _ = log_of(
             pairs(b"k"), of_producer(7, 0, transactional=True), end_marker(7, committed=False), pairs(b"z")
         )
-        cleaned, told, _ = clean(content, aborted=[AbortedTransaction(7, 1, 2, 3)])
+        cleaned, reported, _ = clean(content, aborted=[AbortedTransaction(7, 1, 2, 3)])
         assert [each.base_offset for each in iter_headers(cleaned)] == [0, 2, 3]
-        assert told == [AbortedTransaction(7, 1, 2, 3)]
+        assert reported == [AbortedTransaction(7, 1, 2, 3)]
 
     def test_the_marker_goes_last_and_is_not_told_of_before(self):
-        first, told, _ = clean(self.aborted_log(), aborted=[self.ABORTED])
-        assert ([each.base_offset for each in iter_headers(first)], told) == ([2, 3], [self.ABORTED])
-        second, told, _ = clean(first, aborted=[self.ABORTED])
-        assert ([each.delete_horizon_ms for each in iter_headers(second)], told) == ([NOW_MS + RETENTION_MS, None], [])
+        first, reported, _ = clean(self.aborted_log(), aborted=[self.ABORTED])
+        assert ([each.base_offset for each in iter_headers(first)], reported) == ([2, 3], [self.ABORTED])
+        second, reported, _ = clean(first, aborted=[self.ABORTED])
+        assert ([each.delete_horizon_ms for each in iter_headers(second)], reported) == (
+            [NOW_MS + RETENTION_MS, None],
+            [],
+        )
         assert clean(second, now_ms=NOW_MS + RETENTION_MS - 1)[0] == second
         assert [each.base_offset for each in iter_headers(clean(second, now_ms=NOW_MS + RETENTION_MS)[0])] == [3]
 
@@ -247,7 +250,7 @@ class TestOffsetMap:
 
 
 def segments_of(*sealed, active=(50, 10)):
-    """(size, newest timestamp) each, ten offsets long; then the active one."""
+    """Segments given as (size, newest timestamp), each ten offsets long, followed by the active one."""
     infos = [SegmentInfo(n * 10, n * 10 + 10, size, newest, sealed=True) for n, (size, newest) in enumerate(sealed)]
     base = len(sealed) * 10
     return [*infos, SegmentInfo(base, base + 10, active[0], active[1], sealed=False)]

@@ -1,4 +1,4 @@
-"""Sharing a Fetch's bytes among partitions (KIP-74)."""
+"""Distribution of a Fetch's byte limit among partitions (KIP-74)."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from odradek.partitions.fetching.budget import FetchBudget
 
 
 def served(offers: list[tuple[int, list[int]]], max_bytes: int) -> list[int]:
-    """Bytes given per partition; an offer is (partition max, batch sizes), read as the store reads."""
+    """Bytes returned per partition; an offer is (partition max, batch sizes), read as the store reads."""
     budget, given = FetchBudget(max_bytes), []
     for partition_max, batches in offers:
         allowed = budget.allowance(partition_max)

@@ -1,4 +1,4 @@
-"""A follower: what it takes from its leader, what it serves, and how it cuts off what its leader never had."""
+"""A follower: what it accepts from its leader, what it serves, and how it truncates a diverged log."""
 
 import pytest
 from hypothesis import given
@@ -191,7 +191,7 @@ class Replica:
         return role
 
     def write(self, role: Leader, kind: int) -> None:
-        """Append a batch of one of two producers, or the end of its transaction."""
+        """Appends a batch of one of two producers, or the end marker of its transaction."""
         producer_id, step = kind % 2 + 1, kind // 2
         entry = self.state.producers.get(producer_id)
         epoch = entry.producer_epoch if entry else 0
@@ -236,7 +236,7 @@ _terms = st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 5), max_size=
 def test_a_follower_that_has_diverged_ends_up_as_its_leader(
     shared: list[int], terms: list[tuple[bool, list[int]]]
 ) -> None:
-    """Two replicas share a beginning, each then leads alone in some epochs, and in the end one follows the other."""
+    """Two replicas share a prefix, then each leads alone in some epochs, and at the end one follows the other."""
     first, second = Replica(), Replica()
     role = first.lead(0)
     for kind in shared:

@@ -1,4 +1,4 @@
-"""Imported batches: another log's, at their own offsets; gaps stay, repetition changes nothing, transactions end."""
+"""Imported batches: another log's, with their own offsets. Gaps stay, repetition changes nothing, transactions end."""
 
 import pytest
 from hypothesis import given
@@ -43,7 +43,7 @@ def stored(target: Partition) -> list[bytes]:
     return [without_epoch(batch.data) for batch in target.store.batches]
 
 
-# What comes out, whatever the order of requests
+# The resulting log, in any order of requests
 
 STEPS = st.lists(
     st.tuples(
@@ -56,7 +56,7 @@ PRODUCERS = {"one": 1, "two": 2}
 
 
 def source_of(steps: list[tuple[str, int]]) -> list[bytes]:
-    """A log of plain and transactional batches, markers, and gaps."""
+    """A log of plain and transactional batches, markers and gaps."""
     batches: list[bytes] = []
     offset, sequences = 0, {1: 0, 2: 0}
     for what, count in steps:
@@ -168,7 +168,7 @@ def test_a_transaction_whose_begin_was_not_imported_is_no_transaction() -> None:
     assert (target.log.last_stable_offset, target.log.aborted, target.store.producers) == (8, (), {})
 
 
-# What is refused
+# Refused imports
 
 HUGE = 2**63 - 1
 
@@ -203,7 +203,7 @@ def test_a_bad_request_changes_nothing(records: bytes, error: ErrorCode) -> None
 
 
 def test_an_empty_batch_keeps_its_offsets() -> None:
-    """Compaction leaves one for the last batch of a producer; tools move the log end with one."""
+    """Compaction leaves an empty batch in place of a producer's last one; tools move the log end offset with one."""
     target = Partition()
     emptied = patched(data_batch(1)[:61], 57, 0, 4, fix_crc=False)
     emptied = patched(emptied, 8, 49, 4)

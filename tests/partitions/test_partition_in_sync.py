@@ -1,4 +1,4 @@
-"""The ISR as a leader sees it: who joins, who leaves, and what that means for the high watermark and acks=all."""
+"""The ISR on a leader: joining, leaving, and the effect on the high watermark and acks=all."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ EPOCH = 4
 
 
 class Three:
-    """The leader of three replicas: broker 1, over a log of ten records of epoch 3."""
+    """The leader of three replicas: broker 1, with a log of ten records in epoch 3."""
 
     def __init__(self, isr: Sequence[int] = (1, 2, 3), min_insync: int = 1) -> None:
         config = LogConfig(min_insync_replicas=min_insync, replica_lag_time_max_ms=LAG_MS)
@@ -81,7 +81,7 @@ def test_a_follower_that_has_diverged_has_not_come_anywhere() -> None:
 
 
 def test_a_follower_joins_once_it_has_come_to_where_the_epoch_began() -> None:
-    """The high watermark is not enough: this leader's may be behind its predecessor's."""
+    """Reaching the high watermark is not enough: it may be behind that of the previous leader."""
     three = Three(isr=(1,))
     three.log.high_watermark = 4
     assert three.fetch(2, 9)[1] is None

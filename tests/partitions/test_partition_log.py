@@ -1,4 +1,4 @@
-"""Offsets, marks, fetches, ListOffsets, epochs, the log start of one log."""
+"""One log: offsets, high watermark and last stable offset, fetches, ListOffsets, epochs, log start offset."""
 
 import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer
@@ -233,7 +233,7 @@ def test_a_reader_from_an_unknown_epoch_is_out_of_range() -> None:
 
 
 def lookup(partition: Partition, timestamp_ms: int, isolation: Isolation = ALL) -> OffsetFound | Rejected:
-    """As a gateway does it, with a store that reads batch by batch."""
+    """Looks up an offset as the gateway does, with a store that reads batch by batch."""
     answer = partition.leader.list_offset(timestamp_ms, isolation)
     if not isinstance(answer, NeedsScan):
         return answer
@@ -331,7 +331,7 @@ def test_a_new_leader_whose_high_watermark_lags_does_not_answer_latest() -> None
     assert lookup(partition, offsets.LATEST_TIMESTAMP) == OffsetFound(4, -1, 1)
 
 
-# The log start
+# The log start offset
 
 
 def test_the_log_start_moves_forward_only_and_not_beyond_the_high_watermark() -> None:

@@ -1,4 +1,4 @@
-"""A log under random commands, against a simple model of the producers, and against itself restored from its writes."""
+"""A log under random commands, compared with a model of the producers and with itself restored from its writes."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ epochs = st.integers(0, 3)
 
 @dataclass
 class ModelProducer:
-    """All that a producer ever wrote in its epoch: (first sequence, last sequence, base offset, last offset)."""
+    """All batches of a producer in its epoch: (first sequence, last sequence, base offset, last offset)."""
 
     epoch: int
     written: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -206,7 +206,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """What was not durable is lost, also to the model; so the crash comes after all is durable."""
+        """Commits everything first: the model cannot drop what is not durable."""
         self.commit(4)
         self.log = PartitionState.restore(self.store.load(), CONFIG)
         self._forget()

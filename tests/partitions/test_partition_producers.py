@@ -1,4 +1,4 @@
-"""Idempotent and transactional producers: the table on top of partitions/producers.py, line by line."""
+"""Idempotent and transactional producers: each line of the table at the top of partitions/producers.py."""
 
 import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer
@@ -131,7 +131,7 @@ def test_an_open_transaction_never_expires() -> None:
 
 
 def test_a_restart_forgets_no_producer_however_old_its_timestamps() -> None:
-    """The retry of a batch whose acknowledgement was lost with the broker is a duplicate: backfills have old times."""
+    """A retry whose acknowledgement was lost in the restart is a duplicate, also of backfilled old records."""
     partition = Partition(LogConfig(producer_id_expiration_ms=1000))
     batch = of_producer(P, 0, timestamps=[NOW_MS - 10**9])
     partition.append(batch)

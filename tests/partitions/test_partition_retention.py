@@ -1,4 +1,4 @@
-"""Which segments retention deletes, by Kafka's rules."""
+"""The segments that retention deletes, by Kafka's rules."""
 
 import pytest
 
@@ -10,7 +10,7 @@ NOW_MS = 1_000_000
 
 
 def log_of(*segments, end=None):
-    """(base, bytes, newest timestamp) each; the last is the active one and ends at `end`."""
+    """A log of segments, each given as (base, bytes, newest timestamp); the last is active and ends at `end`."""
     ends = [*(base for base, _, _ in segments[1:]), segments[-1][0] + 10 if end is None else end]
     last = len(segments) - 1
     return [

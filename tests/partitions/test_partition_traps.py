@@ -1,4 +1,4 @@
-"""What breaks clients and brokers, one test per trap, numbered as in the project's list of protocol traps."""
+"""Mistakes that break clients and brokers: one test per trap, numbered as in the project's list of protocol traps."""
 
 import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer, patched

@@ -1,4 +1,4 @@
-"""Every way in which a client's batch can be wrong, and Kafka's answer to it."""
+"""All ways in which a client's batch can be invalid, and Kafka's answer to each."""
 
 import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer, patched
@@ -25,7 +25,10 @@ def joined(*parts: bytes | memoryview) -> memoryview:
 
 
 def legacy(magic: int) -> memoryview:
-    """An old message: offset, size, crc, magic, attributes, (timestamp), key, value; the checksum is never reached."""
+    """A message of the old format; its checksum is not verified.
+
+    The fields are offset, size, crc, magic, attributes, (timestamp), key, value.
+    """
     body = bytes(4) + bytes([magic]) + bytes(25)
     return memoryview(bytearray(bytes(8) + len(body).to_bytes(4, "big") + body))
 
@@ -229,7 +232,7 @@ def test_offset_and_epoch_are_patched_in_place_or_in_a_copy(readonly: bool) -> N
 @pytest.mark.parametrize("count", [1, FEW_RECORDS - 1, FEW_RECORDS, FEW_RECORDS + 1, 5 * FEW_RECORDS])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_a_short_batch_never_takes_long(count, codec):
-    """Of the smallest records there are."""
+    """Tested with the smallest possible records."""
     batch = memoryview(build_batch([SimpleRecord(None, None, NOW_MS)] * count, codec=codec))
     assert takes_long(batch, COMPACTED, NOW_MS) == (codec is not Codec.NONE or count > FEW_RECORDS)
     if is_short(batch):

@@ -1,4 +1,4 @@
-"""The guard that brackets a question to the transaction coordinator (KIP-890), and the order that it keeps."""
+"""The guard around a request to the transaction coordinator (KIP-890), and the order of batches that it keeps."""
 
 from partition_fakes import Partition, end_marker, of_producer
 
@@ -39,7 +39,7 @@ def test_an_open_transaction_of_an_older_epoch_is_asked_about():
 
 
 def test_a_batch_does_not_join_a_transaction_of_an_older_epoch_whose_marker_was_lost():
-    """KAFKA-20716. The marker of the abort that the refusal leads to ends what is open."""
+    """KAFKA-20716. The abort that follows the refusal writes a marker, which ends the open transaction."""
     partition = Partition(VERIFYING)
     partition.append(batch(0), guard=partition.leader.verification(P, 0, 0))
     guard = partition.leader.verification(P, 1, 0, adds_partition=True)
@@ -65,7 +65,7 @@ def test_a_marker_in_between_takes_the_guard_away():
 
 
 def test_the_guard_is_looked_at_also_where_verification_is_off():
-    """Producers of version 2 are asked about all the same: their partitions have to take part."""
+    """Producers of transaction version 2 are always verified, since that adds their partitions to the transaction."""
     partition = Partition(LogConfig(transaction_verification=False))
     assert partition.leader.verification(P, 0, 0) is None
     guard = partition.leader.verification(P, 0, 0, adds_partition=True)
@@ -92,7 +92,7 @@ def test_the_order_begins_anew_with_a_later_epoch():
 
 
 def test_a_superseded_producer_does_not_hold_up_its_successor():
-    """Its question would leave its sequence behind, as one that later batches have to wait for."""
+    """Otherwise its verification would leave a sequence for which later batches would wait."""
     partition = Partition(VERIFYING)
     partition.append(batch(0, epoch=1), guard=partition.leader.verification(P, 1, 0))
     assert code(partition.leader.verification(P, 0, 0)) is ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,4 +1,4 @@
-"""The question whether partitions are in a transaction, put to several logs and one coordinator (KIP-890)."""
+"""Verification that partitions are in a transaction, with several logs and one coordinator (KIP-890)."""
 
 import pytest
 from partition_fakes import Partition, end_marker, of_producer

@@ -1,4 +1,4 @@
-"""What a real Kafka answered, as the tests compare it."""
+"""Recorded answers of a real Kafka, for comparison in tests."""
 
 import json
 from functools import cache
@@ -10,7 +10,7 @@ DATA = Path(__file__).parent / "data"
 
 @cache
 def described() -> dict[str, dict[str, Any]]:
-    """Answers to DescribeConfigs, with the static configs (`static`) of the broker that gave them."""
+    """Answers to DescribeConfigs, and the static configs (`static`) of the broker that gave them."""
     return json.loads((DATA / "kafka_4_3_1_describe.json").read_text())
 
 

@@ -1,4 +1,4 @@
-"""The tables against Kafka's own definitions, and parsing and formatting of values."""
+"""The tables compared with Kafka's own definitions, and parsing and formatting of values."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""DescribeConfigs, field by field, against what a real Kafka answered."""
+"""DescribeConfigs, field by field, compared with the answers of a real Kafka."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ DYNAMIC_BROKER = {
 
 @pytest.fixture
 def kafkas_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take our deliberate differences back, so that everything else can be compared exactly."""
+    """Reverts our deliberate differences, so that everything else can be compared exactly."""
     by_scope = {"broker": tables.BROKER_CONFIGS, "topic": tables.TOPIC_CONFIGS}
     for difference in DELIBERATE_DIFFERENCES:
         table = by_scope[difference.scope]

@@ -1,4 +1,4 @@
-"""Layers, rules for changes, operations, and the settings that come out of them."""
+"""Layers of configs, rules for changes, operations, and the resulting settings."""
 
 import dataclasses
 

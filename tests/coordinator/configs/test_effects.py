@@ -1,9 +1,9 @@
-"""Every setting acts, is refused, or is described as one without effect: found in the code, not believed.
+"""Every setting has an effect, is refused, or is described as one without effect; the test searches the code for this.
 
 If a test here fails for a setting that you add: let production code read it (a field of `BrokerConfig` with its name in
 `SIMPLE_SETTINGS`, read as `config.field`; or its name as a literal: `basis.number("name")`), or add it to
-`WITHOUT_EFFECT` in coordinator/configs/effects.py with a reason. Then:
-`odradek configs list --markdown > docs/settings.md`.
+`WITHOUT_EFFECT` in coordinator/configs/effects.py with a reason. Then: `odradek configs list --markdown >
+docs/settings.md`.
 """
 
 import ast
@@ -37,7 +37,7 @@ DESCRIBE_ONLY = re.compile(
 )
 """Code that names, copies or checks settings without acting on them."""
 HOLDERS = re.compile(r"(^|[._])(config|settings|consumer)(\(\))?$")
-"""What settings are read from: `self._config.x`, `services.config.x`, `table.config.consumer.x`."""
+"""Expressions that settings are read from: `self._config.x`, `services.config.x`, `table.config.consumer.x`."""
 FIELDS = {name: field for field, name in SIMPLE_SETTINGS.items()} | {
     "broker.rack": "rack",
     "internal.segment.bytes": "segment_bytes",
@@ -45,7 +45,7 @@ FIELDS = {name: field for field, name in SIMPLE_SETTINGS.items()} | {
     "log.dirs": "storage_url",
     "odradek.storage": "storage_url",
 }
-"""The field that holds a setting, where it is not the setting's name with underscores."""
+"""The field for each setting whose field name is not the setting's name with underscores."""
 
 
 def production() -> list[str]:
@@ -55,7 +55,7 @@ def production() -> list[str]:
 
 
 def constants_of(trees: Iterable[ast.AST]) -> dict[str, ast.expr]:
-    """The constants of all files by name: one may be used in another file than its own."""
+    """The constants of all files by name, since a file may use another file's constant."""
     return {
         target.id: node.value
         for tree in trees
@@ -67,7 +67,7 @@ def constants_of(trees: Iterable[ast.AST]) -> dict[str, ast.expr]:
 
 
 def read_in(name: str, tree: ast.AST, constants: Mapping[str, ast.expr]) -> Iterator[tuple[str, str]]:
-    """What a file reads: (kind, text): a literal name, a field, or the pattern of a composed name."""
+    """What a file reads, as (kind, text); the kinds are a literal name, a field, and the pattern of a composed name."""
     for node in ast.walk(tree):
         for text in texts_of(node):
             yield from of_text(constants.get(text.id, text) if isinstance(text, ast.Name) else text)
@@ -78,7 +78,7 @@ def read_in(name: str, tree: ast.AST, constants: Mapping[str, ast.expr]) -> Iter
 
 
 def texts_of(node: ast.AST) -> Sequence[ast.expr]:
-    """Where the name of a setting may stand: an argument, a subscript, an element of what is gone through."""
+    """Expressions where a setting's name may occur: an argument, a subscript, an element of a sequence."""
     if isinstance(node, ast.Call):
         return node.args
     if isinstance(node, ast.Subscript):
@@ -96,7 +96,7 @@ def of_text(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 LETTERS_OF_A_NAME = 8
-"""A text composed of fewer could be anything."""
+"""A composed text with fewer fixed letters matches too much."""
 
 
 @cache
@@ -112,7 +112,7 @@ def reads() -> dict[str, set[str]]:
 
 @cache
 def copied() -> dict[str, str]:
-    """Fields of `BrokerConfig` that the logs get, under the names that they have there (`LogConfig`)."""
+    """Fields of `BrokerConfig` that are copied for the logs, by their names in `LogConfig`."""
     tree = ast.parse((ROOT / "gateway" / "metadata" / "settings.py").read_text())
     keywords = (each for node in ast.walk(tree) if isinstance(node, ast.Call) for each in node.keywords)
     return {
@@ -137,7 +137,7 @@ def is_read(scope: str, name: str) -> bool:
 
 
 def is_composed(name: str) -> bool:
-    """Whether code puts the name together, as `f"{prefix}.num.partitions"`."""
+    """True if code composes the name, as in `f"{prefix}.num.partitions"`."""
     texts = (name, field_of(name))
     return any(re.fullmatch(pattern, text) for pattern in reads()["pattern"] for text in texts)
 

@@ -1,1 +1,1 @@
-"""Lets the tests in the folders below import the helpers of this one."""
+"""Makes the helpers of this folder importable for the tests in the folders below."""

@@ -1,7 +1,7 @@
-"""Commands for consumer groups (KIP-848), on top of the language of `group_script`, and their answers in short form.
+"""Commands for consumer groups (KIP-848) in addition to those of `group_script`, and their answers in short form.
 
-`enter` joins and remembers the epoch that it is told; `beat` goes on from there. `owns=` names what the heartbeat owns
-(`owns=all`: all that it was last assigned); without it the heartbeat does not say.
+`enter` joins and stores the member epoch it receives; `beat` continues from there. `owns=` lists the owned partitions
+of the heartbeat (`owns=all`: all that were last assigned); without it the field is null.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ PARTITION = PartitionImage(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, pa
 
 @dataclasses.dataclass
 class NewClient:
-    """A member that speaks the consumer protocol, as it knows itself."""
+    """The client side of a member that uses the consumer protocol."""
 
     name: str
     group: str = "g"
@@ -59,7 +59,7 @@ def consumer_assignment(topic, indexes, user_data):
 
 
 def topics_image(image, counts):
-    """The image with exactly these topics; a topic keeps its id for as long as it is there."""
+    """The image with exactly these topics; a topic keeps its id until it is removed."""
     known = image.topics_by_name
     fresh = max(image.offset, 0) + 1
     topics = {
@@ -81,7 +81,7 @@ class ConsumerScript(Script):
     # Commands
 
     def do_config(self, _, options):
-        """All but `group_max_size` are the consumer protocol's."""
+        """All options but `group_max_size` are the consumer protocol's."""
         classic = {key: int(value) for key, value in options.items() if key == "group_max_size"}
         own = {key: value for key, value in options.items() if key not in classic}
         typed = {f"group_consumer_{key}": int(v) if v.isdecimal() else v for key, v in own.items()}
@@ -123,7 +123,7 @@ class ConsumerScript(Script):
         return self.call("admin", 1, self.describe, names[0])
 
     def do_assigned(self, names, _):
-        """Make the last outcome of time show too: nothing but a pause of no time."""
+        """Shows the result of earlier time-outs: an advance of 0 ms."""
         return self.do_advance(["0"], {})
 
     def describe(self, group_id, _, token, now_ms):
@@ -152,19 +152,19 @@ class ConsumerScript(Script):
         return self.call(client.name, client.version, self.world.shard.sync_group, request)
 
     def do_txn_commit(self, words, options):
-        """`txn_commit a gen=2 t:0=5`: a producer commits in the name of member a."""
-        places = {key: value for key, value in options.items() if ":" in key}
+        """`txn_commit a gen=2 t:0=5`: a producer commits on behalf of member a."""
+        offsets = {key: value for key, value in options.items() if ":" in key}
         topics = tuple(
             TxnOffsetCommitRequestTopic(
-                name=place.split(":")[0],
+                name=key.split(":")[0],
                 topic_id=UUID(int=int(options.get("topic-id", 0))),
                 partitions=(
                     TxnOffsetCommitRequestPartition(
-                        partition_index=int(place.split(":")[1]), committed_offset=int(value), committed_metadata=""
+                        partition_index=int(key.split(":")[1]), committed_offset=int(value), committed_metadata=""
                     ),
                 ),
             )
-            for place, value in places.items()
+            for key, value in offsets.items()
         )
         request = TxnOffsetCommitRequest(
             transactional_id="t",
@@ -222,7 +222,7 @@ class ConsumerScript(Script):
             for name, indexes in pairs
         )
 
-    # Showing
+    # Output
 
     def show(self, records, replies):
         lines = [self.show_record(record) for record in records]
@@ -242,23 +242,23 @@ class ConsumerScript(Script):
             return self.show_described(value)
         if isinstance(value, SyncGroupResponse):
             held = decode_assignment(value.assignment).assigned_partitions
-            return [f"{asker} <- synced {self.places((topic.topic, topic.partitions) for topic in held)}"]
+            return [f"{asker} <- synced {self.show_partitions((topic.topic, topic.partitions) for topic in held)}"]
         client = self.new_clients[asker]
         client.member_id, client.epoch = value.member_id, value.member_epoch
-        told = ""
+        assigned = ""
         if value.assignment is not None:
-            client.has = self.places(
+            client.has = self.show_partitions(
                 (self.topic_names[t.topic_id], t.partitions) for t in value.assignment.topic_partitions
             )
-            told = f" has {client.has or 'nothing'}"
-        return [f"{asker} <- epoch {value.member_epoch}{told}"]
+            assigned = f" has {client.has or 'nothing'}"
+        return [f"{asker} <- epoch {value.member_epoch}{assigned}"]
 
     def show_described(self, group):
         epochs = f"epoch={group.group_epoch} target={group.assignment_epoch}"
         lines = [f"{group.group_id}: {group.group_state} {epochs} {group.assignor_name}"]
         for member in group.members:
             has, target = (
-                self.places((t.topic_name, t.partitions) for t in each.topic_partitions) or "nothing"
+                self.show_partitions((t.topic_name, t.partitions) for t in each.topic_partitions) or "nothing"
                 for each in (member.assignment, member.target_assignment)
             )
             kind = "consumer" if member.member_type else "classic"
@@ -267,7 +267,7 @@ class ConsumerScript(Script):
             )
         return lines
 
-    def places(self, topics):
+    def show_partitions(self, topics):
         return ",".join(f"{name}:{'+'.join(map(str, indexes))}" for name, indexes in sorted(topics))
 
     def show_record(self, record):
@@ -295,7 +295,7 @@ class ConsumerScript(Script):
         if name == "metadata_hash":
             return "hash=set"
         if name.endswith("partitions") or name == "partitions_pending_revocation":
-            return f"{name}={self.places((self.topic_names[t.topic_id], self.indexes(t)) for t in given)}"
+            return f"{name}={self.show_partitions((self.topic_names[t.topic_id], self.indexes(t)) for t in given)}"
         if name == "classic_member_metadata":
             return f"classic={','.join(protocol.name for protocol in given.supported_protocols)}"
         return f"{name}={','.join(given) if isinstance(given, tuple) else show(given)}"

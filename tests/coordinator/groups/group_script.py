@@ -1,6 +1,6 @@
-"""The little language of `scripts/*.txt`: commands to one shard, and what it decided, in words.
+"""The language of `scripts/*.txt`: commands to one shard, and its decisions as text.
 
-A client remembers the member id and generation that it was last told, as real clients do; `id=` and `gen=` override.
+A client uses the member id and generation that it received last, as real clients do; `id=` and `gen=` override them.
 """
 
 import dataclasses
@@ -59,7 +59,7 @@ class Client:
 
 
 class Script:
-    """Runs one file's blocks, each command a method `do_...`."""
+    """Runs the blocks of one file; each command is a method `do_...`."""
 
     def __init__(self):
         self.world = World()
@@ -115,7 +115,7 @@ class Script:
         return ["ok"]
 
     def do_limit(self, _, options):
-        """A restart with another config follows."""
+        """Changes the config, for a restart that follows."""
         changes = {key: int(value) for key, value in options.items()}
         self.world.config = dataclasses.replace(self.world.config, **changes)
         return ["ok"]
@@ -167,7 +167,7 @@ class Script:
                 member_id=client.member_id,
                 group_instance_id=client.instance,
             )
-            self.ids += 1  # scripts count requests in the ids of new members
+            self.ids += 1  # ids of new members contain the count of requests
             answer = self.world.shard.heartbeat(request, self.world.now_ms)
             self.world.check()
             lines.append(f"{name} <- {show(answer)}")
@@ -192,10 +192,10 @@ class Script:
         return self.call("admin", 5, self.world.shard.leave_group, request)
 
     def do_commit(self, words, options):
-        places = {key: value for key, value in options.items() if ":" in key}
-        settings = {key: value for key, value in options.items() if key not in places}
+        offsets = {key: value for key, value in options.items() if ":" in key}
+        settings = {key: value for key, value in options.items() if key not in offsets}
         client = self.client(words[0], {k: v for k, v in settings.items() if k != "v"})
-        topics = tuple(commit_topic(*place.split(":"), value, settings) for place, value in places.items())
+        topics = tuple(commit_topic(*key.split(":"), value, settings) for key, value in offsets.items())
         request = OffsetCommitRequest(
             group_id=client.group,
             generation_id_or_member_epoch=client.generation,

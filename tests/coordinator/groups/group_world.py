@@ -1,4 +1,4 @@
-"""A shard of groups in a world of its own, and what of it has to be there again after replay."""
+"""A shard of groups in its own world, and the parts of its state that must be the same after replay."""
 
 from shard_world import ShardWorld, compacted
 
@@ -9,7 +9,7 @@ from odradek.coordinator.metadata.image.image import MetadataImage
 
 
 def durable_view(shard):
-    """All that records describe, in a form that can be compared."""
+    """All state that records describe, in a form that can be compared."""
     table = shard.table
     groups = {
         group_id: _value_view(group.stored)
@@ -26,7 +26,7 @@ def durable_view(shard):
 
 
 def _consumer_view(group):
-    """Every slot of a consumer group; the order of members is the log's, which compaction changes."""
+    """Every slot of a consumer group. Dicts are sorted: members are in the log's order, which compaction changes."""
     view = {name: getattr(group, name) for name in group.__slots__}
     return {
         name: dict(sorted(value.items(), key=str)) if isinstance(value, dict) else value for name, value in view.items()
@@ -46,7 +46,7 @@ def _value_view(value):
 
 
 def settled_view(group):
-    """What a Stable or Empty group believes; it must agree with the group that replay alone builds."""
+    """The live state of a Stable or Empty group, which must equal the state of a group built by replay."""
     members = [
         (
             *(m.member_id, m.group_instance_id, m.client_id, m.client_host, m.rebalance_timeout_ms),
@@ -69,7 +69,7 @@ class World(ShardWorld):
         return GroupShard(self.config, lambda: self.image)
 
     def check(self):
-        """State equals replay, of the whole log and of the compacted one."""
+        """Checks that replay of the whole and of the compacted log gives the live state."""
         for log in (self.log, compacted(self.log)):
             rebuilt = self.rebuild(log)
             assert durable_view(rebuilt) == durable_view(self.shard)

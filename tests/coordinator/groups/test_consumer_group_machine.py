@@ -1,7 +1,8 @@
 """Members of a consumer group join, heartbeat at odd times, lose answers, crash, leave and commit; topics come and go.
 
-After each step the world compares the state with its replay; here stands what clients rely on: a partition has one
-owner at most, epochs never go back, a stale epoch commits nothing, and all is assigned once everybody goes on.
+After each step the world compares the state with its replay. The rules here check what clients rely on: a partition has
+at most one owner, epochs never decrease, a stale epoch commits nothing, and all partitions are assigned once all
+members send heartbeats.
 """
 
 from dataclasses import dataclass, field
@@ -25,12 +26,12 @@ from odradek.wire.messages.offset_commit import (
 GROUP = "g"
 REBALANCE_MS, SESSION_MS = 20_000, 45_000
 CONFIG = GroupConfig(offsets_retention_check_interval_ms=10**9)
-Place = tuple[UUID, int]
+Partition = tuple[UUID, int]
 
 
 @dataclass
 class Consumer:
-    """A client that takes what it is given at once, and gives up what it must with its next heartbeat or later."""
+    """A client that reads new partitions at once, and gives up revoked ones with its next heartbeat or later."""
 
     number: int
     instance: str | None
@@ -39,9 +40,9 @@ class Consumer:
     epoch: int = 0
     topics: tuple[str, ...] = ("t",)
     regex: str | None = None
-    owned: set[Place] = field(default_factory=set)
-    granted: set[Place] = field(default_factory=set)
-    heard_ms: int = 0
+    owned: set[Partition] = field(default_factory=set)
+    granted: set[Partition] = field(default_factory=set)
+    answered_ms: int = 0
 
     @property
     def alive(self):
@@ -69,7 +70,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.epochs: dict[str, int] = {}
         self.group_epoch = 0
 
-    # Talking
+    # Requests and replies
 
     def send(self, consumer, epoch, *, full=False, tells=True, lost=False):
         topics: dict[UUID, list[int]] = {}
@@ -91,12 +92,12 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         outcome = self.world.shard.consumer_group_heartbeat(request, caller, token, self.world.now_ms)
         ((reply),) = self.world.apply(outcome)[1]
         if not reply.value.error_code:
-            consumer.heard_ms = self.world.now_ms
+            consumer.answered_ms = self.world.now_ms
         if not lost:
-            self.hear(consumer, reply.value)
+            self.receive(consumer, reply.value)
         return reply.value
 
-    def hear(self, consumer, answer):
+    def receive(self, consumer, answer):
         if answer.error_code in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}:
             consumer.epoch, consumer.owned, consumer.granted = 0, set(), set()
         elif answer.error_code in {ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND}:
@@ -106,10 +107,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         else:
             consumer.epoch = answer.member_epoch
             if answer.assignment is not None:
-                places = {(t.topic_id, index) for t in answer.assignment.topic_partitions for index in t.partitions}
-                consumer.granted = places
+                assigned = {(t.topic_id, index) for t in answer.assignment.topic_partitions for index in t.partitions}
+                consumer.granted = assigned
 
-    # What consumers do
+    # Members
 
     @rule(number=consumers, topics=subscriptions, regex=st.sampled_from([None, None, "[tv]", "u|x"]))
     def join(self, number, topics, regex):
@@ -128,26 +129,26 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule(number=consumers)
     def ask_for_everything(self, number):
-        """As after an error: the answer has the whole assignment."""
+        """A full heartbeat, as after an error: the answer has the whole assignment."""
         consumer = self.consumers[number]
         if consumer.alive:
             self.send(consumer, consumer.epoch, full=True)
 
     @rule(number=consumers)
     def take(self, number):
-        """Begin to read what it was given."""
+        """Starts to read the assigned partitions."""
         consumer = self.consumers[number]
         consumer.owned |= consumer.granted
 
     @rule(number=consumers)
     def give_up(self, number):
-        """Stop reading what it was not given any more."""
+        """Stops reading partitions that are no longer assigned."""
         consumer = self.consumers[number]
         consumer.owned &= consumer.granted
 
     @rule(gives_up=st.booleans(), times=st.integers(1, 3))
     def everybody_beats(self, gives_up, times):
-        """Some time passes; all beat in turn and begin to read at once what they get, but may be slow to give up."""
+        """All send heartbeats after a while and read new partitions at once, but may keep revoked ones for longer."""
         list(self.world.advance(1_500))
         for consumer in self.consumers * times:
             if consumer.alive:
@@ -203,7 +204,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             held_since = since is not None and since <= epoch < member.epoch
             assert current or held_since or (is_empty and epoch < 0), "a stale epoch has committed"
 
-    # What time and the coordinator do
+    # Time and the coordinator
 
     @rule(duration_ms=st.sampled_from([1, 500, 1_500, 9_000, 15_000, 46_000]))
     def time_passes(self, duration_ms):
@@ -222,9 +223,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule()
     def all_goes_well(self):
-        """Running members send heartbeats for as long as it takes; then every partition subscribed to has an owner."""
+        """Running members send heartbeats until the group is stable; then every subscribed partition has an owner."""
         quiet = 0
-        while quiet < 14:  # rounds since a member came, or one that crashed was given up
+        while quiet < 14:  # rounds since a member joined, or a crashed one was removed
             before = self.member_ids()
             list(self.world.advance(1_500))
             for consumer in self.consumers:
@@ -242,9 +243,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                 for index in range(len(topic.partitions))
             }
             assert set(group.owners) == wanted, "not everything is assigned"
-            assert {place for c in self.consumers for place in c.granted} == wanted
+            assert {partition for c in self.consumers for partition in c.granted} == wanted
 
-    # What must hold
+    # Invariants
 
     def group(self):
         return self.world.shard.table.consumer.groups.get(GROUP)
@@ -270,10 +271,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_two_clients_read_a_partition(self):
-        """Of those that the coordinator still counts as members: others will hear that they are not."""
+        """Only current members count: removed ones have yet to receive the error."""
         group = self.group()
         members = {} if group is None else group.members
-        reading = [place for c in self.consumers if c.alive and c.member_id in members for place in c.owned]
+        reading = [partition for c in self.consumers if c.alive and c.member_id in members for partition in c.owned]
         assert len(reading) == len(set(reading)), "two members read a partition"
 
     @invariant()

@@ -1,4 +1,4 @@
-"""Many consumers come, go, crash, heartbeat and commit in any order, and the coordinator restarts in between.
+"""Many consumers join, leave, crash, heartbeat and commit in any order, and the coordinator restarts in between.
 
 After each step the world compares the state with its replay; the rules here check what Kafka's clients rely on.
 """
@@ -35,7 +35,7 @@ CONFIG = GroupConfig(offsets_retention_check_interval_ms=10**9)
 
 @dataclass
 class Consumer:
-    """One consumer. `excused` when the coordinator may have given it up: it was silent, or slow, for too long."""
+    """One consumer. `excused` when the coordinator may have removed it because it was silent or slow for too long."""
 
     number: int
     version: int
@@ -47,10 +47,10 @@ class Consumer:
     synced: bool = False
     token: int | None = None
     asked: str = ""
-    heard_ms: int = 0
+    answered_ms: int = 0
     excused: bool = False
     forgotten: bool = False
-    """Its id was not yet written when the coordinator ended; as in Kafka, the one before holds the instance again."""
+    """Its id was not written when the coordinator ended; as in Kafka, the previous member has the instance again."""
 
     def forget_all(self):
         self.member_id, self.generation, self.lead, self.synced = "", -1, [], False
@@ -67,13 +67,13 @@ class GroupMachine(RuleBasedStateMachine):
         statics = {1: "i1", 3: "i3"}
         self.consumers = [Consumer(n, 9 if n % 2 else 3, statics.get(n)) for n in range(4)] + [Consumer(4, 5, None)]
         self.life = 0
-        """Grows where generations may begin anew: with a restart of the coordinator, and when the group is deleted."""
+        """Incremented when generations may restart: at a restart of the coordinator, and when the group is deleted."""
         self.highest = (0, 0)
         self.leaders = {}
         self.owners = {}
         self.uuids = 0
 
-    # Talking
+    # Requests and replies
 
     def send(self, consumer, operation, request, asked=""):
         token = self.world.token()
@@ -90,43 +90,43 @@ class GroupMachine(RuleBasedStateMachine):
             for consumer in self.consumers:
                 if consumer.token == reply.token:
                     consumer.token = None
-                    self.hear(consumer, reply.value)
+                    self.receive(consumer, reply.value)
 
-    def hear(self, consumer, value):
+    def receive(self, consumer, value):
         if isinstance(value, JoinGroupResponse | HeartbeatResponse):
-            consumer.heard_ms = self.world.now_ms
+            consumer.answered_ms = self.world.now_ms
         if isinstance(value, JoinGroupResponse):
-            self.hear_join(consumer, value)
+            self.receive_join(consumer, value)
         elif isinstance(value, SyncGroupResponse):
-            self.hear_sync(consumer, value)
+            self.receive_sync(consumer, value)
         else:
-            self.hear_error(consumer, getattr(value, "error_code", 0))
+            self.receive_error(consumer, getattr(value, "error_code", 0))
 
-    def hear_join(self, consumer, value):
+    def receive_join(self, consumer, value):
         if value.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             consumer.member_id, consumer.excused = value.member_id, False
         elif value.error_code:
-            self.hear_error(consumer, value.error_code)
+            self.receive_error(consumer, value.error_code)
         else:
             consumer.member_id, consumer.generation = value.member_id, value.generation_id
             consumer.protocol, consumer.synced, consumer.excused = value.protocol_name, False, False
             consumer.forgotten = False
             consumer.lead = [m.member_id for m in value.members if not value.skip_assignment]
             if consumer.lead:
-                told = self.leaders.setdefault((self.life, value.generation_id), value.member_id)
-                assert told == value.member_id, "two leaders in one generation"
+                leader = self.leaders.setdefault((self.life, value.generation_id), value.member_id)
+                assert leader == value.member_id, "two leaders in one generation"
 
-    def hear_sync(self, consumer, value):
+    def receive_sync(self, consumer, value):
         if value.error_code:
-            self.hear_error(consumer, value.error_code)
+            self.receive_error(consumer, value.error_code)
             return
-        consumer.synced, consumer.heard_ms = True, self.world.now_ms
+        consumer.synced, consumer.answered_ms = True, self.world.now_ms
         owners = self.owners.setdefault((self.life, consumer.generation), {})
         for partition in bytes(value.assignment):
             owner = owners.setdefault(partition, consumer.number)
             assert owner == consumer.number, "a partition has two owners in one generation"
 
-    def hear_error(self, consumer, error):
+    def receive_error(self, consumer, error):
         if error == ErrorCode.UNKNOWN_MEMBER_ID:
             assert consumer.excused, "a live member was given up"
         if error == ErrorCode.FENCED_INSTANCE_ID:
@@ -134,7 +134,7 @@ class GroupMachine(RuleBasedStateMachine):
         if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}:
             consumer.forget_all()
 
-    # What consumers do
+    # Consumers
 
     @rule(number=consumers, topics=st.sampled_from([["t"], ["t"], ["t", "u"]]))
     def join(self, number, topics):
@@ -187,7 +187,7 @@ class GroupMachine(RuleBasedStateMachine):
         consumer.asked = ""
         answer = self.world.shard.heartbeat(request, self.world.now_ms)
         self.world.check()
-        self.hear(consumer, answer)
+        self.receive(consumer, answer)
 
     @rule(number=consumers, partition=st.sampled_from(list(PARTITIONS)), behind=st.integers(0, 2))
     def commit(self, number, partition, behind):
@@ -210,7 +210,7 @@ class GroupMachine(RuleBasedStateMachine):
         stored = self.world.shard.table.offsets.store.get(GROUP, "t", partition)
         if error == ErrorCode.NONE:
             assert current or consumer.generation - behind < 0, "a stale generation has committed"
-            assert group is None or member or not group.members, "a stranger has committed"
+            assert group is None or member or not group.members, "a client that is no member has committed"
             assert stored is not None
             assert stored.offset == self.world.now_ms
 
@@ -229,10 +229,10 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(number=consumers)
     def crash(self, number):
-        """The process is gone, and starts anew when it next joins; the answer that it was waiting for is lost."""
+        """The process ends, and starts again with its next join; the answer that it was waiting for is lost."""
         self.consumers[number].forget_all()
 
-    # What time and the coordinator do
+    # Time and the coordinator
 
     @rule(duration_ms=st.sampled_from([1, 500, 3_000, 6_000, 9_999, 12_000]))
     def time_passes(self, duration_ms):
@@ -241,23 +241,23 @@ class GroupMachine(RuleBasedStateMachine):
         end_ms = self.world.now_ms + duration_ms
         for consumer in self.consumers:
             slow = busy_since is not None and end_ms - busy_since >= REBALANCE_MS
-            consumer.excused |= consumer.token is None and (slow or end_ms - consumer.heard_ms >= SESSION_MS)
+            consumer.excused |= consumer.token is None and (slow or end_ms - consumer.answered_ms >= SESSION_MS)
         for _, replies in self.world.advance(duration_ms):
             self.deliver(replies)
-        for consumer in self.consumers:  # some were answered on the way and have been silent since
-            consumer.excused |= consumer.token is None and end_ms - consumer.heard_ms >= SESSION_MS
+        for consumer in self.consumers:  # some were answered during the advance and have been silent since
+            consumer.excused |= consumer.token is None and end_ms - consumer.answered_ms >= SESSION_MS
 
     @precondition(lambda self: self.world.log)
     @rule()
     def restart(self):
-        """All that was only in memory is lost, members that were not written included."""
+        """All unwritten state is lost, including members that were not written."""
         replies = self.world.restart()[1]
         assert not replies
         self.life += 1
         group = self.group()
         for consumer in self.consumers:
             consumer.token = None
-            consumer.heard_ms = self.world.now_ms
+            consumer.answered_ms = self.world.now_ms
             consumer.forgotten = group is None or consumer.member_id not in group.members
             consumer.excused |= consumer.forgotten
 
@@ -277,14 +277,14 @@ class GroupMachine(RuleBasedStateMachine):
             for consumer in self.consumers:
                 consumer.excused = True
 
-    # What must hold
+    # Invariants
 
     def group(self):
         return self.world.shard.table.classic.groups.get(GROUP)
 
     @invariant()
     def generations_only_grow(self):
-        """The coordinator's own within one life of it; those in the log as long as the group is not deleted."""
+        """The live generation never decreases until a restart, the written one until the group is deleted."""
         group = self.group()
         generation = 0 if group is None else group.generation
         assert (self.life, generation) >= self.highest or group is None
@@ -293,7 +293,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert stored == sorted(stored)
 
     def group_records(self):
-        """Of the log since the group was last deleted."""
+        """The group's records since it was last deleted."""
         found = []
         for record in self.world.log:
             if decode_classic_key(record.key) is not None:
@@ -326,7 +326,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert group.state is not GroupState.EMPTY or not group.members
 
     def teardown(self):
-        """When everybody falls silent, every held reply is given and the group becomes empty."""
+        """When all consumers are silent, every held reply is sent and the group becomes empty."""
         self.consumers = []
         for _ in self.world.advance(700_000):
             pass

@@ -1,4 +1,4 @@
-"""The records of groups and offsets against Kafka's bytes, and replay of old and unknown ones."""
+"""The records of groups and offsets compared with Kafka's bytes, and replay of old and unknown ones."""
 
 from uuid import UUID
 
@@ -101,7 +101,7 @@ def test_group_records_of_every_version_are_read(version):
     shard.replay(ShardRecord(bytes.fromhex(GROUP_KEY), data), 0, 0, 0)
     group = shard.table.classic.groups["g"]
     assert group.state is GroupState.STABLE
-    assert group.members["m"].rebalance_timeout_ms == 10  # none is stored, so the session's
+    assert group.members["m"].rebalance_timeout_ms == 10  # none is stored: the session timeout
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -1,7 +1,7 @@
 """Brokers with logs under the controller's decisions: leaders that append, followers that fetch, high watermarks.
 
-Each broker acts on metadata as far as it has learnt it, and on the answers to its own AlterPartition. What a leader's
-high watermark has passed is committed, and noted once and for all: a later leader has to have it.
+Each broker acts on the metadata that it has received and on the answers to its own AlterPartition requests. What is
+below a leader's high watermark is committed, and recorded for good: every later leader must have it.
 """
 
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from cluster_world import ClusterWorld
 from odradek.coordinator.metadata.controller.partition_change import effective_min_insync
 from odradek.coordinator.metadata.image.image import PartitionImage
 
-Place = tuple[str, int]
+Key = tuple[str, int]
 
 
 @dataclass
 class Replica:
-    """A broker's log of one partition, and what it does with it in its leader epoch.
+    """A broker's log of one partition, and its state in its leader epoch.
 
-    `pending` are the members of a proposal whose answer has not come: they count as in sync until it has.
+    `pending` has the members of a proposal that is not answered yet: they count as in sync until it is.
     """
 
     log: list[tuple[int, int]] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Replica:
     pending: set[int] = field(default_factory=set)
 
     def learn(self, partition):
-        """Take over newer metadata; a new leader epoch begins with nothing acknowledged."""
+        """Applies newer metadata; a new leader epoch begins without acknowledgements."""
         if self.view is not None and partition.partition_epoch <= self.view.partition_epoch:
             return
         if self.view is None or partition.leader_epoch > self.view.leader_epoch:
@@ -43,7 +43,7 @@ class Replica:
 
 @dataclass
 class Broker:
-    """One process. `presents` is the epoch that it finds beside its logs at its next start."""
+    """One process. `presents` is the broker epoch that it finds beside its logs at its next start."""
 
     id: int
     is_running: bool = False
@@ -51,20 +51,20 @@ class Broker:
     presents: int = -1
     loses: bool = False
     wants_stop: bool = False
-    replicas: dict[Place, Replica] = field(default_factory=dict)
+    replicas: dict[Key, Replica] = field(default_factory=dict)
 
 
 class ClusterModel:
-    """The controller and its brokers. `committed` has what was committed in each partition, in order."""
+    """The controller and its brokers. `committed` has the committed records of each partition, in order."""
 
     def __init__(self, seed, *, brokers=5, static=None):
         self.random = Random(seed)
         self.world = ClusterWorld(static)
         self.brokers = {each: Broker(each) for each in range(1, brokers + 1)}
-        self.committed: dict[Place, list] = {}
-        self.min_insync: dict[Place, int] = {}
-        self.unclean: set[Place] = set()
-        self.guaranteed: dict[Place, int] = {}
+        self.committed: dict[Key, list] = {}
+        self.min_insync: dict[Key, int] = {}
+        self.unclean: set[Key] = set()
+        self.guaranteed: dict[Key, int] = {}
         self.incarnations = 0
         self.values = 0
         self.proposed: set[int] = set()
@@ -74,11 +74,11 @@ class ClusterModel:
     def image(self):
         return self.world.image
 
-    def places(self):
+    def partition_keys(self):
         return [(topic.name, at) for topic in self.image.topics_by_name.values() for at in range(len(topic.partitions))]
 
-    def partition(self, place):
-        return self.world.partition(*place)
+    def partition(self, key):
+        return self.world.partition(*key)
 
     def running(self):
         return [broker for broker in self.brokers.values() if broker.is_running]
@@ -86,7 +86,7 @@ class ClusterModel:
     # Steps of a broker
 
     def start(self, broker):
-        """Register; a refusal leaves it stopped."""
+        """Registers the broker; it stays stopped if the controller refuses."""
         self.incarnations += 1
         before = self.holders()
         answer = self.world.register(broker.id, self.incarnations, previous=broker.presents)
@@ -102,9 +102,10 @@ class ClusterModel:
             replica.view = None
 
     def crash(self, broker, *, lossy, marked=True):
-        """End at once. After a lossy crash the ends of logs are missing, and the epoch that was stored after them.
+        """Ends the broker at once.
 
-        Without the mark of a clean end nothing is lost, but the broker cannot tell.
+        After a lossy crash the ends of logs are missing, and so is the broker epoch stored after them. Without the mark
+        of a clean shutdown nothing is lost, but the broker cannot know that.
         """
         broker.is_running = False
         if lossy or not marked:
@@ -112,7 +113,7 @@ class ClusterModel:
         broker.loses |= lossy
 
     def lose(self, broker):
-        """What was lost in the crash is found to be missing."""
+        """Truncates the logs by what the crash has lost."""
         broker.loses = False
         for replica in broker.replicas.values():
             del replica.log[self.random.randint(0, len(replica.log)) :]
@@ -124,37 +125,37 @@ class ClusterModel:
             broker.is_running = False
 
     def learn(self, broker):
-        """Apply the metadata as it is now."""
-        for place in self.places():
-            partition = self.partition(place)
+        """Applies the current metadata."""
+        for key in self.partition_keys():
+            partition = self.partition(key)
             if broker.id in partition.replicas:
-                broker.replicas.setdefault(place, Replica()).learn(partition)
-        for place in [place for place in broker.replicas if place not in self.places()]:
-            del broker.replicas[place]
-        for place, replica in broker.replicas.items():
-            if broker.id not in self.partition(place).replicas:
+                broker.replicas.setdefault(key, Replica()).learn(partition)
+        for key in [key for key in broker.replicas if key not in self.partition_keys()]:
+            del broker.replicas[key]
+        for key, replica in broker.replicas.items():
+            if broker.id not in self.partition(key).replicas:
                 replica.log.clear()
                 replica.view, replica.high_watermark = None, 0
 
     # Steps of a partition
 
     def leading(self, broker):
-        """The places that the broker believes to lead."""
-        return [place for place, each in broker.replicas.items() if each.view and each.view.leader == broker.id]
+        """The partitions that the broker leads by the metadata that it has."""
+        return [key for key, each in broker.replicas.items() if each.view and each.view.leader == broker.id]
 
-    def append(self, broker, place):
+    def append(self, broker, key):
         self.values += 1
-        replica = broker.replicas[place]
+        replica = broker.replicas[key]
         replica.log.append((self.values, replica.view.leader_epoch))
-        self.advance_high_watermark(broker, place)
+        self.advance_high_watermark(broker, key)
 
-    def fetch(self, follower, place):
-        """A follower fetches from the leader that it believes in, if they are in the same epoch."""
-        own = follower.replicas[place]
+    def fetch(self, follower, key):
+        """A follower fetches from its leader, if both are in the same leader epoch."""
+        own = follower.replicas[key]
         leader = self.brokers.get(own.view.leader) if own.view else None
         if leader is None or leader is follower or not leader.is_running:
             return
-        theirs = leader.replicas.get(place)
+        theirs = leader.replicas.get(key)
         same = theirs and theirs.view and theirs.view.leader_epoch == own.view.leader_epoch
         if not same or theirs.view.leader != leader.id:
             return
@@ -165,13 +166,13 @@ class ClusterModel:
         theirs.acknowledged[follower.id] = (len(own.log), follower.epoch)
         own.log += theirs.log[common : common + self.random.randint(1, 4)]
         own.high_watermark = max(own.high_watermark, min(theirs.high_watermark, len(own.log)))
-        self.advance_high_watermark(leader, place)
+        self.advance_high_watermark(leader, key)
 
-    def advance_high_watermark(self, leader, place):
-        """Commit what all in-sync replicas have, if they are enough."""
-        replica = leader.replicas[place]
+    def advance_high_watermark(self, leader, key):
+        """Commits what all in-sync replicas have, if they are at least min.insync.replicas."""
+        replica = leader.replicas[key]
         view = replica.view
-        enough = effective_min_insync(self.min_insync[place], view.replicas)
+        enough = effective_min_insync(self.min_insync[key], view.replicas)
         if len(view.isr) < enough or leader.id not in view.isr:
             return
         in_sync = {*view.isr, *replica.pending}
@@ -180,21 +181,21 @@ class ClusterModel:
         ]
         if min(ends) > replica.high_watermark:
             replica.high_watermark = min(ends)
-            self.commit(place, replica.log[: replica.high_watermark], enough)
+            self.commit(key, replica.log[: replica.high_watermark], enough)
 
-    def commit(self, place, values, enough):
-        known = self.committed.setdefault(place, [])
-        if place not in self.unclean:
+    def commit(self, key, values, enough):
+        known = self.committed.setdefault(key, [])
+        if key not in self.unclean:
             shared = min(len(known), len(values))
-            assert values[:shared] == known[:shared], f"committed-prefix {place}: {known} and {values}"
+            assert values[:shared] == known[:shared], f"committed-prefix {key}: {known} and {values}"
         if len(values) > len(known):
             known[:] = values
-            # A leader that has not learnt of a lost disk yet counts the follower that had acknowledged before.
-            self.guaranteed[place] = min(enough, len([each for each in self.holders()[place] if self.has(each, place)]))
+            # A leader without the metadata about a lost disk still counts that follower's earlier acknowledgement.
+            self.guaranteed[key] = min(enough, len([each for each in self.holders()[key] if self.has(each, key)]))
 
-    def propose(self, leader, place):
-        """Add a follower that has caught up to the ISR, or remove one."""
-        replica = leader.replicas[place]
+    def propose(self, leader, key):
+        """Proposes to add a caught-up follower to the ISR, or to remove one."""
+        replica = leader.replicas[key]
         view = replica.view
         followers = [each for each in view.replicas if each != leader.id]
         if not followers:
@@ -202,7 +203,7 @@ class ClusterModel:
         chosen = self.random.choice(followers)
         epochs = {each: epoch for each, (_, epoch) in replica.acknowledged.items()}
         if chosen in view.isr:
-            if self.random.random() < 0.8:  # a follower seldom lags
+            if self.random.random() < 0.8:  # lag is rare
                 return
             members = [each for each in view.isr if each != chosen]
         elif self.has_caught_up(replica, chosen):
@@ -212,43 +213,43 @@ class ClusterModel:
         self.proposed = {*members}
         self.world.alter_isr(
             leader.id,
-            *place,
+            *key,
             [(each, epochs.get(each, -1) if each == chosen else -1) for each in members],
             leader_epoch=view.leader_epoch,
             partition_epoch=view.partition_epoch,
             recovery=0,
         )
         replica.pending = {*members}
-        if self.random.random() < 0.8:  # else the answer is lost
+        if self.random.random() < 0.8:  # otherwise the answer is lost
             replica.pending = set()
-            replica.learn(self.partition(place))
+            replica.learn(self.partition(key))
 
     def has_caught_up(self, replica, follower):
         end, _ = replica.acknowledged.get(follower, (-1, -1))
         return end >= replica.high_watermark and end >= replica.first_offset
 
-    # What is guaranteed
+    # Guarantees
 
-    def has(self, broker_id, place):
-        """Whether the broker has all that is committed."""
-        committed = self.committed.get(place, [])
-        replica = self.brokers[broker_id].replicas.get(place)
+    def has(self, broker_id, key):
+        """True if the broker has all committed records."""
+        committed = self.committed.get(key, [])
+        replica = self.brokers[broker_id].replicas.get(key)
         return not committed or (replica is not None and replica.log[: len(committed)] == committed)
 
     def holders(self):
-        """The brokers that are in ISR or ELR, by place."""
-        return {place: {*self.partition(place).isr, *self.partition(place).elr} for place in self.places()}
+        """The brokers in ISR or ELR, by partition."""
+        return {key: {*self.partition(key).isr, *self.partition(key).elr} for key in self.partition_keys()}
 
     def note_loss(self, broker_id, before):
-        """One of those that had everything may have lost it."""
+        """A broker that had all committed records may have lost some."""
         self.lost_now.add(broker_id)
-        for place, those in before.items():
-            if broker_id in those and place in self.guaranteed:
-                self.guaranteed[place] -= 1
+        for key, those in before.items():
+            if broker_id in those and key in self.guaranteed:
+                self.guaranteed[key] -= 1
 
-    def note_wanted(self, place, before):
-        """The operator took replicas away: fewer are guaranteed, and of those that are left, all."""
-        gone = before - set(self.partition(place).replicas)
-        now = effective_min_insync(self.min_insync[place], self.partition(place).replicas)
-        if place in self.guaranteed:
-            self.guaranteed[place] = min(self.guaranteed[place] - len(gone), now)
+    def note_removed_replicas(self, key, before):
+        """The operator removed replicas: the guarantee shrinks by those, to at most all that are left."""
+        gone = before - set(self.partition(key).replicas)
+        now = effective_min_insync(self.min_insync[key], self.partition(key).replicas)
+        if key in self.guaranteed:
+            self.guaranteed[key] = min(self.guaranteed[key] - len(gone), now)

@@ -1,4 +1,4 @@
-"""Controllers that each lack one safety step, and the invariant that finds it."""
+"""Controllers that each lack one safety step, and the invariant that detects it."""
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from odradek.coordinator.metadata.image import replay
 
 @dataclass
 class Mutant:
-    """What is replaced by what, and which invariant says so within how many seeds."""
+    """The function to replace, its replacement, and the invariant that must fail within `seeds` seeds."""
 
     module: Any
     function: str

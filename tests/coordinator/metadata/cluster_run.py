@@ -1,4 +1,4 @@
-"""One random run of a cluster from a seed: what may happen, how often, and the check after every step."""
+"""One random run of a cluster from a seed: the possible steps, their weights, and the check after every step."""
 
 from cluster_invariants import Invariants
 from cluster_model import ClusterModel
@@ -9,13 +9,13 @@ MAX_TOPICS = 3
 
 
 LOSSY = ("lossy", "unclean", "unregister")
-"""Steps after which records may be gone."""
+"""Steps that may lose records."""
 
 
 class Run:
-    """Steps that are drawn by weight; the weights themselves differ from seed to seed.
+    """Steps drawn by weight; the weights themselves differ from seed to seed.
 
-    With `only_kills` brokers end without the mark of a clean end, but no disk and no operator loses records.
+    With `only_kills`, brokers stop without the mark of a clean shutdown, but neither disks nor operators lose records.
     """
 
     def __init__(self, seed, *, only_kills=False):
@@ -37,7 +37,7 @@ class Run:
             self.model.beat(broker)
 
     def go(self, steps):
-        """Take `steps` steps, each checked; raises Violation."""
+        """Takes `steps` steps, with a check after each; raises Violation."""
         for _ in range(steps):
             (name,) = self.random.choices(self.steps, self.weights)
             self.trace.append(name)
@@ -47,17 +47,17 @@ class Run:
         rebuilt = self.model.world.rebuilt().image
         assert rebuilt == self.model.image, "state equals replay"
 
-    def any_of(self, those):
-        those = list(those)
-        return self.random.choice(those) if those else None
+    def any_of(self, items):
+        items = list(items)
+        return self.random.choice(items) if items else None
 
     def running(self):
         return self.any_of(self.model.running())
 
-    def place(self):
-        return self.any_of(self.model.places())
+    def any_partition(self):
+        return self.any_of(self.model.partition_keys())
 
-    # What brokers do
+    # Steps of brokers
 
     def step_learn(self):
         for broker in self.model.running():
@@ -66,22 +66,22 @@ class Run:
 
     def step_append(self):
         for broker in self.model.running():
-            for place in self.model.leading(broker):
+            for key in self.model.leading(broker):
                 if self.random.random() < 0.5:
-                    self.model.append(broker, place)
+                    self.model.append(broker, key)
 
     def step_fetch(self):
         for broker in self.model.running():
-            for place in list(broker.replicas):
+            for key in list(broker.replicas):
                 if self.random.random() < self.fetching:
-                    self.model.fetch(broker, place)
+                    self.model.fetch(broker, key)
 
     def step_propose(self):
         for broker in self.model.running():
-            place = self.any_of(self.model.leading(broker))
-            if place:
+            key = self.any_of(self.model.leading(broker))
+            if key:
                 self.model.proposed = set()
-                self.model.propose(broker, place)
+                self.model.propose(broker, key)
                 self.invariants.check()
 
     def step_beat(self):
@@ -106,12 +106,12 @@ class Run:
             self.model.crash(broker, lossy=False, marked=not self.only_kills)
 
     def step_kill_all(self):
-        """All end at once, the controller too, and start again in any order."""
-        those = self.random.sample(self.model.running(), len(self.model.running()))
-        for broker in those:
+        """All brokers and the controller stop at once, and start again in any order."""
+        running = self.random.sample(self.model.running(), len(self.model.running()))
+        for broker in running:
             self.model.crash(broker, lossy=False, marked=self.random.random() < 0.5)
         self.model.world.fail_over()
-        for broker in those:
+        for broker in running:
             self.start(broker)
             self.invariants.check()
 
@@ -128,7 +128,7 @@ class Run:
             self.model.start(broker)
 
     def step_quick_restart(self):
-        """A broker ends, and starts before its session is over, which only a new controller lets it."""
+        """A broker restarts before its session ends, which only a new controller accepts."""
         broker = self.running()
         if broker:
             lossy = not self.only_kills and self.random.random() < 0.5
@@ -145,7 +145,7 @@ class Run:
     def step_failover(self):
         self.model.world.fail_over()
 
-    # What operators do
+    # Steps of operators
 
     def step_create(self):
         name = f"t{len(self.model.image.topics_by_name)}"
@@ -169,10 +169,10 @@ class Run:
         self.model.world.elect(0)
 
     def step_unclean(self):
-        place = self.place()
-        if place and self.model.partition(place).leader == NO_LEADER:
-            self.model.unclean.add(place)
-            self.model.world.elect(1, *place)
+        key = self.any_partition()
+        if key and self.model.partition(key).leader == NO_LEADER:
+            self.model.unclean.add(key)
+            self.model.world.elect(1, *key)
 
     def step_reassign(self):
         self.change_replicas(self.random.sample(sorted(self.model.brokers), self.random.randint(1, 3)))
@@ -181,11 +181,11 @@ class Run:
         self.change_replicas(None)
 
     def change_replicas(self, replicas):
-        place = self.place()
-        if place:
-            before = self.model.holders()[place]
-            self.model.world.reassign(*place, None if replicas is None else tuple(replicas))
-            self.model.note_wanted(place, before)
+        key = self.any_partition()
+        if key:
+            before = self.model.holders()[key]
+            self.model.world.reassign(*key, None if replicas is None else tuple(replicas))
+            self.model.note_removed_replicas(key, before)
 
     def step_unregister(self):
         broker = self.any_of(each for each in self.model.brokers.values() if not each.is_running)

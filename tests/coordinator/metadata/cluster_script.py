@@ -1,7 +1,7 @@
-"""The little language of `cluster_scripts/*.txt`: requests to one controller, its answers, and what became of it all.
+"""The language of `cluster_scripts/*.txt`: requests to one controller, its answers, and the resulting state.
 
-`up 1 2 3` registers and unfences brokers. Partitions are printed when they change, as
-`t-0 replicas=1,2,3 isr=1,2 elr=3 leader=1 epoch=LEADER/PARTITION`, brokers likewise.
+`up 1 2 3` registers and unfences brokers. Partitions are printed when they change, as `t-0 replicas=1,2,3 isr=1,2 elr=3
+leader=1 epoch=LEADER/PARTITION`, brokers likewise.
 """
 
 import shlex
@@ -20,7 +20,7 @@ def joined(ids):
 
 
 class Script:
-    """Runs one file's blocks, each command a method `do_...`."""
+    """Runs the blocks of one file; each command is a method `do_...`."""
 
     def __init__(self):
         self.world = ClusterWorld()
@@ -103,8 +103,8 @@ class Script:
             ]
             self.lines.append("beat: " + ", ".join(name for name, value in flags if value))
 
-    def do_isr(self, place, members, by=None, **epochs):
-        topic, index = place.rsplit("-", 1)
+    def do_isr(self, partition, members, by=None, **epochs):
+        topic, index = partition.rsplit("-", 1)
         part = self.world.partition(topic, int(index))
         states = [tuple(map(int, each.split("@"))) if "@" in each else int(each) for each in members.split(",")]
         given = {name: int(text) for name, text in epochs.items()}
@@ -116,7 +116,7 @@ class Script:
             self.show_changes()
 
     def do_quiet(self, duration_ms):
-        """Time passes, and all brokers that are not fenced send their heartbeats."""
+        """Time passes, and all brokers that are not fenced send heartbeats."""
         end_ms = self.world.now_ms + int(duration_ms)
         while self.world.now_ms < end_ms:
             for broker in list(self.world.image.brokers.values()):
@@ -146,20 +146,20 @@ class Script:
         answer = self.world.set_config(kind, "" if kind == BROKER else name, key, value)
         self.say(answer.error_code, answer.error_message)
 
-    def do_elect(self, kind, place=None):
-        topic, index = place.rsplit("-", 1) if place else (None, "0")
+    def do_elect(self, kind, partition=None):
+        topic, index = partition.rsplit("-", 1) if partition else (None, "0")
         answer = self.world.elect({"preferred": 0, "unclean": 1}[kind], topic, int(index))
         for each in answer.replica_election_results:
             for result in each.partition_result:
                 self.lines.append(f"{each.topic}-{result.partition_id} {ErrorCode(result.error_code).name}")
 
-    def do_reassign(self, place, replicas, *words):
-        topic, index = place.rsplit("-", 1)
+    def do_reassign(self, partition, replicas, *words):
+        topic, index = partition.rsplit("-", 1)
         answer = self.world.reassign(topic, int(index), numbers(replicas), keep_factor="keep-factor" in words)
         self.say(answer.error_code, answer.error_message)
 
-    def do_cancel(self, place):
-        topic, index = place.rsplit("-", 1)
+    def do_cancel(self, partition):
+        topic, index = partition.rsplit("-", 1)
         answer = self.world.reassign(topic, int(index), None)
         self.say(answer.error_code, answer.error_message)
 

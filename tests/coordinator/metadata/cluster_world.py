@@ -1,4 +1,4 @@
-"""One controller's shard, and brokers that are nothing but requests to it: what scripts and random runs drive."""
+"""One controller's shard, with brokers that are only requests to it; used by scripts and random runs."""
 
 from functools import partial
 from uuid import UUID
@@ -56,7 +56,7 @@ SET, DELETE = 0, 1
 
 
 class ClusterWorld:
-    """A controller under virtual time, its log, and how brokers and clients ask it."""
+    """A controller under virtual time, its log, and the requests of brokers and clients."""
 
     def __init__(self, static=None):
         self.config = MetadataConfig(CONTROLLER, static or {})
@@ -72,14 +72,14 @@ class ClusterWorld:
         return self.shard.image
 
     def rebuilt(self):
-        """A shard that knows the log alone."""
+        """A shard rebuilt from the log."""
         shard = MetadataShard(self.config, self.uuids)
         for offset, (record, epoch) in enumerate(self.log):
             shard.replay(ShardRecord(record.key, record.value), offset, epoch, self.now_ms)
         return shard
 
     def fail_over(self):
-        """Another controller takes over, with the log and nothing else."""
+        """Replaces the controller by another one that has the log only."""
         self.epoch += 1
         self.shard = self.rebuilt()
         self.apply(self.shard.on_loaded(self.now_ms))
@@ -91,13 +91,13 @@ class ClusterWorld:
         return outcome.records
 
     def run(self, operation, request):
-        """Decide on a request and give the response."""
+        """Runs one request and returns the response."""
         outcome = self.shard.decide(operation, request, len(self.log), Token(1), self.now_ms)
         self.apply(outcome)
         return outcome.replies[0].value
 
     def advance(self, duration_ms):
-        """Let time pass; yields after each thing that the controller has done by itself."""
+        """Lets time pass; yields after each operation that the controller starts by itself."""
         end_ms = self.now_ms + duration_ms
         while (due_ms := self.shard.next_deadline_ms()) is not None and due_ms <= end_ms:
             self.now_ms = max(self.now_ms, due_ms)

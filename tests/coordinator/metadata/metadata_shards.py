@@ -1,4 +1,4 @@
-"""A metadata shard in a test: operations are run as the runtime runs them, and the log is kept."""
+"""A metadata shard under test: operations are run as the runtime runs them, and the log is kept."""
 
 from collections.abc import Iterator, Mapping
 from itertools import count
@@ -23,17 +23,17 @@ R = TypeVar("R")
 
 
 def uuids() -> Iterator[UUID]:
-    """Ids in order, so that tests can name them."""
+    """Sequential ids, so that tests can name them."""
     return (UUID(int=number) for number in count(1000))
 
 
 def add(delta: MetadataDelta, record: Message) -> None:
-    """Replay a record behind those that the delta has."""
+    """Replays a record at the next offset of the delta."""
     replay(delta, record, delta.offset + 1, EPOCH)
 
 
 class ShardUnderTest:
-    """Runs operations, replays what they record, and can start anew from the log."""
+    """Runs operations, replays their records, and can restart from the log."""
 
     def __init__(self, static: Mapping[str, str] | None = None, node_ids: tuple[int, ...] = (1,)) -> None:
         self.config = MetadataConfig(node_ids[0], static or {})
@@ -53,7 +53,7 @@ class ShardUnderTest:
         return self.run(register_broker, registration)
 
     def run(self, operation: Operation[Q, R], request: Q) -> R:
-        """Run one operation and return its reply."""
+        """Runs one operation and returns its reply."""
         outcome = self.shard.decide(operation, request, len(self.log), TOKEN, NOW_MS)
         for offset, record in enumerate(outcome.records, len(self.log)):
             self.shard.replay(record, offset, EPOCH, NOW_MS)
@@ -63,7 +63,7 @@ class ShardUnderTest:
         return cast("R", reply.value)
 
     def replayed(self) -> MetadataImage:
-        """The image that a restart would see: of what was written, where live replay takes what was just decided."""
+        """The image after a restart, which has the written records only; live replay may use the decision's objects."""
         shard = MetadataShard(self.config, self.uuids)
         for offset, record in enumerate(self.log):
             shard.replay(ShardRecord(record.key, record.value), offset, EPOCH, NOW_MS)

@@ -1,4 +1,4 @@
-"""Quotas, SCRAM users, features, elections, reassignments: what is decided, and that replay gives the same image."""
+"""Quotas, SCRAM users, features, elections, reassignments: the decisions, and that replay gives the same image."""
 
 import base64
 import hashlib
@@ -69,7 +69,7 @@ def shard() -> ShardUnderTest:
 
 
 def rebuilt(image: MetadataImage) -> MetadataImage:
-    """The image out of the records of its own snapshot."""
+    """The image rebuilt from the records of its own snapshot."""
     delta = MetadataDelta()
     for offset, record in enumerate(snapshot_records(image)):
         replay(delta, record, offset, 1)
@@ -121,7 +121,7 @@ class TestQuotas:
         assert shard.image.quotas == {}
 
     def test_an_entity_named_twice_is_left_alone(self, shard):
-        """In whatever order its parts are named."""
+        """In any order of its parts."""
         answers = set_quotas(shard, entry(PAIR, producer_byte_rate=1.0), entry(PAIR[::-1], producer_byte_rate=2.0))
         assert [each.error_code for each in answers] == [ErrorCode.INVALID_REQUEST]
         assert shard.image.quotas == {}
@@ -219,7 +219,7 @@ def described_users(image: MetadataImage, *names: str):
 
 class TestScramUsers:
     def test_what_is_kept_verifies_the_example_of_rfc_7677(self, shard):
-        """Salt, iterations, and with them the server's signature, are those of the RFC's exchange."""
+        """Salt, iterations, and therefore the server's signature, are those of the RFC's exchange."""
         salted = bytes.fromhex("c4a49510323ab4f952cac1fa99441939e78ea74d6be81ddf7096e87513dc615d")
         salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
         assert alter_users(shard, upsertion("user", salt=salt, salted_password=salted)) == {"user": 0}

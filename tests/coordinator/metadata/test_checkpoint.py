@@ -1,4 +1,4 @@
-"""A snapshot as batches, and the difference that loading one makes: both lead to the image that a replay leads to."""
+"""A snapshot as batches, and the delta of loading one: both lead to the same image as replay."""
 
 from collections.abc import Iterable, Iterator
 from random import Random
@@ -48,7 +48,7 @@ def some_image() -> MetadataImage:
 
 
 class Changes:
-    """Records as a controller may write them, in an order that could be."""
+    """Draws records as a controller may write them, in a possible order."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)

@@ -1,4 +1,4 @@
-"""Registrations in the image: what of brokers and controllers is kept, and that a snapshot has all of it."""
+"""Registrations in the image: the stored fields of brokers and controllers, and that a snapshot has all of them."""
 
 from uuid import UUID
 

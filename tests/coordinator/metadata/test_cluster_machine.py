@@ -1,4 +1,4 @@
-"""Random runs of a cluster hold all invariants; a controller that lacks a safety step breaks the one about it."""
+"""Random runs of a cluster hold all invariants; a controller without some safety step breaks that step's invariant."""
 
 import pytest
 from cluster_invariants import Violation
@@ -20,7 +20,7 @@ def test_random_runs_hold_every_invariant():
         except Violation as violation:
             pytest.fail(f"seed {seed}, step {len(run.trace)}: {violation}")
         committed += sum(map(len, run.model.committed.values()))
-        elections += sum(run.model.partition(place).leader_epoch for place in run.model.places())
+        elections += sum(run.model.partition(key).leader_epoch for key in run.model.partition_keys())
     assert committed > 5 * SEEDS, "runs that commit nothing show nothing"
     assert elections > 5 * SEEDS, "nor do runs in which leaders stay"
 
@@ -36,13 +36,13 @@ def test_brokers_that_are_killed_lose_nothing():
             pytest.fail(f"seed {seed}, step {len(run.trace)}: {violation}")
         assert not run.model.unclean, f"seed {seed}: a leader without all that was committed"
         committed += sum(map(len, run.model.committed.values()))
-        recovered += sum(run.model.partition(place).leader_recovery_state for place in run.model.places())
+        recovered += sum(run.model.partition(key).leader_recovery_state for key in run.model.partition_keys())
     assert committed > 5 * SEEDS // 2
     assert recovered, "or no last known leader was elected"
 
 
 def found_by(mutant):
-    """The invariants that found it, up to its own."""
+    """The invariants that the mutant broke, up to and including its own."""
     names = []
     with mutant.planted():
         for seed in range(mutant.first_seed, mutant.first_seed + mutant.seeds):

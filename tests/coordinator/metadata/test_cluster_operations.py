@@ -1,4 +1,4 @@
-"""What the scripts do not show: changes in parts, features, directories, producer ids, and several topics at once."""
+"""Operations without a script: changes in parts, features, directories, producer ids, several topics at once."""
 
 from functools import partial
 from uuid import UUID
@@ -32,9 +32,9 @@ def world() -> ClusterWorld:
 
 @pytest.fixture
 def in_parts(world, monkeypatch) -> ClusterWorld:
-    """Seven partitions that broker 1 leads, and two changes at once."""
+    """A cluster where broker 1 leads seven partitions, and one part of a change has at most two partitions."""
     for _ in world.advance(0):
-        pass  # a new controller looks at partitions without a leader first
+        pass  # a new controller first checks for partitions without a leader
     world.create("t", replicas=[(1, 2, 3)] * PARTITIONS)
     monkeypatch.setattr(broker_changes, "MAX_CHANGES", 2)
     return world

@@ -1,4 +1,4 @@
-"""Configs of groups and client metrics subscriptions: what may be set, and how it is described."""
+"""Configs of groups and client metrics subscriptions: which are accepted, and how they are described."""
 
 import pytest
 from metadata_shards import ShardUnderTest
@@ -130,7 +130,7 @@ def test_the_legacy_form_refuses_it_too():
 
 
 def test_min_insync_replicas_is_one_for_the_whole_cluster():
-    """As in Kafka, whose eligible leader replicas rest on it, too (KIP-966)."""
+    """As in Kafka, where eligible leader replicas depend on it (KIP-966)."""
     shard = ShardUnderTest()
     assert alter(shard, BROKER, "1", "min.insync.replicas", "2") == ErrorCode.INVALID_CONFIG
     assert described(shard, BROKER, "1")[1]["min.insync.replicas"] == ("1", ConfigSource.DEFAULT_CONFIG)

@@ -1,6 +1,6 @@
-"""The whole session that was once held with a real Kafka, held again with the shard: same requests, same answers.
+"""A session recorded with a real Kafka is repeated with the shard: same requests, same answers.
 
-Generic messages of errors are our own words, so they are compared only where Kafka says more than that.
+Generic error messages are our own, so they are compared only where Kafka's message is more specific.
 """
 
 import dataclasses
@@ -123,7 +123,7 @@ def key_of(item: dict[str, Any]) -> tuple[str, str]:
 
 
 def flush_as_kafka(answer: Any) -> None:
-    """Take the one default that differs in these answers back."""
+    """Reverts the one default that differs in these answers."""
     for topic in [*(answer.get("topics") or []), *(answer.get("results") or [])]:
         for config in topic.get("configs") or []:
             if config["name"] == "flush.messages" and config["config_source"] == 5:

@@ -1,4 +1,4 @@
-"""What a delta says of its changes, and that the image before shares with the one after what did not change."""
+"""The changes that a delta reports, and that images share whatever did not change."""
 
 from uuid import UUID
 
@@ -69,7 +69,7 @@ def test_a_topic_that_is_created_again_is_both_deleted_and_created():
 
 
 def test_a_topic_that_came_and_went_is_deleted_though_the_image_before_has_none():
-    """A start replays the whole log: the logs of topics that were deleted in it are to be deleted."""
+    """A start replays the whole log, and must delete the partition logs of topics that were deleted in it."""
     delta = MetadataDelta(two_topics())
     add(delta, TopicRecord(name="c", topic_id=UUID(int=5)))
     add(delta, leads(UUID(int=5), 0))

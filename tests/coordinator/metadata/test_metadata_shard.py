@@ -1,4 +1,4 @@
-"""What the shard does beyond the session with Kafka: limits, internal topics, brokers, ids, replay."""
+"""The shard beyond the recorded Kafka session: limits, internal topics, brokers, ids, replay."""
 
 from functools import partial
 from uuid import UUID
@@ -333,7 +333,7 @@ class TestReplay:
                 shard.shard.replay(ShardRecord(b"", value), end + 1, 1, NOW_MS)
 
     def test_the_log_is_kafkas(self):
-        """Frame version 1, then type and version: what Kafka's own tools read."""
+        """Frame version 1, then type and version, as Kafka's own tools read it."""
         (record,) = to_shard_records([NoOpRecord()])
         assert record.value == b"\x01\x14\x00\x00"
 

@@ -1,4 +1,4 @@
-"""Where replicas go."""
+"""Placement of replicas."""
 
 from collections import Counter
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""How much one request may create: as a real Kafka 4.3.1 answered, where it does."""
+"""Limits on how much one request may create; where Kafka has the limit, its answers are those of a real Kafka 4.3.1."""
 
 import pytest
 from metadata_shards import ShardUnderTest

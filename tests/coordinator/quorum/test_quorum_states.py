@@ -1,4 +1,4 @@
-"""Single steps of the quorum's machine that the simulation does not show one by one."""
+"""Single steps of the quorum's state machine that the simulation does not cover individually."""
 
 from itertools import repeat
 from uuid import UUID
@@ -31,7 +31,7 @@ ME, OTHER, THIRD = (ReplicaKey(each, UUID(int=each)) for each in (1, 2, 3))
 
 
 class SomeLog:
-    """A log of some epochs, all of it durable unless said otherwise."""
+    """A log of some epochs, durable by default."""
 
     base: SnapshotId | None = None
     newest_snapshot: SnapshotId | None = None
@@ -59,7 +59,7 @@ def machine(log: SomeLog, voters: tuple[int, ...] = (1, 2, 3), election: Electio
 
 
 def elected(log: SomeLog) -> Quorum:
-    """It stands at its time-out, and gets the vote of 2 for each of the two ballots."""
+    """A candidate that got the vote of voter 2 in both rounds, pre-vote and vote."""
     quorum = machine(log)
     quorum.on_time(500)
     for _ in range(2):
@@ -153,7 +153,7 @@ SNAPSHOT = SnapshotId(10, 1)
 
 
 def part_of_snapshot(quorum: Quorum, leader: int, position: int) -> Download:
-    """Let the follower ask `leader` for the next part, and give it one half; the download that it belongs to."""
+    """The follower requests the next part from `leader` and gets half of the snapshot; returns the download."""
     ask = next(send for send in quorum.ready().sends if isinstance(send.request, FetchSnapshot))
     assert (ask.to, ask.request.position) == (leader, position)
     part = FetchSnapshotAnswer(ErrorCode.NONE, quorum.epoch, leader, SNAPSHOT, 100, position, 50)
@@ -171,7 +171,7 @@ def begin_download(quorum: Quorum, leader: int) -> None:
 
 
 def test_what_is_left_of_a_dropped_download_does_not_count_for_the_next_one_of_the_same_snapshot() -> None:
-    """Its last part is stored when another leader's first part of the same snapshot is on its way to the disk."""
+    """The first download's last part is stored while the first part of the second is being written."""
     quorum = machine(SomeLog())
     begin_download(quorum, OTHER.id)
     first = part_of_snapshot(quorum, OTHER.id, 0)

@@ -1,4 +1,4 @@
-"""Voters that the log names: the records, the set in force, what a leader answers, and how removed voters leave."""
+"""Voters in the log: the records, the voter set in force, a leader's answers, and how removed voters leave."""
 
 from itertools import repeat
 from uuid import UUID
@@ -42,7 +42,7 @@ def machine(log: SomeLog, me: ReplicaKey = ME) -> Quorum:
 
 
 def leading(*keys: ReplicaKey) -> tuple[Quorum, SomeLog]:
-    """A leader of voters that the first record names, which has committed a record of its own epoch."""
+    """A leader of the voters named in the first record, which has committed a record of its own epoch."""
     log = SomeLog(1)
     log.voters = VotersAt(0, of(*keys))
     quorum = machine(log)
@@ -113,7 +113,7 @@ def test_a_replica_that_has_caught_up_becomes_a_voter_as_soon_as_its_record_is_t
     assert change == Change(voters=of(ME, NEW))
     append(quorum, log, of(ME, NEW))
     assert quorum.voters == (1, 4)
-    assert quorum.high_watermark == 2  # both have to have it
+    assert quorum.high_watermark == 2  # both voters must have it
     acknowledge(quorum, log, NEW)
     assert quorum.high_watermark == 3
 
@@ -184,7 +184,7 @@ def test_voters_of_the_settings_are_named_once_all_directories_are_known() -> No
     assert raise_version(quorum, endpoints).error is ErrorCode.NONE
 
 
-# Leaving, and other disks
+# Leaving, and changed directories
 
 
 def test_a_leader_that_is_removed_leads_until_that_is_committed_by_the_others() -> None:
@@ -196,7 +196,7 @@ def test_a_leader_that_is_removed_leads_until_that_is_committed_by_the_others() 
     assert (quorum.state, quorum.high_watermark) == (State.RESIGNED, 3)
     quorum.on_time(10_000)
     assert quorum.state is State.UNATTACHED
-    assert quorum.deadline_ms(10_000) is not None  # it looks for the new leader
+    assert quorum.deadline_ms(10_000) is not None  # it searches for the new leader
 
 
 def test_who_may_have_the_only_record_of_its_removal_stands_again() -> None:

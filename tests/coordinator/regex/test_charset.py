@@ -1,4 +1,4 @@
-"""Sets of characters against Python's own sets."""
+"""Sets of characters compared with Python's own sets."""
 
 from hypothesis import given
 from hypothesis import strategies as st

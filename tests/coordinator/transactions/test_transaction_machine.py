@@ -1,6 +1,6 @@
-"""Producers come, write, commit, abort, crash and are slow in any order, and the coordinator restarts in between.
+"""Producers start, write, commit, abort, crash and are slow in any order, and the coordinator restarts in between.
 
-A model of two partitions stands beside the shard. It takes a batch if its guard says so, as `partitions` does, and a
+A model of two partitions accompanies the shard: it accepts a batch if its guard allows it, as `partitions` does, and a
 marker when the runtime would write one. After each step the world compares the state with its replay.
 """
 
@@ -32,7 +32,7 @@ class Producer:
     epoch: int = -1
     version: int = 0
     begun: int = 0
-    """How many transactions it has begun; with pid and epoch, the name of the one that is going on."""
+    """The number of transactions begun; with pid and epoch it identifies the current one."""
     added: set[int] = field(default_factory=set)
 
     @property
@@ -42,7 +42,7 @@ class Producer:
 
 @dataclass
 class Partition:
-    """What `partitions` keeps: the open transaction of each producer id, its epoch, and since when."""
+    """The state that `partitions` keeps: the open transaction of each producer id, its epoch, and when it began."""
 
     open: dict[int, tuple[int, int, object]] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class TransactionMachine(RuleBasedStateMachine):
         level=st.integers(0, 2), versions=st.tuples(*[st.sampled_from([0, 2])] * 3), epochs_left=st.integers(1, 9)
     )
     def begin(self, level, versions, epochs_left):
-        """Producers of either version, in a cluster of any level, and few epochs before the next producer id."""
+        """Producers of either version, a cluster of any level, and few epochs per producer id."""
         self.world.level = level
         for producer, version in zip(self.producers, versions, strict=True):
             producer.version = version
@@ -88,7 +88,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def current(self):
         return self.world.shard.table.transactions.get("t")
 
-    # What producers do
+    # Producers
 
     @rule(number=numbers, claimed=st.booleans())
     def init(self, number, claimed):
@@ -114,8 +114,8 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def adds(self, producer, index):
         before = self.current()
-        places = {TOPIC: frozenset({index})}
-        error = self.call(self.world.shard.add_partitions, self.identity(producer), places, producer.version)
+        partitions = {TOPIC: frozenset({index})}
+        error = self.call(self.world.shard.add_partitions, self.identity(producer), partitions, producer.version)
         if error is ErrorCode.NONE:
             self.must_own(producer)
             if before.state is not TransactionState.ONGOING:
@@ -126,9 +126,9 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(number=numbers, index=indexes)
     def write(self, number, index):
-        """Ask, and write if the coordinator agrees; a batch of a transaction that is open here is not asked about.
+        """Verifies with the coordinator, and writes if it agrees; no verification if the transaction is open here.
 
-        What version 2 asks is to take part.
+        For transaction version 2 the request adds the partition to the transaction.
         """
         producer, partition = self.producers[number], self.partitions[index]
         if producer.epoch < partition.epochs.get(producer.pid, -1) or producer.pid < 0:
@@ -149,7 +149,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(number=numbers, committed=st.booleans(), lost=st.booleans())
     def end(self, number, committed, lost):
-        """The reply may be lost on its way; then the producer asks again, or for the opposite."""
+        """The reply may be lost; then the producer repeats the request, or requests the opposite."""
         producer = self.producers[number]
         before = self.current()
         operation, claim = self.world.shard.end_transaction, self.identity(producer)
@@ -167,7 +167,7 @@ class TransactionMachine(RuleBasedStateMachine):
             assert ahead or (before.state is TransactionState.PREPARE_COMMIT) is committed
 
     def goes_on(self, producer, before, ended, lost):
-        """With a producer id and epoch that no other producer got; an answer to a retry is the first answer."""
+        """The producer gets a producer id and epoch that no other producer got; a retry gets the first answer."""
         current = self.current()
         next_one = (current.next_producer_id, 0) if current.next_producer_id >= 0 else None
         given = (ended.producer_id, ended.producer_epoch)
@@ -184,7 +184,7 @@ class TransactionMachine(RuleBasedStateMachine):
         current = self.current()
         assert (current.producer_id, current.producer_epoch) == (producer.pid, producer.epoch), "a zombie was let in"
 
-    # What the runtime and time do
+    # The runtime and time
 
     @rule()
     def markers(self):
@@ -214,7 +214,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def restart(self):
         self.world.restart()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def what_is_open_in_a_partition_is_known_to_the_coordinator(self):
@@ -226,7 +226,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_open_past_its_timeout(self):
-        """What is past it is decided, and waits for its markers only."""
+        """A transaction past its time-out is decided, and waits only for its markers."""
         current = self.current()
         for partition in self.partitions:
             for _, since_ms, _ in partition.open.values():

@@ -1,6 +1,6 @@
-"""The little language of `scripts/*.txt`: commands to one shard, and what it decided, in words.
+"""The language of `scripts/*.txt`: commands to one shard, and its decisions as text.
 
-A producer remembers the producer id and epoch that it was last given, as real ones do; `pid=` and `epoch=` override.
+A producer uses the producer id and epoch that it received last, as real ones do; `pid=` and `epoch=` override them.
 """
 
 import shlex
@@ -34,7 +34,7 @@ class Producer:
 
 
 class Script:
-    """Runs one file's blocks, each command a method `do_...`."""
+    """Runs the blocks of one file; each command is a method `do_...`."""
 
     def __init__(self):
         self.world = World(TransactionConfig(**CONFIG))
@@ -76,7 +76,7 @@ class Script:
         return ["ok"]
 
     def do_version(self, words, options):
-        """What producers follow from now on, and with `level=` what the cluster has finalized."""
+        """Sets the producers' transaction version; `level=` sets the cluster's finalized one if it differs."""
         self.version = int(words[0])
         self.world.level = int(options.get("level", self.version))
         return ["ok"]
@@ -103,11 +103,11 @@ class Script:
     def do_add(self, names, options):
         producer = self.producer(names[0], options)
         operation = self.world.shard.add_partitions
-        return self.call(producer.name, operation, producer.identity(), places(names[1:]), self.version)[0]
+        return self.call(producer.name, operation, producer.identity(), partitions_of(names[1:]), self.version)[0]
 
     def do_verify(self, names, options):
         producer = self.producer(names[0], options)
-        return self.call(producer.name, self.world.shard.verify, producer.identity(), places(names[1:]))[0]
+        return self.call(producer.name, self.world.shard.verify, producer.identity(), partitions_of(names[1:]))[0]
 
     def do_commit(self, names, options):
         return self.end(names, options, True)
@@ -138,7 +138,7 @@ class Script:
         return ["restarted", *(f"to finish: {one.transactional_id} {one.state.label}" for one in self.world.decided)]
 
     def do_epoch(self, words, _):
-        """Put an id's epoch where only tens of thousands of producers would bring it."""
+        """Sets an id's epoch, which otherwise would take tens of thousands of producers."""
         from dataclasses import replace
 
         from odradek.coordinator.contract import Outcome
@@ -167,7 +167,7 @@ class Script:
         return [f"matching: {[one.transactional_id for one in found]}"]
 
 
-def places(words):
+def partitions_of(words):
     """`a:0+1 b:2` as topics and partitions."""
     return {word.split(":")[0]: frozenset(map(int, word.split(":")[1].split("+"))) for word in words}
 

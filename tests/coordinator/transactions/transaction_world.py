@@ -1,4 +1,4 @@
-"""A shard of transactions in a world of its own, whose markers are written when a test says so."""
+"""A shard of transactions in its own world, where markers are written when the test requests it."""
 
 from shard_world import ShardWorld, compacted
 
@@ -32,7 +32,7 @@ class World(ShardWorld):
         self.check_replay()
 
     def check_replay(self):
-        """State equals replay, of the whole log and of the compacted one; both know what is unfinished."""
+        """Replay of the whole and of the compacted log gives the live state with the same unfinished transactions."""
         held = self.shard.table
         for log in (self.log, compacted(self.log)):
             rebuilt = self.rebuild(log).table
@@ -40,18 +40,18 @@ class World(ShardWorld):
             prepared = {name for name, one in held.transactions.items() if one.state in PREPARED}
             assert set(rebuilt.unfinished) == prepared
             assert rebuilt.next_timeout_ms() == held.next_timeout_ms()
-            # `held` has given them out; what was given out and not completed is the same.
+            # `held` has given out its unfinished transactions, so those given out and not completed are compared.
             assert prepared == {
                 one.transactional_id for one in self.decided if held.transactions[one.transactional_id] == one
             }
 
     def still(self, decided):
-        """The id, if what was decided is what it is in now."""
+        """The transactional id if its state is still `decided`, else None."""
         name = decided.transactional_id
         return name if self.shard.table.transactions.get(name) == decided else None
 
     def finish(self):
-        """All markers are written; yields what each completion decided."""
+        """Writes all markers; yields the decision of each completion."""
         decided, self.decided = self.decided, []
         for one in decided:
             outcome = self.shard.complete(one, self.token(), self.now_ms)
@@ -60,6 +60,6 @@ class World(ShardWorld):
         self.decided = []
 
     def restart(self):
-        """The tasks that were writing markers are gone, too."""
+        """Also drops the tasks that were writing markers."""
         self.decided = []
         return super().restart()

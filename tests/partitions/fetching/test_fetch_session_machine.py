@@ -1,4 +1,4 @@
-"""Readers with sessions under random commands: what one knows by its session is what a full fetch would tell it."""
+"""Readers with sessions under random commands: each has the same data as after a full fetch."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -31,7 +31,7 @@ NAMES = ("a", "b")
 MAX_WANTED = 6
 BY_NAME, BY_ID = 12, 13
 PARTITIONS = 2
-places = st.tuples(st.sampled_from(NAMES), st.integers(0, PARTITIONS))
+partitions = st.tuples(st.sampled_from(NAMES), st.integers(0, PARTITIONS))
 READERS = 3
 readers = st.integers(0, READERS - 1)
 fates = st.sampled_from(("arrives", "arrives", "arrives", "arrives", "request lost", "answer lost"))
@@ -45,35 +45,35 @@ class Log:
 
 @dataclass
 class Reader:
-    """A client that speaks the protocol as it must, over a network that may lose what it carries."""
+    """A client that follows the protocol, over a network that may lose messages."""
 
     by_id: bool
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     wanted: dict[tuple[UUID | str, int], int] = field(default_factory=dict)
-    """TopicPartition to the offset it reads on from."""
+    """Partition to fetch offset."""
     sent: dict[tuple[UUID | str, int], int] = field(default_factory=dict)
-    """The same as the broker was told it last."""
-    told: dict[tuple[UUID | str, int], tuple[int, int]] = field(default_factory=dict)
-    """TopicPartition to (high watermark, log start); not there when the last word was an error."""
+    """Partition to the fetch offset that the broker received last."""
+    received: dict[tuple[UUID | str, int], tuple[int, int]] = field(default_factory=dict)
+    """Partition to the received (high watermark, log start offset); absent when the last answer was an error."""
 
     def begin_anew(self) -> None:
         self.session_id, self.epoch = NO_SESSION, INITIAL_EPOCH
 
     def has_sent(self, wanted: dict[tuple[UUID | str, int], int]) -> None:
-        """The broker has taken it in, and knows of no other place; what is wanted again before that stays as it was."""
+        """Called when the broker has handled the request: its session now has exactly these partitions."""
         self.sent = wanted
-        self.told = {place: told for place, told in self.told.items() if place in wanted}
+        self.received = {partition: received for partition, received in self.received.items() if partition in wanted}
 
-    def named(self, place: tuple[UUID | str, int]) -> FetchTopic:
-        part = FetchPartition(partition=place[1], fetch_offset=self.wanted[place], partition_max_bytes=1)
-        names = {"topic_id": place[0]} if self.by_id else {"topic": place[0]}
+    def named(self, partition: tuple[UUID | str, int]) -> FetchTopic:
+        part = FetchPartition(partition=partition[1], fetch_offset=self.wanted[partition], partition_max_bytes=1)
+        names = {"topic_id": partition[0]} if self.by_id else {"topic": partition[0]}
         return FetchTopic(**names, partitions=(part,))
 
     def request(self) -> FetchRequest:
         full = self.epoch in (INITIAL_EPOCH, FINAL_EPOCH)
-        changed = [place for place, offset in self.wanted.items() if full or self.sent.get(place) != offset]
-        gone = [] if full else [place for place in self.sent if place not in self.wanted]
+        changed = [partition for partition, offset in self.wanted.items() if full or self.sent.get(partition) != offset]
+        gone = [] if full else [partition for partition in self.sent if partition not in self.wanted]
         forgotten = [
             ForgottenTopic(**({"topic_id": topic} if self.by_id else {"topic": topic}), partitions=(index,))
             for topic, index in gone
@@ -81,7 +81,7 @@ class Reader:
         return FetchRequest(
             session_id=self.session_id,
             session_epoch=self.epoch,
-            topics=tuple([self.named(place) for place in changed]),
+            topics=tuple([self.named(partition) for partition in changed]),
             forgotten_topics_data=tuple(forgotten),
         )
 
@@ -117,15 +117,15 @@ class SessionMachine(RuleBasedStateMachine):
         else:
             self._create(name)
 
-    @rule(place=places, count=st.integers(1, 3))
-    def append(self, place: tuple[str, int], count: int) -> None:
-        log = self._log(*place)
+    @rule(partition=partitions, count=st.integers(1, 3))
+    def append(self, partition: tuple[str, int], count: int) -> None:
+        log = self._log(*partition)
         if log is not None:
             log.end += count
 
-    @rule(place=places)
-    def drop(self, place: tuple[str, int]) -> None:
-        log = self._log(*place)
+    @rule(partition=partitions)
+    def drop(self, partition: tuple[str, int]) -> None:
+        log = self._log(*partition)
         if log is not None:
             log.start = log.end
 
@@ -136,7 +136,7 @@ class SessionMachine(RuleBasedStateMachine):
         return next((name for name, known in self.topics.items() if known == topic_id), None)
 
     def _read(self, wanted: Wanted) -> PartitionData:
-        """What the broker finds for one partition; a record is a byte, and each partition may give one."""
+        """Reads one partition. A record is one byte, and each partition returns at most one record."""
         index, offset = wanted.asked.partition, wanted.asked.fetch_offset
         log = None if wanted.topic is None else self._log(wanted.topic, index)
         if wanted.topic is None:
@@ -166,22 +166,22 @@ class SessionMachine(RuleBasedStateMachine):
 
     # The readers
 
-    @rule(number=readers, place=places)
-    def want(self, number: int, place: tuple[str, int]) -> None:
+    @rule(number=readers, partition=partitions)
+    def want(self, number: int, partition: tuple[str, int]) -> None:
         reader = self.readers[number]
-        topic = self.topics.get(place[0]) if reader.by_id else place[0]
+        topic = self.topics.get(partition[0]) if reader.by_id else partition[0]
         if topic is not None and len(reader.wanted) < MAX_WANTED:
-            reader.wanted.setdefault((topic, place[1]), 0)
+            reader.wanted.setdefault((topic, partition[1]), 0)
 
     @rule(number=readers, which=st.integers(0, MAX_WANTED))
     def want_no_more(self, number: int, which: int) -> None:
         reader = self.readers[number]
-        for place in list(reader.wanted)[which : which + 1]:
-            del reader.wanted[place]
+        for partition in list(reader.wanted)[which : which + 1]:
+            del reader.wanted[partition]
 
     @rule(number=readers)
     def end_the_session(self, number: int) -> None:
-        """As a reader does that closes; the next fetch begins another."""
+        """Closes the session as a closing reader does; the next fetch creates another."""
         reader = self.readers[number]
         answer = self._serve(FetchRequest(session_id=reader.session_id, session_epoch=FINAL_EPOCH), reader.by_id)
         assert (answer.error_code, answer.session_id) == (0, NO_SESSION)
@@ -194,7 +194,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(fate=st.lists(fates, min_size=READERS, max_size=READERS))
     def fetch(self, fate: list[str]) -> None:
-        """All readers, one after the other."""
+        """One fetch by each reader in turn."""
         for reader, happens in zip(self.readers, fate, strict=True):
             if happens != "request lost":
                 request, before = reader.request(), dict(reader.wanted)
@@ -210,29 +210,29 @@ class SessionMachine(RuleBasedStateMachine):
             assert answer.responses == ()
             reader.begin_anew()
             return
-        got = _by_place(answer, reader.by_id)
+        got = _by_partition(answer, reader.by_id)
         if request.session_epoch == INITIAL_EPOCH:
             assert set(got) == set(before), "a full fetch is answered in full"
         reader.session_id = answer.session_id
         reader.epoch = INITIAL_EPOCH if not answer.session_id else reader.epoch + 1
         reader.has_sent(before)
-        for place, data in got.items():
-            earlier = reader.told.pop(place, None)
+        for partition, data in got.items():
+            earlier = reader.received.pop(partition, None)
             if data.error_code:
-                self._reset(reader, place)
+                self._reset(reader, partition)
                 continue
-            reader.told[place] = (data.high_watermark, data.log_start_offset)
-            reader.wanted[place] += len(data.records or ())
+            reader.received[partition] = (data.high_watermark, data.log_start_offset)
+            reader.wanted[partition] += len(data.records or ())
             if request.session_epoch != INITIAL_EPOCH:
-                assert data.records or reader.told[place] != earlier, "no news"
+                assert data.records or reader.received[partition] != earlier, "nothing has changed"
         self._compare(reader, before, got)
 
-    def _reset(self, reader: Reader, place: tuple[UUID | str, int]) -> None:
-        """Go to the end of the log, as after OFFSET_OUT_OF_RANGE."""
-        name = place[0] if isinstance(place[0], str) else self._name_of(place[0])
-        log = None if name is None else self._log(name, place[1])
+    def _reset(self, reader: Reader, partition: tuple[UUID | str, int]) -> None:
+        """Sets the fetch offset to the end of the log, as a client does after OFFSET_OUT_OF_RANGE."""
+        name = partition[0] if isinstance(partition[0], str) else self._name_of(partition[0])
+        log = None if name is None else self._log(name, partition[1])
         if log is not None:
-            reader.wanted[place] = log.end
+            reader.wanted[partition] = log.end
 
     def _compare(
         self,
@@ -240,54 +240,54 @@ class SessionMachine(RuleBasedStateMachine):
         before: dict[tuple[UUID | str, int], int],
         got: dict[tuple[UUID | str, int], PartitionData],
     ) -> None:
-        """Against a full fetch of a stranger who wants the same."""
-        stranger = Reader(reader.by_id, epoch=FINAL_EPOCH, wanted=before)
-        full = _by_place(self._serve(stranger.request(), reader.by_id), reader.by_id)
+        """Compares what the reader has with the answer to a full fetch of the same partitions."""
+        sessionless = Reader(reader.by_id, epoch=FINAL_EPOCH, wanted=before)
+        full = _by_partition(self._serve(sessionless.request(), reader.by_id), reader.by_id)
         assert set(full) == set(before)
-        for place, data in full.items():
+        for partition, data in full.items():
             if data.error_code:
-                assert got[place].error_code, "an error is told every time"
+                assert got[partition].error_code, "an error is returned every time"
                 continue
-            assert reader.told[place] == (data.high_watermark, data.log_start_offset)
-            assert len(data.records or ()) == len(got[place].records or () if place in got else ())
+            assert reader.received[partition] == (data.high_watermark, data.log_start_offset)
+            assert len(data.records or ()) == len(got[partition].records or () if partition in got else ())
         assert set(got) <= set(full)
 
     @precondition(lambda self: any(reader.session_id for reader in self.readers))
     @rule(number=readers)
-    def everyone_gets_a_turn(self, number: int) -> None:
-        """When an answer has room for one partition only, as many fetches as there are partitions serve them all."""
+    def every_partition_is_served_in_turn(self, number: int) -> None:
+        """When an answer has room for one partition only, as many fetches as there are partitions return all."""
         reader = self.readers[number]
         if not reader.session_id or reader.session_id not in self.sessions:
             return
         for log in self.logs.values():
             log.end += 1
-        hungry, rounds = set(), len(reader.wanted)
+        with_records, rounds = set(), len(reader.wanted)
         for round_number in range(rounds):
             request, before = reader.request(), dict(reader.wanted)
             if round_number == 0:
-                hungry = self._hungry(reader)
+                with_records = self._with_records(reader)
             answer = self._serve(request, reader.by_id, budget=1)
             if answer.error_code or not answer.session_id:
                 reader.begin_anew()
                 return
             reader.epoch += 1
             reader.has_sent(before)
-            for place, data in _by_place(answer, reader.by_id).items():
-                reader.told.pop(place, None)
+            for partition, data in _by_partition(answer, reader.by_id).items():
+                reader.received.pop(partition, None)
                 if not data.error_code:
-                    reader.told[place] = (data.high_watermark, data.log_start_offset)
+                    reader.received[partition] = (data.high_watermark, data.log_start_offset)
                 if data.records:
-                    hungry.discard(place)
-        assert hungry == set()
+                    with_records.discard(partition)
+        assert with_records == set()
 
-    def _hungry(self, reader: Reader) -> set[tuple[UUID | str, int]]:
-        stranger = Reader(reader.by_id, epoch=FINAL_EPOCH, wanted=dict(reader.wanted))
-        full = _by_place(self._serve(stranger.request(), reader.by_id), reader.by_id)
-        return {place for place, data in full.items() if data.records}
+    def _with_records(self, reader: Reader) -> set[tuple[UUID | str, int]]:
+        sessionless = Reader(reader.by_id, epoch=FINAL_EPOCH, wanted=dict(reader.wanted))
+        full = _by_partition(self._serve(sessionless.request(), reader.by_id), reader.by_id)
+        return {partition for partition, data in full.items() if data.records}
 
     @rule(number=readers, epoch=st.integers(1, 9), session_id=st.integers(-1, 40))
-    def a_stranger_guesses(self, number: int, epoch: int, session_id: int) -> None:
-        """A request with a wrong epoch gets nothing and changes nothing."""
+    def wrong_epochs_are_refused(self, number: int, epoch: int, session_id: int) -> None:
+        """A request with a wrong epoch returns nothing and changes nothing."""
         if self.epochs.get(session_id) == epoch:
             return
         answer = self._serve(FetchRequest(session_id=session_id, session_epoch=epoch), number % 2 == 0)
@@ -317,7 +317,7 @@ def _without_records(data: PartitionData) -> PartitionData:
     )
 
 
-def _by_place(answer: FetchResponse, by_id: bool) -> dict[tuple[UUID | str, int], PartitionData]:
+def _by_partition(answer: FetchResponse, by_id: bool) -> dict[tuple[UUID | str, int], PartitionData]:
     return {
         (topic.topic_id if by_id else topic.topic, part.partition_index): part
         for topic in answer.responses

@@ -1,4 +1,4 @@
-"""Fetch sessions one rule at a time; `test_fetch_session_machine.py` tries them all at once."""
+"""Fetch sessions, one rule at a time; `test_fetch_session_machine.py` tests all rules together."""
 
 import gc
 from itertools import count
@@ -35,7 +35,7 @@ def topic(*partitions, name="t", topic_id=ZERO_UUID, offset=0):
 
 
 def begin(sessions, partitions=1, now_ms=NOW_MS, privileged=False):
-    """Begin a session of so many partitions; 0 when there is no room."""
+    """Creates a session of `partitions` partitions; returns its id, 0 when there is no room."""
     answers = [(Wanted("t", ZERO_UUID, FetchPartition(partition=n)), data(n)) for n in range(partitions)]
     return sessions.create(answers, False, now_ms, privileged=privileged)
 
@@ -45,7 +45,7 @@ def data(index=0, **fields):
 
 
 def fetch(sessions, *topics, session=(0, -1), version=BY_NAME, forget=(), now_ms=NOW_MS, **fields):
-    """One fetch, answered alike for all partitions; returns the response and the partitions that were to be read."""
+    """One fetch, with the same answer for all partitions; returns the response and the partitions to be read."""
     request = FetchRequest(
         session_id=session[0], session_epoch=session[1], topics=topics, forgotten_topics_data=tuple(forget)
     )
@@ -58,7 +58,7 @@ def error_of(sessions, session, **fields):
     return fetch(sessions, session=session, **fields)[0].error_code
 
 
-# What a request says
+# Requests
 
 
 def test_of_a_partition_named_twice_the_last_counts():
@@ -82,7 +82,7 @@ def test_an_incremental_fetch_adds_changes_and_forgets():
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "sent"),
     [
         ({}, False),
         ({"high_watermark": 1}, True),
@@ -92,24 +92,24 @@ def test_an_incremental_fetch_adds_changes_and_forgets():
         ({"records": (memoryview(b"x"),)}, True),
     ],
 )
-def test_only_what_is_news_is_told(fields, told):
+def test_only_partitions_with_changes_are_sent(fields, sent):
     sessions = cache()
     begun, _ = fetch(sessions, topic(0), session=(0, 0))
     response, _ = fetch(sessions, session=(begun.session_id, 1), **fields)
-    assert bool(response.responses) is told
+    assert bool(response.responses) is sent
 
 
 def test_the_end_of_an_error_is_news():
     sessions = cache()
     begun, _ = fetch(sessions, topic(0), session=(0, 0))
-    for epoch, fields, told in (
+    for epoch, fields, sent in (
         (1, {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}, True),
         (2, {"error_code": ErrorCode.KAFKA_STORAGE_ERROR}, True),
         (3, {}, True),
         (4, {}, False),
     ):
         response, _ = fetch(sessions, session=(begun.session_id, epoch), **fields)
-        assert bool(response.responses) is told
+        assert bool(response.responses) is sent
 
 
 def test_what_gave_records_goes_to_the_end_of_the_order():
@@ -131,7 +131,7 @@ def test_an_id_gets_its_name_once_there_is_one():
     assert [one.topic for one in later.wanted] == ["new"]
 
 
-# What is refused
+# Refused requests
 
 
 def test_errors_in_kafkas_order():
@@ -146,7 +146,7 @@ def test_errors_in_kafkas_order():
 
 
 def test_of_two_fetches_at_once_only_the_later_is_answered():
-    """The reader's connection broke, and its next one went on; what the first finds must not confuse the session."""
+    """The reader's connection broke and a new one continues: what the first fetch reads must not change the session."""
     sessions = cache()
     begun, _ = fetch(sessions, topic(0), session=(0, 0))
     request = FetchRequest(session_id=begun.session_id, session_epoch=1)
@@ -199,7 +199,7 @@ def test_what_was_not_used_for_long_goes_first():
 
 @pytest.mark.parametrize(("partitions", "evicts"), [(1, False), (2, False), (3, True)])
 def test_the_larger_one_stays(partitions, evicts):
-    """Of those that have lived for the eviction time and are in use."""
+    """Both sessions are older than the eviction time and in use."""
     sessions = cache(slots=2)
     small, large = begin(sessions, 2), begin(sessions, 5)
     later_ms = NOW_MS + EVICTION_MS + 1
@@ -240,7 +240,7 @@ def test_the_cache_is_consistent_after_many_sessions():
             fetch(sessions, session=(session, -1))
     assert len(sessions) <= 5
     in_memory = {each.session_id for each in gc.get_objects() if isinstance(each, EvictionKey)}
-    of_this_cache = in_memory & set(range(first_id, first_id + 1000))  # other tests' sessions may be there, too
+    of_this_cache = in_memory & set(range(first_id, first_id + 1000))  # other tests may have sessions, too
     assert len(of_this_cache) == len(sessions) > 0
     assert all(each in sessions for each in of_this_cache)
 

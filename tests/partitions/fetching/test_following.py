@@ -1,4 +1,4 @@
-"""The two sides of a fetch session, a follower's and its leader's, joined without a network."""
+"""The two sides of a fetch session, the follower's and the leader's, connected without a network."""
 
 from itertools import count
 from uuid import UUID
@@ -22,8 +22,8 @@ def position(offset: int) -> FetchPosition:
 
 
 def exchange(session: FollowerSession, leader: FetchSessions, wanted: dict, lost: str) -> set:
-    """One fetch, of which the request or the response may get lost; the partitions that the leader reads for it."""
-    part = session.request({place: position(at) for place, at in wanted.items()}, 1 << 20)
+    """One fetch, whose request or response may get lost; returns the partitions that the leader reads for it."""
+    part = session.request({partition: position(at) for partition, at in wanted.items()}, 1 << 20)
     request = FetchRequest(
         replica_state=ReplicaState(replica_id=2, replica_epoch=1),
         session_id=part.session_id,
@@ -71,7 +71,7 @@ def test_a_session_names_only_what_has_changed() -> None:
 
 
 def test_followers_have_the_better_claim_to_a_session() -> None:
-    """A consumer's session that is old enough gives way to a follower's at once."""
+    """A follower's new session evicts a consumer's session; a consumer's new session never evicts a follower's."""
     ids = count(1)
     leader = FetchSessions(slots=1, new_id=lambda: next(ids), max_partitions=100)
     session = FollowerSession()

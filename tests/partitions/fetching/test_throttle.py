@@ -1,4 +1,4 @@
-"""The throttles of replication: whom they count, and that a rate is kept over time."""
+"""Replication throttles: which replicas they count, and that the rate holds over time."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The assignors: every partition goes to exactly one of its subscribers, fairly, and stays where it can."""
+"""The assignors: every partition is assigned to exactly one of its subscribers, fairly, and moves only if it must."""
 
 from uuid import UUID
 
@@ -18,7 +18,7 @@ counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 9), min_size=1)
 
 @st.composite
 def problems(draw, *, alike=False):
-    """Members with subscriptions, and what an earlier target gave them: nothing, or what was fair to other members."""
+    """Members with subscriptions and previous assignments: none, or ones that were fair for another set of members."""
     sizes = draw(counts)
     everything = frozenset(sizes)
     wanted = st.just(everything) if alike else st.frozensets(st.sampled_from(sorted(sizes)), max_size=4)
@@ -42,12 +42,12 @@ def _of(members, sizes):
     return {topic_id: count for topic_id, count in sizes.items() if topic_id in read}
 
 
-def places(given_to):
+def partitions(given_to):
     return {(topic_id, index) for topic_id, indexes in given_to.items() for index in indexes}
 
 
 def readable(problem):
-    """What at least one of the given members subscribes to."""
+    """The partitions to which at least one of the given members subscribes."""
     return {
         (topic_id, index)
         for topic_id, count in problem.partition_counts.items()
@@ -60,7 +60,7 @@ def readable(problem):
 @given(problem=problems())
 def test_every_partition_goes_to_one_subscriber(name, problem):
     solution = ASSIGNORS[name](problem)
-    everything = [place for member in problem.members for place in places(solution[member.member_id])]
+    everything = [partition for member in problem.members for partition in partitions(solution[member.member_id])]
     assert len(everything) == len(set(everything))
     assert set(everything) == readable(problem)
     for member in problem.members:
@@ -70,18 +70,18 @@ def test_every_partition_goes_to_one_subscriber(name, problem):
 @given(problem=problems(alike=True))
 def test_uniform_gives_as_many_to_each_and_moves_no_more_than_it_must(problem):
     solution = assign_uniformly(problem)
-    sizes = [len(places(solution[member.member_id])) for member in problem.members]
+    sizes = [len(partitions(solution[member.member_id])) for member in problem.members]
     assert max(sizes) - min(sizes) <= 1
-    kept = sum(len(places(solution[m.member_id]) & places(m.current)) for m in problem.members)
+    kept = sum(len(partitions(solution[m.member_id]) & partitions(m.current)) for m in problem.members)
     share, extra = divmod(sum(problem.partition_counts.values()), len(problem.members))
-    had = sorted((len(places(m.current)) for m in problem.members), reverse=True)
+    had = sorted((len(partitions(m.current)) for m in problem.members), reverse=True)
     assert kept == sum(min(count, share + (n < extra)) for n, count in enumerate(had))
 
 
 @given(problem=problems())
 def test_uniform_leaves_nobody_with_two_more_than_one_who_could_take_one(problem):
     solution = assign_uniformly(problem)
-    sizes = {member.member_id: len(places(solution[member.member_id])) for member in problem.members}
+    sizes = {member.member_id: len(partitions(solution[member.member_id])) for member in problem.members}
     for member in problem.members:
         for other in problem.members:
             if set(solution[member.member_id]) & other.topic_ids:

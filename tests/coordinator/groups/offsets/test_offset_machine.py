@@ -1,6 +1,7 @@
 """Offsets committed plainly and in transactions that end in any order, deleted, fetched, with restarts in between.
 
-A plain model tells what must be there: per place the commits in the order of the log, each with its open transaction.
+A simple model has the expected state: for each partition the commits in the order of the log, each with its open
+transaction.
 """
 
 from dataclasses import dataclass
@@ -36,13 +37,13 @@ TOPICS, PARTITIONS, PRODUCERS = ("t", "u"), (0,), (7, 8)
 CONFIG = GroupConfig(offsets_retention_check_interval_ms=10**9)
 NOTES = ("", "note", None)
 
-places = st.tuples(st.sampled_from(TOPICS), st.sampled_from(PARTITIONS))
+keys = st.tuples(st.sampled_from(TOPICS), st.sampled_from(PARTITIONS))
 producers = st.sampled_from(PRODUCERS)
 
 
 @dataclass
 class Commit:
-    """One commit; `producer_id` while its transaction is open, NO_PRODUCER when it counts."""
+    """One commit; `producer_id` while its transaction is open, NO_PRODUCER once it counts."""
 
     offset: int
     note: str
@@ -51,7 +52,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Marker:
-    """What the log has at the end of a transaction."""
+    """The end marker of a transaction in the log."""
 
     producer_id: int
     committed: bool
@@ -61,7 +62,7 @@ class OffsetMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.world = World(CONFIG)
-        self.world.check = lambda: None  # it knows no markers; `state_is_replay` below does
+        self.world.check = lambda: None  # it does not replay markers; `state_is_replay` below does
         self.log = []
         self.model = {(topic, partition): [] for topic in TOPICS for partition in PARTITIONS}
         self.offset = 0
@@ -74,36 +75,36 @@ class OffsetMachine(RuleBasedStateMachine):
         [mine] = [reply.value for reply in replies if reply.token == token]
         return mine
 
-    # What clients do
+    # Clients
 
-    @rule(place=places, note=st.sampled_from(NOTES))
-    def commit(self, place, note):
+    @rule(key=keys, note=st.sampled_from(NOTES))
+    def commit(self, key, note):
         self.offset += 1
-        topic, partition = place
+        topic, partition = key
         part = OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=self.offset, committed_metadata=note
         )
         topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
         self.apply(self.world.shard.offset_commit, OffsetCommitRequest(group_id=GROUP, topics=topics))
-        self.model[place].append(Commit(self.offset, note or "", NO_PRODUCER))
+        self.model[key].append(Commit(self.offset, note or "", NO_PRODUCER))
 
-    @rule(place=places, producer_id=producers, note=st.sampled_from(NOTES))
-    def commit_in_transaction(self, place, producer_id, note):
+    @rule(key=keys, producer_id=producers, note=st.sampled_from(NOTES))
+    def commit_in_transaction(self, key, producer_id, note):
         self.offset += 1
-        topic, partition = place
+        topic, partition = key
         part = TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=self.offset, committed_metadata=note
         )
         topics = (TxnOffsetCommitRequestTopic(name=topic, partitions=(part,)),)
         request = TxnOffsetCommitRequest(group_id=GROUP, producer_id=producer_id, topics=topics)
         self.apply(self.world.shard.txn_offset_commit, request)
-        self.model[place].append(Commit(self.offset, note or "", producer_id))
+        self.model[key].append(Commit(self.offset, note or "", producer_id))
 
-    @rule(place=places, producer_id=producers)
-    def commit_beside_a_transaction(self, place, producer_id):
-        """The order that is rare by chance, and in which the transaction's offset is older when it comes to count."""
-        self.commit_in_transaction(place, producer_id, None)
-        self.commit(place, None)
+    @rule(key=keys, producer_id=producers)
+    def commit_beside_a_transaction(self, key, producer_id):
+        """This order is rare by chance: the transaction's offset is older than the plain one by the time it counts."""
+        self.commit_in_transaction(key, producer_id, None)
+        self.commit(key, None)
 
     @rule(producer_id=producers, committed=st.booleans())
     def end_transaction(self, producer_id, committed):
@@ -116,22 +117,22 @@ class OffsetMachine(RuleBasedStateMachine):
                 if each.producer_id == producer_id:
                     each.producer_id = NO_PRODUCER
 
-    @rule(place=places)
-    def delete_offset(self, place):
-        topic, partition = place
+    @rule(key=keys)
+    def delete_offset(self, key):
+        topic, partition = key
         parts = (OffsetDeleteRequestPartition(partition_index=partition),)
         topics = (OffsetDeleteRequestTopic(name=topic, partitions=parts),)
         answer = self.apply(self.world.shard.offset_delete, OffsetDeleteRequest(group_id=GROUP, topics=topics))
         known = GROUP in self.world.shard.table.classic.groups
         assert answer.error_code == (ErrorCode.NONE if known else ErrorCode.GROUP_ID_NOT_FOUND)
-        self.model[place].clear()
+        self.model[key].clear()
 
     @rule(topic=st.sampled_from(TOPICS))
     def topic_deleted(self, topic):
         outcome = self.world.shard.on_topics_deleted([topic], self.world.now_ms)
         self.log += self.world.apply(outcome)[0]
-        for place, commits in self.model.items():
-            if place[0] == topic:
+        for key, commits in self.model.items():
+            if key[0] == topic:
                 commits.clear()
 
     @rule()
@@ -139,7 +140,7 @@ class OffsetMachine(RuleBasedStateMachine):
         self.world.shard = self.rebuilt()
         self.world.waiting.clear()
 
-    # What must hold
+    # Invariants
 
     def rebuilt(self):
         shard = GroupShard(CONFIG)
@@ -163,17 +164,17 @@ class OffsetMachine(RuleBasedStateMachine):
     @invariant()
     def the_newest_commit_that_counts_is_fetched(self):
         expected = {}
-        for place, commits in self.model.items():
+        for key, commits in self.model.items():
             counted = [(each.offset, each.note, 0) for each in commits if each.producer_id == NO_PRODUCER]
-            expected[place] = counted[-1] if counted else (-1, "", 0)
+            expected[key] = counted[-1] if counted else (-1, "", 0)
         assert self.fetched(self.world.shard, require_stable=False) == expected
 
     @invariant()
     def what_a_transaction_would_change_is_unstable(self):
         answers = self.fetched(self.world.shard, require_stable=True)
-        for place, commits in self.model.items():
+        for key, commits in self.model.items():
             is_open = any(each.producer_id != NO_PRODUCER for each in commits)
-            assert (answers[place][2] == ErrorCode.UNSTABLE_OFFSET_COMMIT) == is_open
+            assert (answers[key][2] == ErrorCode.UNSTABLE_OFFSET_COMMIT) == is_open
 
     @invariant()
     def state_is_replay(self):

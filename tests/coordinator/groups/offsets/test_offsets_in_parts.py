@@ -1,4 +1,4 @@
-"""Offsets that are deleted for no client's sake, of deleted topics or past their retention, go in parts."""
+"""Offsets of deleted topics and offsets past their retention are deleted in parts."""
 
 from uuid import UUID
 
@@ -31,7 +31,7 @@ def left(world):
 
 
 def fetched(world):
-    """What a client is told of the group, which knows of a deletion that is not finished."""
+    """The offsets that a client fetches; an unfinished deletion is already applied."""
     request = OffsetFetchRequestGroup(group_id="g", topics=None)
     [reply] = world.shard.offset_fetch_group(request, False, world.token(), world.now_ms).replies
     world.waiting.clear()
@@ -75,7 +75,7 @@ def test_offsets_past_their_retention_go_in_parts():
     commit(world, 7, group="h")
     parts = [len(records) for records, _ in world.advance(2 * MS_PER_MINUTE)]
     assert max(parts) == DELETED_AT_ONCE
-    assert sum(parts) == COUNT + 7 + 2  # and a tombstone for each group
+    assert sum(parts) == COUNT + 7 + 2  # plus a tombstone for each group
     assert left(world) == {}
     assert not world.shard.table.classic.groups
     assert [len(records) for records, _ in world.advance(2 * MS_PER_MINUTE)] == [0]

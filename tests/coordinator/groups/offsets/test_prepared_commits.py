@@ -1,4 +1,4 @@
-"""The records of a large commit are made in advance, by another thread: they are those that the decision would make."""
+"""The records of a large commit are made in advance by another thread, equal to those of the decision itself."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from odradek.wire.messages.txn_offset_commit import (
 CALLER = ClientInfo(9, "client", "/127.0.0.1", "")
 NOW_MS = 1000
 METADATA = ("", "x" * 5000, "note", None)
-"""The second is above `offset.metadata.max.bytes`: no record is written of it."""
+"""The second exceeds `offset.metadata.max.bytes`: no record is written for it."""
 
 
 def _parts(kind):
