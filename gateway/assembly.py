@@ -1,4 +1,4 @@
-"""What handlers are given to work with: the joined-up services of one broker."""
+"""The services of one broker, which handlers use."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 class Services:
     """One broker's services.
 
-    `controller` decides while this node is the active controller, as `leadership` shows. `controllers` reaches the
-    active controller on any node, and `forwarder` sends clients' requests to it. `life` is the node's registration and
-    shutdown. `advertised` maps a listener's name to the host and port for clients, `advertised_controllers` the same
-    for controllers' listeners. `loop` counts the turns of the event loop that took too long. `inspection` is the
-    worker pool for records of clients, `matching` that for regular expressions. `outbox` is None if the store has none.
+    `controller` makes the decisions while this node is the active controller, as `leadership` shows. `controllers`
+    reaches the active controller on any node, and `forwarder` sends clients' requests to it. `life` is the node's
+    registration and shutdown. `advertised` maps a listener's name to the host and port for clients,
+    `advertised_controllers` does so for controllers' listeners. `loop` counts the turns of the event loop that took too
+    long. `inspection` runs work on clients' records in worker threads, `matching` runs regular expressions. `outbox` is
+    None if the store has none.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Services:
 
     @cached_property
     def fetch_sessions(self) -> FetchSessions:
-        """The fetch sessions of all connections, imported with the first fetch: a broker starts faster."""
+        """The fetch sessions of all connections, imported with the first fetch, so that a broker starts faster."""
         from odradek.partitions.fetching.sessions import FetchSessions
 
         config = self.config
@@ -112,20 +113,20 @@ class Services:
 
     @property
     def config(self) -> BrokerConfig:
-        """The broker's settings in force now; ask anew each time, for some change at run time."""
+        """The broker's current settings; read it each time, since some change at run time."""
         return self.settings.config
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id; empty on a node that does not know it yet."""
+        """The cluster's id; empty on a node that does not have it yet."""
         return self.metadata.logged.cluster_id or self._cluster_id
 
     def decision_context(self) -> DecisionContext:
-        """What decisions about configs rest on: the published image and the settings in force."""
+        """The published image and the current settings, which decisions about configs depend on."""
         return DecisionContext(self.metadata.image, self.config.layers, self.config.node_id)
 
     def consumer_groups_enabled(self) -> bool:
-        """Whether the consumer protocol is served: configured, and finalised as `group.version` (KIP-848)."""
+        """True if the consumer protocol is served: configured, and finalised as `group.version` (KIP-848)."""
         finalized = self.metadata.image.features.finalized.get("group.version", 0) >= 1
         return finalized and self.config.group.consumer.enabled
 

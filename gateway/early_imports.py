@@ -1,9 +1,9 @@
-"""Imports, in a worker thread, what the broker imports at its first use.
+"""Imports, in a worker thread, modules that the broker would otherwise import at their first use.
 
-A broker starts quickly because handlers and the coordinators' decisions are imported late. Importing them when the
-first request comes takes up to a tenth of a second, in which no client is answered. So a worker thread imports them one
-after the other as soon as the broker serves. A request that comes earlier imports what it needs itself. The broker
-inside a test does without: it serves few requests, and most tests are over before the imports would be.
+A broker starts quickly because handlers and the coordinators' shards are imported late. Importing them when the first
+request comes takes up to a tenth of a second, in which no client is answered. So a worker thread imports them one after
+the other as soon as the broker serves. A request that comes earlier imports what it needs itself. A broker inside a
+test does not do this: it serves few requests, and most tests end before the imports would.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from odradek.gateway.env.environment import Environment
 from odradek.wire.api_keys import ADVERTISED
 
 FIRST_PAUSE_S: Final = 0.1
-"""How long the clients that have waited for the start are served without a thread that imports."""
+"""The pause before the first import, in which clients that waited for the start are served."""
 PAUSE_S: Final = 0.001
-"""How long the interpreter is left to requests after each module."""
+"""The pause after each module, in which the interpreter is free for requests."""
 
 _LATE: Final = (
     "odradek.coordinator.groups.shard",
@@ -40,16 +40,16 @@ _AMONG_OTHERS: Final = (
 
 
 def late_modules(*, is_alone: bool) -> list[str]:
-    """The modules by name, those first that most clients need first: groups, then the handlers in the APIs' order.
+    """The names of the modules, first those that most clients need: groups, then handlers in the APIs' order.
 
-    A node that is not alone needs more: what it asks other nodes, and what it decides when one of them is lost.
+    A node in a cluster of several needs more: requests to other nodes, and decisions after the loss of a node.
     """
     handlers = [f"odradek.gateway.handlers.{key.name.lower()}" for key in ADVERTISED]
     return [*_LATE, *([] if is_alone else _AMONG_OTHERS), *handlers]
 
 
 async def import_early(env: Environment, is_stopping: Callable[[], bool], *, is_alone: bool) -> None:
-    """Import them all, or until the broker stops; it takes some tenths of a second, in worker threads."""
+    """Import all of them, or stop when the broker stops. It takes some tenths of a second, in worker threads."""
     await trio.sleep(FIRST_PAUSE_S)
     for name in late_modules(is_alone=is_alone):
         if is_stopping():

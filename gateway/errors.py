@@ -1,4 +1,4 @@
-"""Errors of the gateway itself, named by who broke what; they become Kafka's error codes in one place each."""
+"""Errors of the gateway itself, named by cause; each is converted to Kafka's error codes in one place."""
 
 import re
 from typing import cast
@@ -8,13 +8,13 @@ from odradek.wire.errors import ErrorCode
 
 
 class StartError(Exception):
-    """The broker cannot start; the message tells the operator why."""
+    """The broker cannot start; the message gives the reason to the operator."""
 
 
 class PartitionUnavailable(Exception):  # noqa: N818 - errors are named by condition
-    """This broker does not serve the partition now; `error` is the code that Kafka answers with.
+    """This broker does not serve the partition now; `error` is the error code that Kafka returns.
 
-    UNKNOWN_TOPIC_OR_PARTITION: there is no such partition, or it was deleted. UNKNOWN_TOPIC_ID: no topic has the id.
+    UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist, or was deleted. UNKNOWN_TOPIC_ID: no topic has the id.
     INCONSISTENT_TOPIC_ID: the topic of that name has another id. NOT_LEADER_OR_FOLLOWER: another broker leads it, or
     this one has no replica of it. KAFKA_STORAGE_ERROR: its log cannot be opened, read or written.
     """
@@ -25,16 +25,16 @@ class PartitionUnavailable(Exception):  # noqa: N818 - errors are named by condi
 
     @property
     def is_offline(self) -> bool:
-        """Whether the store failed; the log is opened again by a later call."""
+        """True if the store failed; a later call opens the log again."""
         return self.error is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class PeerError(Exception):
-    """What the peer sent cannot be answered; the connection is closed. The message goes to the log."""
+    """The peer's input cannot be answered; the connection is closed. The message is logged."""
 
     @property
     def kind(self) -> str:
-        """A key for errors of one kind: the message up to the first part that differs from case to case."""
+        """A key for errors of one kind: the message up to its first variable part."""
         return re.split(r"[\d:'\"]", str(self), maxsplit=1)[0]
 
 
@@ -43,7 +43,7 @@ class RequestRefusedError(PeerError):
 
 
 class CoordinatorUnavailable(Exception):  # noqa: N818 - errors are named by condition
-    """The coordinator's shard does not answer now; `error` is the code that Kafka answers with."""
+    """The coordinator's shard is unavailable now; `error` is the error code that Kafka returns."""
 
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(error.name)
@@ -51,7 +51,7 @@ class CoordinatorUnavailable(Exception):  # noqa: N818 - errors are named by con
 
 
 class TooLargeError(CoordinatorUnavailable):
-    """What the operation would write is more than the partition takes in one batch; nothing of it has happened."""
+    """The operation's records exceed the maximum size of one batch; nothing of it was carried out."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -59,7 +59,7 @@ class TooLargeError(CoordinatorUnavailable):
 
 def error_of_store(error: StoreError) -> ErrorCode:
     """The error code for a request under which a store failed."""
-    del error  # whatever it was, the log of the broker says it; clients know one code
+    del error  # the broker's log has the cause; clients get one code for all
     return ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -1,4 +1,4 @@
-"""Tells a service manager how far the broker is: systemd's sd_notify(3), one datagram for each state."""
+"""Notifies a service manager of the broker's state by systemd's sd_notify(3), one datagram for each state."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ STOPPING: Final = "STOPPING=1"
 
 
 def notify(state: str, status: str) -> None:
-    """Send `state`, and `status` for `systemctl status`, to the socket that NOTIFY_SOCKET names; nothing without one.
+    """Send `state`, and `status` for `systemctl status`, to the socket that NOTIFY_SOCKET names; no effect without one.
 
     Never blocks and never raises: a failure to send is logged, and the broker keeps serving.
     """

@@ -1,7 +1,7 @@
-"""One broker, joined together: store, metadata, replicas, coordinators, server; started in order, stopped in reverse.
+"""One broker: store, metadata, replicas, coordinators, server; started in order, stopped in reverse.
 
 open the store ─► bind the listeners ─► replay the metadata log ─► register ─► load groups ─► accept
-stop: refuse new connections ─► answer what is under way ─► stop coordinators ─► close logs ─► close the store
+stop: refuse new connections ─► answer requests in flight ─► stop coordinators ─► close logs ─► close the store
 """
 
 import gc
@@ -31,7 +31,7 @@ from odradek.gateway.early_imports import import_early
 from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.environment import Environment, ProductionEnvironment
 from odradek.gateway.env.loop_watch import LoopRecord
-from odradek.gateway.env.repeats import TELL_EVERY_S, Repeats
+from odradek.gateway.env.repeats import REPORT_EVERY_S, Repeats
 from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
 from odradek.gateway.env.worker_pool import in_own_thread
@@ -78,24 +78,25 @@ log = logging.getLogger(__name__)
 
 ALTER_PARTITION_VERSION: Final = 3
 SWITCH_INTERVAL_S: Final = 0.0005
-"""How long a thread may keep the interpreter from the Trio thread; Python's default of 5 ms shows up as latency."""
+"""How long a thread may keep the interpreter lock from the Trio thread; Python's default of 5 ms adds latency."""
 COLLECT_AFTER_OBJECTS: Final = 20_000
-"""How many new objects make the garbage collector look for cycles at once, during requests.
+"""The number of new objects after which the garbage collector runs during a request.
 
-Requests leave no cycles. With Python's default of 700 the collector visits many objects that are still in use, which
-takes a tenth of a small request; ten thousand exist when two hundred members have joined, which would wait 4 ms.
+Requests leave no reference cycles. With Python's default of 700 the collector visits many objects that are still in
+use, which takes a tenth of a small request. Ten thousand exist when two hundred members have joined, which would then
+wait 4 ms.
 """
 OLDER_AFTER: Final = 1
-"""After how many such looks what they left is looked at once more; each look more makes that one longer."""
+"""The number of collections of the young generation after which the middle one is collected; more make it longer."""
 OLDEST_AFTER: Final = 100
-"""After how many of those everything is looked at, which takes a third of a second with ten thousand connections."""
+"""The number of those after which all objects are collected: a third of a second with ten thousand connections."""
 COLLECT_EVERY_S: Final = 0.5
 WORTH_COLLECTING: Final = 1_000
-"""How many new objects are looked at every half second, mostly between requests."""
+"""The number of new objects from which on they are collected every half second, mostly between requests."""
 
 
 class Broker:
-    """A broker that has been opened: everything is loaded, and clients that connect are queued until it serves."""
+    """An opened broker: everything is loaded, and clients that connect are queued until it serves."""
 
     def __init__(self, services: Services, listeners: dict[str, Sequence[Listener]]) -> None:
         self.services = services
@@ -104,7 +105,7 @@ class Broker:
 
     @property
     def config(self) -> BrokerConfig:
-        """What it was started with."""
+        """Its current settings."""
         return self.services.config
 
     @property
@@ -113,11 +114,11 @@ class Broker:
         return next(iter((self.services.advertised | self.services.advertised_controllers).values()))
 
     def stop(self) -> None:
-        """Begin to drain; `serve` returns when it is done. Idempotent."""
+        """Begin to drain; `serve` returns when that is done. Idempotent."""
         self._stop.set()
 
     async def serve(self) -> None:
-        """Serve clients until `stop`, then answer what is under way. Cancellation ends it at once, as a crash would."""
+        """Serve clients until `stop`, then answer requests in flight. Cancellation ends it at once, like a crash."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._server.run)
             nursery.start_soon(self.services.groups.run, self._server.catch_up)
@@ -130,7 +131,7 @@ class Broker:
             nursery.start_soon(Snapshotter(metadata_log, metadata, self.services.env, self.config).run)
             nursery.start_soon(self._expire_producers_forever)
             nursery.start_soon(self._close_idle_logs_forever)
-            nursery.start_soon(self._tell_repeats_forever)
+            nursery.start_soon(self._report_repeats_forever)
             nursery.start_soon(self.services.life.run)
             await self._stop.wait()
             log.info("draining node_id=%d", self.config.node_id)
@@ -150,7 +151,7 @@ class Broker:
                 try:
                     replica.expire_producers()
                 except PartitionUnavailable:
-                    continue  # of a log that does not serve they expire after it has been loaded again
+                    continue  # the producers of a log that is unavailable expire after it has been loaded again
 
     async def _close_idle_logs_forever(self) -> None:
         while True:
@@ -161,15 +162,15 @@ class Broker:
                 message = "cannot close idle logs cause=%s"
                 self.services.repeats.note(message, log, logging.WARNING, message, error)
 
-    async def _tell_repeats_forever(self) -> None:
+    async def _report_repeats_forever(self) -> None:
         while True:
-            await trio.sleep(TELL_EVERY_S)
-            self.services.repeats.tell()
+            await trio.sleep(REPORT_EVERY_S)
+            self.services.repeats.report()
 
 
 @asynccontextmanager
 async def open_broker(config: BrokerConfig, env: Environment) -> "AsyncGenerator[Broker]":
-    """Open everything that a broker needs, and close it again at the end.
+    """Open everything that a broker needs, and close it at the end.
 
     Raises StoreError (locked by another process, another format), OSError (a port in use) and StartError (the metadata
     log cannot be read or written).
@@ -214,7 +215,7 @@ async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Li
 def _advertised(
     env: Environment, endpoints: Sequence[Endpoint], listeners: dict[str, Sequence[Listener]]
 ) -> dict[str, tuple[str, int]]:
-    """The advertised addresses, with the port that was really bound where none was chosen."""
+    """The advertised addresses; a port of 0 is replaced by the bound port."""
     addresses: dict[str, tuple[str, int]] = {}
     for wanted in endpoints:
         bound_port = listeners[wanted.name][0].address[1]
@@ -353,7 +354,7 @@ def _act_on_metadata(
     life: NodeLife,
     outbox: "OutboxService | None",
 ) -> None:
-    """Name what acts on changes of metadata, in the order in which it does."""
+    """Register the functions that react to changes of metadata, in the order in which they are called."""
 
     def wake_maintenance(delta: MetadataDelta, image: MetadataImage) -> None:
         changed = settings.changed_topics(delta, image)
@@ -365,7 +366,7 @@ def _act_on_metadata(
     def configure_groups(_delta: MetadataDelta, _image: MetadataImage) -> None:
         groups.configure(settings.config.group)
 
-    # Settings come first: whatever acts on the image after them uses those that are in force with it.
+    # Settings come first, so that the others use those of the same image.
     metadata.call(
         settings.on_published,
         replicas.on_published,
@@ -402,7 +403,7 @@ def _decision_context(metadata: MetadataPublisher, settings: LiveSettings) -> De
 
 
 class Running:
-    """A broker that answers, as its starter sees it; `stop` may be called from any thread."""
+    """A running broker as the caller of `run_broker` uses it; `stop` may be called from any thread."""
 
     def __init__(self, broker: Broker) -> None:
         self.host, self.port = broker.address
@@ -412,19 +413,22 @@ class Running:
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as `bootstrap.servers`."""
+        """The value for clients' `bootstrap.servers`."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def stop(self) -> None:
-        """Begin to drain; `run_broker` returns when it is done. No error when it has ended already."""
+        """Begin to drain; `run_broker` returns when that is done. No error if it has already ended."""
         try:
             self._token.run_sync_soon(self._broker.stop)
         except trio.RunFinishedError:
             return
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Create a topic from another thread, and return when clients can use it. Raises RuntimeError when refused."""
-        # Trio refuses to be called from a thread that runs another Trio, as a test's may.
+        """Create a topic from another thread, and return when clients can use it.
+
+        Raises RuntimeError if it is refused.
+        """
+        # Trio cannot be called from a thread that runs another Trio loop, as a test's thread may.
         in_own_thread(
             lambda: trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
         )
@@ -452,7 +456,7 @@ class Running:
 def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, signals: bool = True) -> None:
     """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT.
 
-    `on_ready` is called once it answers. With `signals` the process is the broker's: its limits are raised, and a
+    `on_ready` is called once it serves. With `signals` the process belongs to the broker: its limits are raised, and a
     service manager is notified when it serves and when it stops (`gateway.notify`). Raises what `open_broker` raises.
     """
     if signals:
@@ -466,7 +470,7 @@ def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, sig
 
 
 def _allow_many_open_files() -> None:
-    """Every connection and open segment needs file descriptors: take all that the system's hard limit grants."""
+    """Raise the limit of open files to the hard limit, since every connection and open segment needs descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -484,13 +488,13 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
             nursery.start_soon(collect_garbage)
         if config.metrics_listen is not None:
             await _serve_metrics(broker, nursery)
-        nursery.start_soon(_tell_ready, broker, env, on_ready, signals)
+        nursery.start_soon(_call_when_ready, broker, env, on_ready, signals)
         await broker.serve()
         nursery.cancel_scope.cancel()
 
 
 async def _serve_metrics(broker: Broker, nursery: trio.Nursery) -> None:
-    """Begin to serve the endpoint for Prometheus. Raises StartError when it cannot be had."""
+    """Begin to serve the endpoint for Prometheus. Raises StartError if a package for it is missing."""
     try:
         from odradek.gateway.metrics.endpoint import serve
     except ModuleNotFoundError as error:
@@ -500,7 +504,9 @@ async def _serve_metrics(broker: Broker, nursery: trio.Nursery) -> None:
     await nursery.start(serve, broker.services, *address)
 
 
-async def _tell_ready(broker: Broker, env: Environment, on_ready: Callable[[Running], None], signals: bool) -> None:
+async def _call_when_ready(
+    broker: Broker, env: Environment, on_ready: Callable[[Running], None], signals: bool
+) -> None:
     """Call `on_ready` once clients are served."""
     services = broker.services
     await services.life.ready.wait()
@@ -512,7 +518,7 @@ async def _tell_ready(broker: Broker, env: Environment, on_ready: Callable[[Runn
 
 
 async def collect_garbage() -> None:
-    """Look for cycles now and then, before there are so many new objects that it would happen during a request."""
+    """Collect cycles periodically, before there are so many new objects that a collection happens during a request."""
     while True:
         await trio.sleep(COLLECT_EVERY_S)
         new, looks, _ = gc.get_count()
@@ -521,7 +527,7 @@ async def collect_garbage() -> None:
 
 
 async def _stop_on_signal(broker: Broker, task_status: trio.TaskStatus[None]) -> None:
-    """Drain at the first signal; at the second give up at once."""
+    """Drain at the first signal; raise KeyboardInterrupt at the second."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
         task_status.started()
         async for number in received:

@@ -1,7 +1,7 @@
 """Imports that do not wait for the garbage collector.
 
-Importing makes many objects that stay, and the collector would look at all of them again and again: a tenth of the time
-that a broker takes to start.
+Importing creates many long-lived objects, and the collector would examine all of them repeatedly, which takes a tenth
+of a broker's start.
 """
 
 import gc
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """Keep the garbage collector from running inside the block; what it was set to holds again after it."""
+    """Keep the garbage collector from running inside the block; afterwards restore its setting."""
     was_enabled = gc.isenabled()
     modules = len(sys.modules)
     gc.disable()
@@ -26,10 +26,10 @@ def collector_paused() -> Generator[None]:
 
 
 def _count_as_old() -> None:
-    """Leave all objects that there are to full collections; else the first collection would still look at each.
+    """Move all existing objects to the oldest generation; otherwise the first collection would examine each of them.
 
-    Where the program has frozen objects, they stay so and the first collection takes its time.
+    If the program has frozen objects, this does nothing, and the first collection takes its time.
     """
     if gc.get_freeze_count() == 0:
         gc.freeze()
-        gc.unfreeze()  # into the oldest generation
+        gc.unfreeze()  # moves them to the oldest generation

@@ -1,1 +1,1 @@
-"""Topics read beside the broker that writes them: which there are, and what of them is committed."""
+"""Reads topics and committed records from a store beside the broker that writes it."""

@@ -1,6 +1,6 @@
-"""Which topics and partitions a store has: what the metadata log in it says.
+"""The topics and partitions of a store, as read from its metadata log.
 
-A store without that log, as a copy of some partitions' directories is, has what the logs themselves are named.
+A store without that log, such as a copy of some partitions' directories, has the topics that its logs are named after.
 """
 
 from collections import defaultdict
@@ -20,14 +20,14 @@ from odradek.wire.stored.framing import decode_metadata_record
 from odradek.wire.stored.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 
 INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, "__consumer_offsets", "__transaction_state"})
-"""Topics that a pattern never means, as with Kafka's clients."""
+"""Topics that a pattern never matches, as in Kafka's clients."""
 
 Topic = Mapping[int, PartitionKey]
-"""The partitions of a topic by number. One without records has a key, but may have no log yet."""
+"""The partitions of a topic by number. A partition without records has a key, but may have no log yet."""
 
 
 class Catalog:
-    """The topics of one store. `topics` reads what the metadata log has got since the last call."""
+    """The topics of one store. `topics` reads what was appended to the metadata log since the last call."""
 
     def __init__(self, logs: LogsBeside) -> None:
         self._logs = logs
@@ -45,7 +45,7 @@ class Catalog:
         return {name: self._topic(topic_id, name) for topic_id, name in self._names.items()}
 
     def settings(self, topic: str) -> Mapping[str, str]:
-        """The settings of a topic's own that differ from the defaults, as `topics` has read them last."""
+        """The topic's own settings that differ from the defaults, as of the last call of `topics`."""
         return self._settings.get(topic, {})
 
     def _topic(self, topic_id: UUID, name: str) -> Topic:
@@ -65,7 +65,7 @@ class Catalog:
             raise StoreCorruptError(f"the metadata log cannot be read: {error}") from error
 
     def _load_snapshot(self, start: int) -> None:
-        """Begin anew with the newest snapshot that is whole: the log begins at `start`, further than what was read."""
+        """Reload from the newest complete snapshot: the log starts at `start`, after the position read so far."""
         keys = {found: key for key in self._logs.keys() if (found := snapshot_of(key)) is not None}  # noqa: SIM118
         for (end_offset, _), key in sorted(keys.items(), reverse=True):
             records = self._snapshot(key) if end_offset >= start else None
@@ -80,7 +80,7 @@ class Catalog:
         raise StoreCorruptError(f"the metadata log begins at {start}, and no snapshot has what was before")
 
     def _snapshot(self, key: PartitionKey) -> list[bytes] | None:
-        """The records of a snapshot, None of one that is not whole."""
+        """The records of a snapshot; None if it is incomplete."""
         records: list[bytes] = []
         is_whole = False
         with self._logs.look(key) as view:

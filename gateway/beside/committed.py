@@ -1,4 +1,4 @@
-"""What of a log is committed: batches of decided transactions that were not aborted, and those of no transaction."""
+"""Reads a log's committed records: those of committed transactions, and those that belong to no transaction."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from odradek.wire.records.reader import Record, read_records
 from odradek.wire.values import immutable
 
 _LOOKS = 5
-"""How often a segment that the log still names is looked for."""
+"""The number of attempts to open a segment that the log still lists."""
 
 
 class Aborted:
@@ -25,13 +25,13 @@ class Aborted:
             self._ranges[each.producer_id].append((each.first_offset, each.last_offset))
 
     def covers(self, header: BatchHeader) -> bool:
-        """Whether the batch is part of one."""
+        """True if the batch belongs to an aborted transaction."""
         ranges = self._ranges.get(header.producer_id, ())
         return any(first <= header.base_offset <= last for first, last in ranges)
 
 
 def last_stable_offset(view: LogBeside) -> int:
-    """Return the offset up to which (exclusive) all transactions are decided. Raises ProducerRowError."""
+    """Return the last stable offset: all transactions below it are decided. Raises ProducerRowError."""
     entries = (ProducerEntry.decode(state) for state in view.producers.values())
     begun = [entry.txn_first_offset for entry in entries if entry.txn_first_offset >= 0]
     return max(min([*begun, view.log_end_offset]), view.log_start_offset)
@@ -47,7 +47,7 @@ class Wanted:
     until_ms: int = 2**63 - 1
 
     def takes(self, record: Record) -> bool:
-        """Whether the record is one of them."""
+        """True if the record is within the range."""
         return (
             self.start_offset <= record.offset < self.end_offset
             and self.since_ms <= record.timestamp_ms <= self.until_ms
@@ -55,10 +55,10 @@ class Wanted:
 
 
 def committed_records(logs: LogsBeside, key: PartitionKey, wanted: Wanted) -> Iterator[Record]:
-    """Walk the records that a read_committed consumer would get now, in order, one batch decoded at a time.
+    """Yield the records that a read_committed consumer would get now, in order, decoding one batch at a time.
 
-    What retention deletes on the way is not read, and what compaction replaces is read as it has become.
-    Raises LogGoneError, StoreCorruptError, StoreError.
+    Records that retention deletes meanwhile are skipped; where compaction rewrites a segment meanwhile, the compacted
+    one is read. Raises LogGoneError, StoreCorruptError, StoreError.
     """
     position, end, missed = wanted.start_offset, None, 0
     while missed < _LOOKS:
@@ -74,7 +74,7 @@ def committed_records(logs: LogsBeside, key: PartitionKey, wanted: Wanted) -> It
             except SegmentGoneError:
                 missed += 1
                 if missed == _LOOKS:
-                    raise  # not gone for something else to take its place: missing
+                    raise  # missing: no compacted segment has replaced it
             else:
                 return
 

@@ -1,7 +1,7 @@
-"""The broker's configuration: where it comes from, and what it comes to.
+"""The broker's configuration: its sources, and the typed result.
 
-From the highest: command line, `ODRADEK_*` environment, `KAFKA_*` environment (as the official image takes it), a file
-(TOML or Kafka's server.properties), defaults. Names are Kafka's; our own begin with `odradek.`.
+Sources by precedence: command line, `ODRADEK_*` environment, `KAFKA_*` environment (as the official image takes it), a
+file (TOML or Kafka's server.properties), defaults. Names are Kafka's; our own begin with `odradek.`.
 """
 
 from odradek.gateway.config.broker_config import BrokerConfig

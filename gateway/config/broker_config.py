@@ -21,9 +21,9 @@ from odradek.wire.values import immutable
 
 @immutable
 class BrokerConfig:
-    """What the gateway acts on. Field names are Kafka's (or `odradek.…`) with underscores; units are last in a name.
+    """The settings that the gateway uses. Field names are Kafka's (or `odradek.…`) with underscores and the unit last.
 
-    `layers` holds every setting as text, for DescribeConfigs; `node` is its part in the cluster.
+    `layers` holds every setting as text, for DescribeConfigs; `node` is the node's role in the cluster.
     """
 
     layers: BrokerLayers
@@ -96,7 +96,7 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, layers: BrokerLayers) -> Self:
-        """Check and type the settings. Raises ConfigError."""
+        """Check and convert the settings. Raises ConfigError."""
         check_rules(layers)
         node = node_of(layers, _int(layers, "node.id"))
         return cls(
@@ -116,11 +116,11 @@ class BrokerConfig:
 
     @property
     def values(self) -> Mapping[str, ConfigValue]:
-        """The value of every setting there is, under Kafka's name (or `odradek.…`)."""
+        """The value of every setting, by Kafka's name (or `odradek.…`)."""
         return self.layers.values
 
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Self:
-        """The same with settings that were changed at run time; what cannot change then stays."""
+        """A copy with settings that were changed at run time; settings that cannot change at run time are kept."""
         layers = BrokerLayers(self.layers.static, dynamic_default, dynamic_broker)
         return replace(
             self,
@@ -189,7 +189,7 @@ SIMPLE_SETTINGS: Final = {
     "replication_quota_window_size_seconds": "replication.quota.window.size.seconds",
     "transaction_partition_verification_enable": "transaction.partition.verification.enable",
 }
-"""Fields that are a setting's value as it is."""
+"""Fields that hold a setting's value unchanged."""
 
 
 def _typed(layers: BrokerLayers) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _typed(layers: BrokerLayers) -> dict[str, Any]:
 
 
 def _throttled_rates(layers: BrokerLayers) -> dict[str, Any]:
-    """Bytes a second; set at run time alone, for one broker or for all."""
+    """Replication quotas in bytes per second; they are set only at run time, for one broker or for all."""
     rates: dict[str, Any] = {}
     for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
         text = layers.dynamic_broker.get(name, layers.dynamic_default.get(name))
@@ -242,7 +242,7 @@ def _group(layers: BrokerLayers) -> GroupConfig:
 
 
 def _consumer_group(layers: BrokerLayers) -> ConsumerGroupConfig:
-    """The assignors are those of ours that are asked for; Kafka's own class names stand for them, too."""
+    """Check the configured assignors; Kafka's class names are accepted for ours."""
     names = [field.name for field in fields(ConsumerGroupConfig)]
     values: dict[str, Any] = {name: layers.values[name.replace("_", ".")] for name in names}
     asked = [KAFKAS_ASSIGNORS.get(name, name) for name in texts(layers, "group.consumer.assignors")]

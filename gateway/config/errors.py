@@ -2,9 +2,9 @@
 
 
 class ConfigError(Exception):
-    """The operator's mistake: the message names the setting, where it was set, and what is allowed.
+    """The operator's mistake: the message contains the setting, its source, and the allowed values.
 
-    `setting` is the setting's name, so that a caller that knows its source can add it.
+    `setting` is the setting's name, so that a caller that has its source can add it.
     """
 
     def __init__(self, message: str, setting: str = "") -> None:

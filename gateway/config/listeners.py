@@ -44,7 +44,7 @@ def _endpoint(setting: str, text: str) -> Endpoint:
 
 
 def check_ports(endpoints: tuple[Endpoint, ...]) -> None:
-    """No two listeners may share a port, but for one of IPv4 and one of IPv6 (KIP-797). Raises ConfigError."""
+    """Check that no two listeners share a port, except one IPv4 and one IPv6 (KIP-797). Raises ConfigError."""
     for first, second in combinations(endpoints, 2):
         if first.port == second.port != 0 and not (first.host and second.host and _is_v6(first) != _is_v6(second)):
             raise ConfigError(
@@ -59,7 +59,7 @@ def _is_v6(endpoint: Endpoint) -> bool:
 
 
 def check_protocols(endpoints: tuple[Endpoint, ...], protocol_map: tuple[str, ...], setting: str = "listeners") -> None:
-    """Every listener's security protocol must be one that is served. Raises ConfigError, which names `setting`."""
+    """Check that every listener's security protocol is supported. Raises ConfigError for `setting`."""
     protocols = dict(_protocol(entry) for entry in protocol_map)
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.name)
@@ -84,7 +84,10 @@ def _protocol(entry: str) -> tuple[str, str]:
 
 
 def advertised(listeners: tuple[Endpoint, ...], wanted: tuple[Endpoint, ...] | None) -> tuple[Endpoint, ...]:
-    """The address that clients get for each listener. Raises ConfigError for one that no client can connect to."""
+    """The address that clients get for each listener.
+
+    Raises ConfigError for an address that no client can connect to.
+    """
     chosen = {endpoint.name: endpoint for endpoint in wanted or listeners}
     for name in chosen:
         if name not in {endpoint.name for endpoint in listeners}:

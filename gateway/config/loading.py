@@ -1,4 +1,4 @@
-"""Joins the sources, in their order of precedence, into a checked configuration."""
+"""Merges the sources, by precedence, into a checked configuration."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ CLUSTER_DEFAULTS: Final = {
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
 }
-"""Kafka's defaults, where ours are for one broker (`odradek.coordinator.configs.differences`)."""
+"""Kafka's defaults, for settings whose defaults here suit one broker (`odradek.coordinator.configs.differences`)."""
 
 
 def load_config(
@@ -36,9 +36,9 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
-    """The configuration from defaults, a file, the environment (by default this process's), overrides; the last wins.
+    """Merge defaults, a file, the environment (by default this process's) and overrides; later ones take precedence.
 
-    Warns of settings that are unknown. Raises ConfigError naming the setting, where it was set and what is allowed.
+    Warns of settings that are unknown. Raises ConfigError with the setting, its source and the allowed values.
     """
     variables = os.environ if environ is None else environ
     settings: Settings = {name: Setting(text, "default") for name, text in (defaults or {}).items()}
@@ -62,14 +62,14 @@ def load_config(
 
 
 def _join_ids(settings: Settings) -> None:
-    """`broker.id` is the old name of `node.id`; like Kafka, show either under both names."""
+    """Copy `node.id` and its old name `broker.id` to each other, so that both are shown, like Kafka."""
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in settings and other not in settings:
             settings[other] = settings[name]
 
 
 def _add_defaults_of_clusters(settings: Settings) -> None:
-    """Internal topics of a cluster are replicated as Kafka's: our own defaults are for a cluster of one."""
+    """In a cluster, replicate internal topics as Kafka does: our own defaults are for a cluster of one."""
     voters = settings.get("controller.quorum.voters")
     roles = settings.get("process.roles")
     has_others = (voters is not None and "," in voters.text) or (roles is not None and "," not in roles.text)
@@ -90,7 +90,7 @@ def _check(settings: Settings) -> None:
 
 
 def _warn_of_no_effect(settings: Settings) -> None:
-    """Name in one line what was set to another value than the default and changes nothing."""
+    """Log in one line the settings that differ from their defaults and have no effect."""
     idle = [name for name, setting in settings.items() if _is_idle(name, setting.text)]
     if idle:
         log.warning("settings without effect names=%s (docs/settings.md says why)", ",".join(sorted(idle)))

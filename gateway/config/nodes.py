@@ -1,16 +1,16 @@
-"""What a node is to its cluster: its roles, its controllers, and which listener is for whom (KIP-500, KIP-853).
+"""A node's role in its cluster: its roles, its controllers, and the use of each listener (KIP-500, KIP-853).
 
     process.roles            listeners                            controller.quorum.voters
     broker,controller        of brokers and of controllers        with this node
     broker                   of brokers alone                     without this node
     controller               of controllers alone                 with this node
 
-Without `controller.quorum.voters`, `controller.quorum.bootstrap.servers` says where controllers are asked who the
-voters are, which stands in the metadata log (`kraft.version` 1). The controller whose own address alone it names founds
-such a quorum; all others follow it, and are voters once they were added.
+Without `controller.quorum.voters`, the voters are stored in the metadata log (`kraft.version` 1), and
+`controller.quorum.bootstrap.servers` lists controllers from which the log is fetched. A controller starts such a quorum
+if this setting contains its own address alone; all others follow, and become voters when they are added.
 
-A node of which nothing of this is set is a cluster of one: both roles, itself the only voter, no listener for
-controllers. The rules, and their words, are Kafka's.
+A node without any of these settings is a cluster of one: both roles, itself the only voter, no listener for
+controllers. The rules and their messages are Kafka's.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from odradek.wire.values import immutable
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 PLAINTEXT: Final = "PLAINTEXT"
-"""`security.inter.broker.protocol`; any other is refused as a protection that is not there."""
+"""`security.inter.broker.protocol`; any other value is refused as a protection that is not implemented."""
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -46,7 +46,7 @@ _PROTOCOL_MAP: Final = "listener.security.protocol.map"
 
 @immutable
 class Voter:
-    """A controller of the quorum, and where it listens to the others."""
+    """A controller of the quorum, and the address at which other controllers reach it."""
 
     node_id: int
     host: str
@@ -55,11 +55,11 @@ class Voter:
 
 @immutable
 class NodeConfig:
-    """A node's part in its cluster.
+    """A node's role in its cluster.
 
-    `voters` are the controllers, this node's own id alone where it is a cluster of one (its address is then that of its
-    listener for controllers, or empty), and empty where they are known by `bootstrap_servers` alone.
-    `listeners` are for clients and brokers, `controller_listeners` for controllers and for brokers that talk to them.
+    `voters` are the controllers; in a cluster of one, this node alone (with the address of its listener for
+    controllers, or an empty one); empty if only `bootstrap_servers` is set. `listeners` are for clients and brokers,
+    `controller_listeners` for connections of controllers, and of brokers to controllers.
     """
 
     node_id: int
@@ -76,27 +76,27 @@ class NodeConfig:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is the whole quorum, which then needs no network."""
+        """True if this node is the whole quorum, which then needs no network."""
         return self.is_controller and [voter.node_id for voter in self.voters] == [self.node_id]
 
     def founds_quorum(self, machine: str) -> bool:
-        """Whether the only bootstrap server is this controller; then it starts a new quorum if its log is empty.
+        """True if the only bootstrap server is this controller; then it starts a new quorum if its log is empty.
 
         `machine` is the host name of a listener on all interfaces. Another controller may have the same port on another
-        machine, so the name is compared too.
+        machine, so the host is compared too.
         """
         if not self.is_controller or self.voters or len(self.bootstrap_servers) != 1:
             return False
         [(host, port)] = self.bootstrap_servers
-        listens, says = self.controller_listeners[0], self.advertised_controller_listeners[0]
-        names = {listens.host.lower(), says.host.lower() or machine.lower()}
-        if not says.host or names & set(_LOOPBACK):
+        bound, public = self.controller_listeners[0], self.advertised_controller_listeners[0]
+        names = {bound.host.lower(), public.host.lower() or machine.lower()}
+        if not public.host or names & set(_LOOPBACK):
             names |= set(_LOOPBACK)
-        return port == listens.port and host.lower() in names
+        return port == bound.port and host.lower() in names
 
 
 def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
-    """Check and type what the settings say of the node. Raises ConfigError."""
+    """Check and convert the settings of the node. Raises ConfigError."""
     roles = texts(layers, "process.roles")
     is_broker, is_controller = BROKER in roles, CONTROLLER in roles
     names = tuple(name.upper() for name in texts(layers, "controller.listener.names"))
@@ -143,7 +143,7 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
 
 
 def _protocols(layers: BrokerLayers, controller_names: Sequence[str]) -> tuple[str, ...]:
-    """The map from listeners to protocols. Where it is not set, controllers talk in plain text, as in Kafka."""
+    """The map from listeners to protocols. If it is not set, controllers' listeners use PLAINTEXT, as in Kafka."""
     mapped = texts(layers, "listener.security.protocol.map")
     return mapped if _PROTOCOL_MAP in layers.static else (*mapped, *(f"{name}:PLAINTEXT" for name in controller_names))
 
@@ -174,7 +174,7 @@ def _of(endpoints: Sequence[Endpoint], names: Sequence[str], *, controllers: boo
 def _advertised_controllers(
     listeners: tuple[Endpoint, ...], wanted: tuple[Endpoint, ...] | None
 ) -> tuple[Endpoint, ...]:
-    """The addresses of the listeners for controllers; one on every interface has the machine's name."""
+    """The addresses of the listeners for controllers; on all interfaces the host is empty, for the machine's name."""
     if wanted is not None:
         return advertised(listeners, wanted)
     wildcards = ("0.0.0.0", "::")  # noqa: S104 - not bound
@@ -192,7 +192,7 @@ def _check_quorum(
 ) -> None:
     """Check that controllers are configured, and that a node with the controller role is one. Raises ConfigError."""
     both = BROKER in roles and CONTROLLER in roles
-    if not voters and not servers and not both:  # with both roles and nothing else it is a cluster of one
+    if not voters and not servers and not both:  # both roles and no quorum settings: a cluster of one
         raise ConfigError(
             f"If using {_ROLES}, either {_BOOTSTRAP} must contain the set of bootstrap controllers or {_VOTERS} must "
             "contain a parseable set of controllers.",
@@ -267,7 +267,7 @@ def _check_broker_alone(layers: BrokerLayers, names: Sequence[str], controller_l
 
 
 def _check_inter_broker(layers: BrokerLayers, node: NodeConfig) -> None:
-    """Brokers must reach each other by the listener that is for them; a broker without others needs none."""
+    """Check that the brokers' listener is advertised; only a cluster of one can do without. Raises ConfigError."""
     if _INTER_BROKER in layers.static and "security.inter.broker.protocol" in layers.static:
         raise ConfigError(
             f"Only one of {_INTER_BROKER} and security.inter.broker.protocol should be set.", _INTER_BROKER

@@ -1,4 +1,4 @@
-"""Java properties files, as Kafka's server.properties is one: `key=value`, continuation lines, escapes, comments."""
+"""Parses Java properties files (Kafka's server.properties): `key=value`, continuation lines, escapes, comments."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _KEY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DO
 
 
 def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield (key, value, line number) of each entry, in order; a later entry of the same key is meant to win."""
+    """Yield (key, value, line number) of each entry, in order; callers let a later entry of the same key win."""
     for line, number in _logical_lines(text):
         matched = _KEY.fullmatch(line)
         assert matched is not None, "every line matches"
@@ -18,7 +18,7 @@ def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
-    """Join continued lines; leave out comments and blanks. A comment is never continued."""
+    """Join continued lines; skip comments and blank lines. A comment is never continued."""
     joined, started = "", 0
     for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         line = raw.lstrip(" \t\f")

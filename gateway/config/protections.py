@@ -1,4 +1,4 @@
-"""Refuses to start with settings that promise a protection which this broker does not give."""
+"""Refuses to start with settings for a protection (such as TLS) that this broker does not implement."""
 
 from odradek.coordinator.configs.protections import ADVICE, promise_of
 from odradek.gateway.config.errors import ConfigError
@@ -11,7 +11,7 @@ _WHAT_TO_DO = (
 
 
 def check_protections(settings: Settings) -> None:
-    """Raise ConfigError naming every setting that promises a protection which is not given, with its place.
+    """Raise ConfigError with every setting for a protection that is not implemented, and its source.
 
     Values are not shown: some are passwords.
     """

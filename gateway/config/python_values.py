@@ -1,4 +1,4 @@
-"""Settings given as Python values instead of text, in Python itself or in TOML."""
+"""Settings given as Python values instead of text, in Python code or in TOML."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
@@ -10,7 +10,7 @@ SettingValue: TypeAlias = str | bool | int | float | Sequence[str]
 
 
 def setting_text(name: str, value: object) -> str:
-    """The text of a value as a properties file has it. Raises ConfigError for a value of another kind."""
+    """The value as text, as in a properties file. Raises ConfigError for a value of an unsupported type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
@@ -21,5 +21,5 @@ def setting_text(name: str, value: object) -> str:
 
 
 def setting_texts(values: Mapping[str, SettingValue] | None) -> dict[str, str]:
-    """The texts of a mapping of settings. Raises ConfigError naming the setting that is of another kind."""
+    """The texts of a mapping of settings. Raises ConfigError with the setting whose type is not supported."""
     return {name: setting_text(name, value) for name, value in (values or {}).items()}

@@ -1,4 +1,4 @@
-"""What settings mean together; the rules and words are Kafka's where Kafka has them."""
+"""Checks that settings are consistent with each other; rules and messages are Kafka's if Kafka has them."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _NOT_ABOVE: Final = (
     ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
     ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
 )
-"""Pairs of which the first may not be above the second."""
+"""Pairs of settings; the first must not be greater than the second."""
 
 _POSITIVE: Final = ("log.roll.ms", "default.replication.factor", "socket.receive.buffer.bytes")
 _RETENTIONS: Final = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
@@ -44,7 +44,7 @@ def check_rules(layers: BrokerLayers) -> None:
 
 
 def host_and_port(text: str) -> tuple[str, int] | None:
-    """`HOST:PORT` as a pair, None for anything else; port 0 takes a free one."""
+    """`HOST:PORT` as a pair, None for anything else; port 0 means any free port."""
     host, colon, port = text.rpartition(":")
     return (host, int(port)) if colon and host and port.isdecimal() and int(port) < 65536 else None
 

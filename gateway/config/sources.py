@@ -1,4 +1,4 @@
-"""Reading settings from files and the environment, each with the place it was found, for messages."""
+"""Reads settings from files and the environment, each with its source for messages."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ IMAGE_ONLY: Final = frozenset(
         "KAFKA_HOME",
     )
 )
-"""Variables of the official image that are no settings of the broker."""
+"""Variables of the official image that are not settings of the broker."""
 
 
 @immutable
@@ -95,7 +95,7 @@ def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def warn_of_unknown(settings: Settings) -> None:
-    """Name settings that mean nothing to a broker, as Kafka does, and keep them, as Kafka does."""
+    """Log a warning for each setting that is unknown. Like Kafka, keep it."""
     for name, setting in settings.items():
         if broker_definition(name) is None:
             log.warning("unknown setting ignored name=%s place=%s", name, setting.place)

@@ -1,4 +1,4 @@
-"""The `ODRADEK_*` variables of the environment: which settings they are, and which mean something else."""
+"""The `ODRADEK_*` environment variables: which are settings, and which have another use."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 PREFIX: Final = "ODRADEK_"
 
 AS_OPTIONS: Final = {"ODRADEK_LISTEN": "--listen", "ODRADEK_ADVERTISE": "--advertise", "ODRADEK_DATA": "--data"}
-"""Variables that mean what an option of `odradek serve` means; the option wins."""
+"""Variables equivalent to an option of `odradek serve`; the option takes precedence."""
 
 READ_BY_COMMANDS: Final = frozenset(
     (
@@ -23,7 +23,7 @@ READ_BY_COMMANDS: Final = frozenset(
         "ODRADEK_MAVEN_REPOSITORY",
     )
 )
-"""Variables that the command line reads by itself."""
+"""Variables that the command line reads itself."""
 
 DEVELOPMENT: Final = frozenset(
     (
@@ -49,7 +49,7 @@ DEVELOPMENT: Final = frozenset(
         "ODRADEK_SEEDS",
     )
 )
-"""Variables of tests, scripts and the compose file; `tests/gateway/config/test_variables.py` holds it complete."""
+"""Variables of tests, scripts and the compose file; `tests/gateway/config/test_variables.py` checks the list."""
 
 
 def settings_of(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -58,7 +58,7 @@ def settings_of(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     Variables of options are yielded first, so `ODRADEK_STORAGE` takes precedence over `ODRADEK_DATA`.
     """
     for variable in AS_OPTIONS:
-        if environ.get(variable):  # empty is not set, as for options
+        if environ.get(variable):  # an empty one counts as not set, as for options
             yield variable, *option_setting(AS_OPTIONS[variable], environ[variable])
     for variable, text in sorted(environ.items()):
         name = setting_name(variable)
@@ -67,7 +67,7 @@ def settings_of(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def option_setting(option: str, text: str) -> tuple[str, str]:
-    """The setting, and its text, that an option of `odradek serve` means."""
+    """The setting, and its text, that an option of `odradek serve` stands for."""
     if option == "--data":
         from pathlib import Path
 
@@ -76,7 +76,7 @@ def option_setting(option: str, text: str) -> tuple[str, str]:
 
 
 def setting_name(variable: str) -> str | None:
-    """The setting that an `ODRADEK_*` variable names: ours if there is one, else Kafka's; None for all others."""
+    """The setting of an `ODRADEK_*` variable: ours if there is one, else Kafka's; None for all others."""
     if not variable.startswith(PREFIX):
         return None
     name = dotted(variable.removeprefix(PREFIX))
@@ -91,7 +91,7 @@ def dotted(name: str) -> str:
 
 
 def warn_of_unknown_variables(environ: Mapping[str, str]) -> None:
-    """Log a warning for each `ODRADEK_*` variable that means nothing."""
+    """Log a warning for each `ODRADEK_*` variable that is unknown."""
     known = {*AS_OPTIONS, *READ_BY_COMMANDS, *DEVELOPMENT}
     for variable in sorted(environ):
         if variable.startswith(PREFIX) and variable not in known and setting_name(variable) is None:

@@ -1,7 +1,7 @@
 """A result that comes later: of a commit, of a coordinator's operation, of a request.
 
-There is one way to say "later" for all of them. A task waits for a completion, or a callback is called when it is
-settled. A callback takes no turn of a task: when a large group's generation begins, a hundred replies leave in one go.
+All later results use this class. A task can wait for a completion, or a callback is called when it is settled. A
+callback needs no task switch: when a large group's generation begins, a hundred replies are sent in one step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_CALLBACKS: Final[list[Callable[[Completion[Any]], None]]] = []
 
 
 class Completion(Generic[T]):
-    """A value that comes later, or the error that comes instead; settled once, on the Trio thread."""
+    """A value that comes later, or an error instead of it; settled once, on the Trio thread."""
 
     __slots__ = ("_callbacks", "_value", "error", "settled")
 
@@ -30,9 +30,9 @@ class Completion(Generic[T]):
         self._callbacks: list[Callable[[Completion[T]], None]] = []
 
     def settle(self, value: T) -> None:
-        """Give the value, and call the callbacks in the order in which they were added.
+        """Set the value, and call the callbacks in the order in which they were added.
 
-        Raises the first of what they raise, which is a defect, when all have been called.
+        When all have been called, raises the first exception that one of them raised; that is a defect.
         """
         assert not self.settled, "a completion is settled once"
         self.settled = True
@@ -40,7 +40,7 @@ class Completion(Generic[T]):
         self._call_back()
 
     def fail(self, error: Exception) -> None:
-        """Give the error that there is instead of a value. Raises as `settle` does."""
+        """Set an error instead of a value. Raises as `settle` does."""
         assert not self.settled, "a completion is settled once"
         self.settled = True
         self.error = error
@@ -58,21 +58,21 @@ class Completion(Generic[T]):
             raise defect
 
     def on_settled(self, callback: Callable[[Completion[T]], None]) -> None:
-        """Call `callback` with this completion when it is settled, at once when it is already. It must not raise."""
+        """Call `callback` with this completion when it is settled, or at once if it already is. It must not raise."""
         if self.settled:
             callback(self)
         else:
             self._callbacks.append(callback)
 
     def result(self) -> T:
-        """The value of a settled completion. Raises the error that came instead."""
+        """The value of a settled completion. Raises its error if it has failed."""
         assert self.settled
         if self.error is not None:
             raise self.error
         return self._value
 
     async def wait(self) -> T:
-        """Wait for the value. Raises the error that came instead. Cancellation leaves what is under way as it is."""
+        """Wait for the value. Raises the error if it fails. Cancellation does not stop the awaited operation."""
         if not self.settled:
             event = trio.Event()
             self._callbacks.append(lambda _: event.set())
@@ -80,7 +80,10 @@ class Completion(Generic[T]):
         return self.result()
 
     def then(self, convert: Callable[[Completion[T]], U]) -> Completion[U]:
-        """A completion of the result of `convert`, called when this one is settled; its exception is the error."""
+        """The completion of `convert(self)`, which is called when this one is settled.
+
+        Its exception becomes the error.
+        """
         converted: Completion[U] = Completion()  # without [U] at run time, which takes ten times as long
 
         def settled(done: Completion[T]) -> None:
@@ -109,7 +112,7 @@ DONE: Final = completed(None)
 class Gathered(Completion[T]):
     """The result of `make`, called when all of `parts` are settled (with a value or an error), or on `finish`.
 
-    An exception from `make` becomes its error. It is one object without closures, since each Produce creates one.
+    An exception of `make` becomes the error. It is one object without closures, since each Produce creates one.
     """
 
     __slots__ = ("_left", "_make")
@@ -129,7 +132,7 @@ class Gathered(Completion[T]):
             self.finish()
 
     def finish(self) -> None:
-        """Settle now, whatever is still open; ignored when it is settled already."""
+        """Settle now, even if some parts are open; no effect if it is already settled."""
         if self.settled:
             return
         try:

@@ -1,4 +1,4 @@
-"""What is done when a result does not come in time: for many waits, few of which ever end so."""
+"""Deadlines of many waits of which few expire: calls back when a result is not there in time."""
 
 import math
 from collections import deque
@@ -11,24 +11,24 @@ from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
 
 SWEEP_FROM: Final = 256
-"""How many waits of one length there are at least before those are looked for that have ended."""
+"""The least number of waits in a queue before it is searched for waits that have ended."""
 
 
 class Awaited(Protocol):
-    """Something awaited with a deadline: a `Completion`, or another object that knows whether the wait is over."""
+    """Something awaited with a deadline: a `Completion`, or another object that reports whether the wait is over."""
 
     @property
     def settled(self) -> bool:
-        """Whether it has completed, or is no longer awaited; it never becomes False again."""
+        """True once it has completed or is no longer awaited; it never becomes False again."""
         ...
 
 
 _Wait = tuple[int, Awaited, Callable[[], None]]
-"""The deadline, what should be settled by then, and what is called otherwise. A tuple: each Produce makes one."""
+"""The deadline, the awaited object, and the call to make on expiry. A tuple, because each Produce makes one."""
 
 
 class _Queue:
-    """The waits of one length, in the order in which they began and end."""
+    """The waits with one time-out, in the order of their beginning, which is also the order of their deadlines."""
 
     __slots__ = ("_sweep_at", "waits")
 
@@ -37,7 +37,7 @@ class _Queue:
         self._sweep_at = SWEEP_FROM
 
     def add(self, new: _Wait) -> None:
-        """Add one; of those that have ended at most as many are kept as are open, and `SWEEP_FROM`."""
+        """Add a wait. The queue holds at most as many ended waits as open ones, plus `SWEEP_FROM`."""
         waits = self.waits
         while waits and waits[0][1].settled:
             waits.popleft()
@@ -50,11 +50,11 @@ class _Queue:
 
 
 class Deadlines:
-    """Calls back when a result has not come after its time. One task does it for the whole broker.
+    """Calls back when a result has not arrived by its deadline. One task serves the whole broker.
 
-    Waits of the same length end in the order in which they began, so each length has a queue; of settled ones the queue
-    is freed as others come. The task is woken for a deadline that is earlier than all others, and not for each wait: a
-    time-out of Trio's for each costs a tenth of a small Fetch.
+    Waits with the same time-out expire in the order in which they began, so each time-out has a queue. Settled waits
+    are removed from a queue when others are added. The task is woken only for a deadline that is earlier than all
+    others, and not for each wait: a Trio time-out for each wait would cost a tenth of a small Fetch.
     """
 
     def __init__(self, env: Environment, nursery: trio.Nursery) -> None:

@@ -1,4 +1,4 @@
-"""How long things took, counted into ranges: cheap enough for each request and each commit."""
+"""Histograms of durations, cheap enough to update for each request and each commit."""
 
 import math
 from bisect import bisect_left
@@ -11,14 +11,14 @@ UPPER_US: Final = (
     *(100_000, 200_000, 500_000),
     *(1_000_000, 2_000_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000),
 )
-"""The upper ends of the ranges in microseconds; one more range has what took longer."""
+"""The upper bounds of the ranges in microseconds; one more range counts longer durations."""
 RECENT_US: Final = 30_000_000
 RECENT_AT_MOST: Final = 10_000
-"""How long `RecentTimes` gathers durations before it begins anew, and how many."""
+"""The time, and the number of durations, after which `RecentTimes` begins a new window or ignores further durations."""
 
 
 class Durations:
-    """How many durations fell into each range, and their sum. Written by one thread; any thread may read it."""
+    """The number of durations in each range, and their sum. Written by one thread; any thread may read it."""
 
     __slots__ = ("counts", "total_us")
 
@@ -27,15 +27,16 @@ class Durations:
         self.total_us = 0
 
     def add(self, took_us: int) -> None:
-        """Count one."""
+        """Count one duration."""
         self.counts[bisect_left(UPPER_US, took_us)] += 1
         self.total_us += took_us
 
 
 def quantile(counts: list[int], fraction: float) -> float:
-    """The microseconds that `fraction` of the durations did not exceed, as exactly as the ranges tell; 0 for none.
+    """The duration in microseconds that `fraction` of the durations did not exceed; 0 if there are none.
 
-    Within a range they are taken to be spread evenly; what is beyond the last one counts as its end.
+    It is interpolated as if durations were spread evenly within a range. A longer duration than the last bound counts
+    as that bound.
     """
     wanted = fraction * sum(counts)
     if not wanted:
@@ -51,7 +52,7 @@ def quantile(counts: list[int], fraction: float) -> float:
 
 
 class RecentTimes:
-    """Durations of the last half to whole minute, as the averages and maxima of Kafka's metrics have them.
+    """Durations of the last 30 to 60 seconds, for averages and maxima as in Kafka's metrics.
 
     Written by one thread; any thread may read it.
     """
@@ -64,7 +65,7 @@ class RecentTimes:
         self._older: list[int] = []
 
     def add(self, took_us: int, now_us: int) -> None:
-        """Take one that ended now. Of half a minute the first `RECENT_AT_MOST` count."""
+        """Add a duration that ended now. In each 30 seconds only the first `RECENT_AT_MOST` are kept."""
         self._turn(now_us)
         if len(self._present) < RECENT_AT_MOST:
             self._present.append(took_us)
@@ -75,7 +76,7 @@ class RecentTimes:
             self._present, self._since_us = [], now_us
 
     def average_and_longest_ms(self, now_us: int) -> tuple[float, float]:
-        """Both are not a number while there are none, as in Kafka."""
+        """The average and the maximum in milliseconds; both are NaN while there are no durations, as in Kafka."""
         age_us = now_us - self._since_us
         recent = [*(self._older if age_us < RECENT_US else ()), *(self._present if age_us < 2 * RECENT_US else ())]
         if not recent:

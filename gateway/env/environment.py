@@ -1,9 +1,9 @@
-"""The seam through which time, chance, network and disk enter: production gives real ones, the simulation its own.
+"""The interface to time, randomness, network and storage: production uses the real ones, the simulation its own.
 
 A broker gets its clocks, random numbers, sockets, threads and stores here, so a whole cluster runs in one process under
-virtual time with seeded faults, and no code knows which environment it has. Sleeping and waiting go through Trio, whose
-clock the simulation replaces. `.importlinter` names the modules that import `time`, `random`, `socket`, `select` or
-`threading` themselves, and why: what the environment is made of, locks of stores, commands, and what runs beside tests.
+virtual time with seeded faults, and no code depends on which environment it has. Sleeping and waiting go through Trio,
+whose clock the simulation replaces. `.importlinter` lists the modules that import `time`, `random`, `socket`, `select`
+or `threading` themselves, with the reason: parts of the environment, locks of stores, commands, and helpers of tests.
 """
 
 import random
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 
 class Environment(Protocol):
-    """What the world gives to a broker."""
+    """The operations of the machine that a broker may use."""
 
     @property
     def random(self) -> random.Random:
-        """The only source of chance."""
+        """The only source of randomness."""
         ...
 
     def uuid(self) -> uuid.UUID:
@@ -46,7 +46,7 @@ class Environment(Protocol):
         ...
 
     def monotonic_us(self) -> int:
-        """Microseconds on the same clock; for how long things take."""
+        """Microseconds on the same clock; for measuring durations."""
         ...
 
     def wall_ms(self) -> int:
@@ -54,20 +54,20 @@ class Environment(Protocol):
         ...
 
     def host_name(self) -> str:
-        """The name of the machine, which clients are given where no host is configured."""
+        """The name of the machine, which is advertised to clients if no host is configured."""
         ...
 
     async def run_blocking(self, call: Callable[[], T]) -> T:
         """Run a call that may block (store commits, cold reads) without holding up the Trio thread.
 
-        Cancellation: once started the call is always waited for, for what it does to a store cannot be called back.
+        Cancellation: once started, the call is always awaited, because its effect on a store cannot be undone.
         """
         ...
 
     def start_blocking(
         self, nursery: trio.Nursery, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]
     ) -> None:
-        """Begin a call that may block; `deliver` what came of it on the Trio thread, unless the run has ended by then.
+        """Begin a call that may block, and call `deliver` with its outcome on the Trio thread unless the run has ended.
 
         `nursery` is for environments that need a task for it. `deliver` must not raise.
         """
@@ -90,9 +90,9 @@ class Environment(Protocol):
         ...
 
     def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
-        """Count the turns of this Trio loop that take `limit_ms` or longer, and warn of them, until the block ends.
+        """Count, and log, the turns of this Trio loop that take `limit_ms` or longer, until the block ends.
 
-        To be entered and left in the Trio thread. Under virtual time nothing is counted.
+        Enter and leave it in the Trio thread. Under virtual time nothing is counted.
         """
         ...
 
@@ -100,8 +100,8 @@ class Environment(Protocol):
 class ProductionEnvironment:
     """The real machine: operating-system clocks, TCP sockets, threads, and stores by URL.
 
-    `threads` bounds how many blocking calls run at once: the file system merges concurrent syncs, so durable commits
-    of many partitions gain from 8 to 16 (docs/architecture.md, "The commit path"). `store_options` are for every store.
+    `threads` bounds how many blocking calls run at once: the file system merges concurrent syncs, so durable commits of
+    many partitions gain from 8 to 16 (docs/architecture.md, "The commit path"). `store_options` apply to every store.
     """
 
     def __init__(self, *, threads: int = 16, store_options: StoreOptions | None = None) -> None:
@@ -136,7 +136,10 @@ class ProductionEnvironment:
     def start_blocking(
         self, nursery: trio.Nursery, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]
     ) -> None:
-        """Run `call` in a worker thread. No task is woken for the result, which is a large part of a small commit."""
+        """Run `call` in a worker thread.
+
+        No task is woken for the result, which would be a large part of a small commit.
+        """
         del nursery
         self._pool.start(call, deliver)
 

@@ -1,19 +1,19 @@
-"""Finds turns of the Trio loop that take too long: while one runs, every connection of the broker waits.
+"""Finds turns of the Trio loop that take too long: during one, every connection of the broker waits.
 
-A turn is what the loop does between two waits for I/O. Its length is the time that the loop's thread itself is
-answerable for, not the time on the wall: a busy machine that gives the thread no processor, or a test whose other
-threads hold the interpreter, is no defect of the broker. Two kinds of time are counted and added up:
+A turn is what the loop does between two waits for I/O. Its length is not wall-clock time but the time that the loop's
+own thread causes: a busy machine that does not schedule the thread, or a test whose other threads hold the interpreter
+lock, is no defect of the broker. Two kinds of time are measured and added up:
 
 - *busy*: the processor time of the loop's thread (a loop over many records, a call into a library);
 - *blocked*: time in which a second thread, the sampler, finds the loop's thread asleep in a system call (a disk, a
   pipe). A thread that waits for the processor is not asleep. Sleep on a futex is not counted, since that is how a
-  thread waits for the interpreter. Where the system has no `/proc`, blocked time is not seen.
+  thread waits for the interpreter lock. On systems without `/proc`, blocked time is not measured.
 
-The loop pays one short call and one reading of the steady clock for each turn, and nothing for a step of a task. Its
-processor clock, a system call, it reads 25 times at most in the time that is too long: what the clock showed when a
-turn began is known to that extent, and a turn is taken to be so much shorter at most. The sampler wakes four times in
-the time that is too long, and not at all while the loop has nothing to do. It notes the stack, keeps the record, and
-logs: the first long turn at once with its stack, those after it once a minute with their number.
+The cost to the loop is one short call and one reading of the monotonic clock for each turn, and nothing for a step of a
+task. The loop reads its processor clock, which is a system call, at most 25 times in `limit_ms`. So the processor time
+at which a turn began is known only to a twenty-fifth of the limit, and a turn is measured too short by that much at
+most. The sampler wakes four times in `limit_ms`, and not at all while the loop is idle. It records the stack, keeps the
+statistics, and logs: the first long turn at once with its stack, later ones once a minute with their number.
 """
 
 import logging
@@ -33,15 +33,15 @@ from odradek.wire.values import mutable
 log = logging.getLogger(__name__)
 
 TICKS: Final = 4
-"""How often the sampler looks in the time that is too long."""
+"""The number of times that the sampler wakes in `limit_ms`."""
 LOG_EVERY_MS: Final = 60_000
-"""How many milliseconds lie between two warnings; those of the time between are counted in the next."""
+"""The least interval between two warnings, in milliseconds; a warning counts the long turns since the last one."""
 CPU_READINGS: Final = 25
-"""How often the loop reads its processor clock, at most, in the time that is too long."""
+"""The number of times that the loop reads its processor clock in `limit_ms`, at most."""
 STACK_FRAMES: Final = 12
-"""How many of the innermost frames a warning shows."""
+"""The number of innermost frames that a warning shows."""
 AWAKE: Final = frozenset({b"", b"0"})
-"""What `/proc` says of a thread that does not sleep."""
+"""What `/proc` shows for a thread that does not sleep."""
 INTERPRETER_WAIT: Final = b"futex"
 WAITS_IN: Final = "get_events"
 """Trio's function that waits for I/O: while the loop is in it, it is between two turns."""
@@ -62,7 +62,7 @@ class LoopRecord:
 
 @mutable
 class _Turn:
-    """What the sampler knows of the turn that runs."""
+    """What the sampler has measured of the running turn."""
 
     number: int
     blocked_ns: int = 0
@@ -73,9 +73,9 @@ class _Turn:
 
 @mutable
 class LoopClocks:
-    """Where the watch takes time from: nanoseconds of a steady clock, and of a thread's own processor time.
+    """The clocks that the watch uses: nanoseconds of a monotonic clock, and of a thread's processor time.
 
-    `cpu_ns` is called in the loop's thread; `cpu_of` gives a function that tells the same in another thread.
+    `cpu_ns` is called in the loop's thread; `cpu_of` returns a function that reads the same clock from another thread.
     """
 
     steady_ns: Callable[[], int]
@@ -84,7 +84,10 @@ class LoopClocks:
 
 
 class LoopWatch(trio.abc.Instrument):
-    """Watches the `trio.run` in which it is created. Turns of at least `limit_ms` are long; see the module's head."""
+    """Watches the `trio.run` in which it is created.
+
+    Turns of at least `limit_ms` are long; see the module's docstring.
+    """
 
     def __init__(self, limit_ms: int, clocks: LoopClocks) -> None:
         self.record = LoopRecord()
@@ -94,20 +97,22 @@ class LoopWatch(trio.abc.Instrument):
         self._clocks = clocks
         self._cpu_ns = clocks.cpu_ns
         self._steady_ns = clocks.steady_ns
-        self._wake = threading.Event()  # ends a wait of the sampler's: set to stop, and when it rests
+        self._wake = threading.Event()  # ends a wait of the sampler: set to stop it, and to end its rest
         self._is_stopping = False
-        self.is_resting = False  # the sampler waits for the next turn, whose beginning clears this and wakes it
+        self.is_resting = False  # the sampler waits for the next turn, which clears this and wakes the sampler
         # Written by the loop, read by the sampler:
         self._number = 0
         self._read_at_ns, self._read_cpu_ns = clocks.steady_ns(), clocks.cpu_ns()
-        self._began_cpu_ns = self._read_cpu_ns  # what the processor clock showed, at the most
-        self._ended: deque[tuple[int, int]] = deque()  # number and processor time of busy turns that have ended
-        # The sampler's own:
+        # the processor time at the turn's beginning; it may be too high, never too low
+        self._began_cpu_ns = self._read_cpu_ns
+        # number and processor time of each ended turn that was busy too long
+        self._ended: deque[tuple[int, int]] = deque()
+        # Used by the sampler only:
         self._ident = threading.get_ident()
         self._cpu_of_loop = clocks.cpu_of(self._ident)
         self._asleep_fd: int | None = None
         self._turn = self._before = _Turn(-1)
-        self._waiting_number = -1  # the turn in which the last look found the loop waiting for I/O
+        self._waiting_number = -1  # the turn in which the sampler last found the loop waiting for I/O
         self._is_idle = False
         self._unreported = 0
         self._reported_ns: int | None = None
@@ -115,24 +120,26 @@ class LoopWatch(trio.abc.Instrument):
     # In the loop's thread
 
     def after_io_wait(self, timeout: float) -> None:
-        """A turn begins, and the one before has ended; what waiting itself takes counts with that."""
+        """Note that a turn has begun, and end the one before; processor time of the wait counts with the latter."""
         del timeout
         now_ns = self._steady_ns()
         since_ns = now_ns - self._read_at_ns
-        if since_ns >= self._cpu_every_ns:  # always so after a long turn
+        if since_ns >= self._cpu_every_ns:  # always true after a long turn
             cpu_ns = self._cpu_ns()
             if cpu_ns - self._began_cpu_ns >= self._limit_ns:
                 self._ended.append((self._number, cpu_ns - self._began_cpu_ns))
             self._read_at_ns, self._read_cpu_ns, since_ns = now_ns, cpu_ns, 0
         self._began_cpu_ns = self._read_cpu_ns + since_ns
         self._number += 1
-        if self.is_resting:  # read after the number is raised, and set before it is read: no wake is lost
+        # the number is raised before this is read, and the sampler sets this before it reads the number: no wake is
+        # lost
+        if self.is_resting:
             self.is_resting = False
             self._wake.set()
 
     @contextmanager
     def watching(self) -> Generator[LoopRecord]:
-        """Watch until the end of the block. To be entered and left in the loop's thread."""
+        """Watch until the end of the block. Enter and leave the block in the loop's thread."""
         sampler = threading.Thread(target=self._sample, name="odradek-loop-watch", daemon=True)
         with suppress(OSError):
             self._asleep_fd = os.open(f"/proc/self/task/{threading.get_native_id()}/wchan", os.O_RDONLY | os.O_CLOEXEC)
@@ -170,9 +177,9 @@ class LoopWatch(trio.abc.Instrument):
         self.is_resting = False
 
     def _look(self) -> None:
-        """Look at the turn that runs, and count it as soon as it is long."""
+        """Sample the running turn, and count it as soon as it is long."""
         number = self._number
-        # There is no public way to another thread's stack.
+        # There is no public way to get another thread's stack.
         frame = sys._current_frames().get(self._ident)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         is_waiting = frame is None or frame.f_code.co_name == WAITS_IN
         self._is_idle = is_waiting and number == self._waiting_number
@@ -194,7 +201,7 @@ class LoopWatch(trio.abc.Instrument):
             self._count(turn, cpu_ns)
 
     def _is_asleep(self) -> bool:
-        """Whether the loop's thread sleeps in a system call, and not for want of the interpreter."""
+        """True if the loop's thread sleeps in a system call, and not to wait for the interpreter lock."""
         if self._asleep_fd is None:
             return False
         try:
@@ -204,7 +211,7 @@ class LoopWatch(trio.abc.Instrument):
         return where not in AWAKE and INTERPRETER_WAIT not in where
 
     def _count_ended(self) -> None:
-        """Count the turns that the loop itself has found busy for too long."""
+        """Count the ended turns that the loop itself has found busy for too long."""
         while self._ended:
             number, cpu_ns = self._ended.popleft()
             seen = [turn for turn in (self._turn, self._before) if turn.number == number]
@@ -236,7 +243,7 @@ class LoopWatch(trio.abc.Instrument):
 
 
 def _places(frame: FrameType) -> list[tuple[CodeType, int | None]]:
-    """Where the innermost frames are, the innermost last."""
+    """The code and line of each of the innermost frames, the innermost last."""
     places: list[tuple[CodeType, int | None]] = []
     each: FrameType | None = frame
     while each is not None and len(places) < STACK_FRAMES:

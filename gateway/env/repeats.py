@@ -1,4 +1,4 @@
-"""Failures that repeat: logged when they begin, and then from time to time with their number."""
+"""Logs a repeated failure when it first happens, and then at intervals with a count."""
 
 import logging
 from collections.abc import Hashable
@@ -6,10 +6,10 @@ from typing import Final
 
 from odradek.wire.values import mutable
 
-TELL_EVERY_S: Final = 60
-"""The interval of calls of `Repeats.tell`."""
+REPORT_EVERY_S: Final = 60
+"""The interval between calls of `Repeats.report`, in seconds."""
 MAX_KINDS: Final = 1000
-"""How many kinds of failure are distinguished."""
+"""The maximum number of kinds of failure that are distinguished."""
 
 
 @mutable
@@ -21,13 +21,13 @@ class _Kind:
 
 
 class Repeats:
-    """Counts failures by kind. One that did not happen between two calls of `tell` is over."""
+    """Counts failures by kind. A kind that did not recur between two calls of `report` is forgotten."""
 
     def __init__(self) -> None:
         self._kinds: dict[Hashable, _Kind] = {}
 
     def note(self, key: Hashable, logger: logging.Logger, level: int, message: str, *args: object) -> None:
-        """Log a failure of the kind `key`, unless one of that kind was logged before; then it is counted."""
+        """Log a failure of the kind `key` the first time; count it if the kind was logged before."""
         if key not in self._kinds and len(self._kinds) >= MAX_KINDS:
             key = (logger.name, level)
         kind = self._kinds.get(key)
@@ -38,8 +38,8 @@ class Repeats:
             kind.times += 1
             kind.latest = message % args
 
-    def tell(self) -> None:
-        """Log how often each kind has happened since it was last logged, with the latest."""
+    def report(self) -> None:
+        """Log, for each kind that recurred, the number of times since it was last logged, with the latest message."""
         for key, kind in list(self._kinds.items()):
             if kind.times:
                 kind.logger.log(kind.level, "%s (times=%d since it was last logged)", kind.latest, kind.times)

@@ -1,4 +1,4 @@
-"""The bytes of all requests that are being received or handled: connections stop reading while they are too many."""
+"""Counts the bytes of all requests that are being received or handled; above a limit, connections stop reading."""
 
 import logging
 from collections.abc import Hashable
@@ -11,12 +11,13 @@ log = logging.getLogger(__name__)
 
 
 class RequestMemory:
-    """Counts bytes up to `max_bytes` (`queued.max.request.bytes`; no limit where that is not above zero).
+    """Counts bytes up to `max_bytes` (`queued.max.request.bytes`; no limit unless it is above zero).
 
-    What counts is the memory that requests have, not what a client announces. A large request's memory grows while it
-    is received, so many could stop halfway with none able to be completed. Therefore the oldest of those begun may go
-    on while no request is being handled, which would give memory back: the limit is exceeded by one request at most,
-    and by the first buffers of connections (64 KB each). A request larger than the limit can be served.
+    The memory that requests occupy counts, not the size that a client announces. A large request's memory grows while
+    it is received, so many of them could stop halfway, with none able to be completed. Therefore the oldest request
+    begun may continue while no request is being handled, since handling would free memory. So the limit is exceeded by
+    at most one request and the first buffers of connections (64 KB each), and a request larger than the limit can be
+    served.
     """
 
     def __init__(self, max_bytes: int, repeats: Repeats) -> None:
@@ -24,33 +25,33 @@ class RequestMemory:
         self._repeats = repeats
         self._begun: dict[Hashable, int] = {}  # their memory, in the order of beginning
         self._begun_bytes = 0
-        self._waiting: dict[Hashable, trio.Event] = {}  # in the order of asking
+        self._waiting: dict[Hashable, trio.Event] = {}  # in the order in which they began to wait
         self.taken_bytes = 0
         self.is_full = False
-        """Whether connections are to wait."""
+        """True if connections must stop reading."""
 
     def _change(self, size_bytes: int) -> None:
         self.taken_bytes += size_bytes
         self.is_full = 0 < self._max_bytes <= self.taken_bytes
 
     def take(self, size_bytes: int) -> None:
-        """So much more is there."""
+        """Count `size_bytes` more."""
         self._change(size_bytes)
 
     def give_back(self, size_bytes: int) -> None:
-        """So much is done with."""
+        """Count `size_bytes` less."""
         self._change(-size_bytes)
         if self._waiting:
             self._wake_next()
 
     def grow(self, reader: Hashable, size_bytes: int) -> None:
-        """The large request that `reader` receives takes so much more."""
+        """Count `size_bytes` more for the large request that `reader` is receiving."""
         self._begun[reader] = self._begun.get(reader, 0) + size_bytes
         self._begun_bytes += size_bytes
         self._change(size_bytes)
 
     def end(self, reader: Hashable) -> None:
-        """`reader` has received all of it, or never will; its bytes are still taken. Idempotent."""
+        """Note that `reader` has received all of its request, or never will; its bytes stay counted. Idempotent."""
         self._begun_bytes -= self._begun.pop(reader, 0)
 
     def account(self) -> "MemoryAccount":
@@ -58,7 +59,7 @@ class RequestMemory:
         return MemoryAccount(self)
 
     async def room(self, reader: Hashable) -> None:
-        """Return when `reader` may receive more. The longest waiting one is first."""
+        """Return when `reader` may receive more. Readers continue in the order in which they began to wait."""
         if self._may_go_on(reader):
             return
         self._repeats.note(
@@ -72,7 +73,7 @@ class RequestMemory:
         try:
             while not self._may_go_on(reader):
                 self._waiting[reader] = event = trio.Event()
-                self._wake_next()  # this task may have been woken in vain, and another be exempt by now
+                self._wake_next()  # this task may have been woken although another is exempt by now
                 await event.wait()
         finally:
             self._waiting.pop(reader, None)
@@ -82,7 +83,7 @@ class RequestMemory:
         return not self.is_full or self._exempt() == reader
 
     def _exempt(self) -> Hashable | None:
-        """Who may go on though the limit is reached."""
+        """The reader that may continue although the limit is reached, or None."""
         is_any_handled = self.taken_bytes > self._begun_bytes
         return None if is_any_handled else next(iter(self._begun), None)
 
@@ -95,7 +96,7 @@ class RequestMemory:
 
 
 class MemoryAccount:
-    """What the requests of one connection take of the broker's request memory: `taken_bytes` now."""
+    """The part of the broker's request memory that one connection's requests occupy: `taken_bytes` now."""
 
     __slots__ = ("_memory", "_unfinished_bytes", "taken_bytes")
 
@@ -109,7 +110,7 @@ class MemoryAccount:
         await self._memory.room(self)
 
     def set(self, request_bytes: int, unfinished_bytes: int) -> None:
-        """What complete requests take now, and the one that is being received."""
+        """Set the bytes of complete requests, and of the request that is being received."""
         if unfinished_bytes != self._unfinished_bytes:
             self._set_unfinished(unfinished_bytes)
         change_bytes = request_bytes + unfinished_bytes - self.taken_bytes

@@ -1,4 +1,4 @@
-"""Which requests this broker has answered, and how long each took from its decoding to its reply."""
+"""Counts the requests that this broker has answered, and the time of each from its decoding to its reply."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ from odradek.wire.api_keys import ApiKey
 class RequestTimes:
     """The answered requests by API and version. Written on the Trio thread; any thread may read it.
 
-    `clock_us` gives microseconds that never go back. A request whose connection ended before its reply was ready is not
-    counted.
+    `clock_us` returns microseconds on a clock that never goes back. A request whose connection ended before its reply
+    was ready is not counted.
     """
 
     def __init__(self, clock_us: Callable[[], int]) -> None:
@@ -19,7 +19,7 @@ class RequestTimes:
         self.by_version: dict[tuple[ApiKey, int], int] = {}
 
     def answered(self, api_key: ApiKey, version: int, began_us: int) -> None:
-        """A reply is ready for a request that was decoded at `began_us`."""
+        """Count a request that was decoded at `began_us` and whose reply is now ready."""
         durations = self.by_api.get(api_key)
         if durations is None:
             durations = self.by_api[api_key] = Durations()

@@ -1,4 +1,4 @@
-"""How tasks are woken: one by a `Signal`, all that wait for a `Condition` or watch a `Watchable`, calls at a tick."""
+"""Wakes tasks (`Signal`, `Condition`, `Watchable`), and makes calls at the next tick (`Ticker`)."""
 
 import math
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from typing import Final
 import trio
 
 CALLS_AT_ONCE: Final = 200
-"""How many calls are made before other tasks get a turn; each may be a small commit, of some ten microseconds."""
+"""The number of calls made before other tasks are scheduled; each may be a small commit of some ten microseconds."""
 
 
 class Signal:
-    """Wakes the one task that waits here; without one, the next wait returns at once.
+    """Wakes the one task that waits here. If no task waits, the next wait returns at once.
 
-    It costs a third of a `trio.Event`, which supports many waiting tasks but only one use.
+    It costs a third of a `trio.Event`, which supports many waiting tasks but can be used only once.
     """
 
     __slots__ = ("_is_set", "_task")
@@ -23,7 +23,7 @@ class Signal:
         self._task: trio.lowlevel.Task | None = None
 
     def wake(self) -> None:
-        """Wake the task that waits, or let the next wait return at once."""
+        """Wake the waiting task; if there is none, the next wait returns at once."""
         task, self._task = self._task, None
         if task is None:
             self._is_set = True
@@ -57,10 +57,10 @@ class Signal:
 
 
 class Condition:
-    """What tasks wait for that look at a state: look, `wait` while it is not as it should be, look again.
+    """Wakes tasks that wait for a change of state: a task checks the state, calls `wait`, and checks again.
 
-    Nothing may be awaited between looking and waiting, so no change is missed. While no task waits, it holds no event
-    and `notify` makes none.
+    A task must not await anything between checking and waiting; so it misses no change. While no task waits, there is
+    no event, and `notify` makes none.
     """
 
     __slots__ = ("_event",)
@@ -69,7 +69,7 @@ class Condition:
         self._event: trio.Event | None = None
 
     def notify(self) -> None:
-        """Wake all tasks that wait: the state has changed."""
+        """Wake all waiting tasks: the state has changed."""
         event, self._event = self._event, None
         if event is not None:
             event.set()
@@ -82,7 +82,7 @@ class Condition:
 
 
 class Mark(Signal):
-    """Watches one of several things for the task that waits at `signal`: `number` is added to `woken`."""
+    """Watches one of several objects for the task that waits at `signal`: `wake` adds `number` to `woken`."""
 
     __slots__ = ("_number", "_signal", "_woken")
 
@@ -93,58 +93,61 @@ class Mark(Signal):
         self._number = number
 
     def wake(self) -> None:
-        """Wake the task, which finds here which of the things had news."""
+        """Record in `woken` which object has changed, and wake the task."""
         self._woken.add(self._number)
         self._signal.wake()
 
 
 class Watchable:
-    """Something that several tasks watch for news, such as a log that grows."""
+    """Something that several tasks watch for changes, such as a log that grows."""
 
     __slots__ = ("watchers",)
 
     def __init__(self) -> None:
-        # A dict, not a set: tasks wake in the order in which they came, in every run of a simulation.
+        # A dict, not a set, so that tasks wake in the order in which they were added, in every run of a simulation.
         self.watchers: dict[Signal, None] = {}
 
     def watch(self, signal: Signal) -> None:
-        """Wake `signal` at every `notify` until it is unwatched. Watch, look, and only then wait: no news is missed."""
+        """Wake `signal` at every `notify` until it is unwatched.
+
+        Call this before checking the state and waiting, so that no change is missed.
+        """
         self.watchers[signal] = None
 
     def unwatch(self, signal: Signal) -> None:
-        """Forget `signal`."""
+        """Stop waking `signal`."""
         self.watchers.pop(signal, None)
 
     def notify(self) -> None:
-        """Wake all that watch."""
+        """Wake all watchers."""
         for signal in self.watchers:
             signal.wake()
 
 
 class Ticker:
-    """`soon(call)` runs `call` when every task that is runnable now has had its turn, in the order of the calls.
+    """`soon(call)` runs `call` when every task that is now runnable has run, in the order of the calls.
 
-    One task does it for the whole broker: starting a task costs more than a small commit, waking one that waits a third
-    of that, and once for all the logs that were written to in a tick. A task from which most calls come gathers them
-    instead, and makes them itself at the end of its step, which saves a turn of the loop. An exception of a call ends
-    the nursery, so calls handle their own errors.
+    One task makes the calls for the whole broker. Starting a task costs more than a small commit; waking one costs a
+    third of that, once for all the logs that were written to in a tick. A task that makes most of the calls instead
+    collects them (`is_gathering`) and runs them itself at the end of its step, which saves a turn of the loop. An
+    exception of a call ends the nursery, so calls handle their own errors.
     """
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery
         self._calls: list[Callable[[], None]] = []
-        self.is_gathering = False  # set by the running task: the calls are left to it until it waits
+        self.is_gathering = False  # set by the running task: it makes the calls itself, until it has to wait
         self._work = Signal()
         nursery.start_soon(self._run)
 
     def soon(self, call: Callable[[], None]) -> None:
-        """Run `call` at the next tick, or when the task that gathers makes its calls."""
+        """Run `call` at the next tick, or when the task that collects calls runs them."""
         if not self._calls and not self.is_gathering:
             self._work.wake()
         self._calls.append(call)
 
     def make_gathered(self) -> None:
-        """Run the calls now, or leave them to the ticker's task if there are more than `CALLS_AT_ONCE`."""
+        """Run the collected calls now, or leave them to the ticker's task if there are more than `CALLS_AT_ONCE`."""
         self.is_gathering = False
         if not self._calls:
             return
@@ -156,7 +159,7 @@ class Ticker:
             call()
 
     def leave_gathered(self) -> None:
-        """Leave the calls to the next tick: the task that gathered them has to wait."""
+        """Leave the collected calls to the next tick: the task that collected them has to wait."""
         self.is_gathering = False
         if self._calls:
             self._work.wake()

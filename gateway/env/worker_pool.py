@@ -1,8 +1,8 @@
-"""Worker threads for blocking calls, made for many short ones: durable commits.
+"""Worker threads for blocking calls, optimized for many short ones such as durable commits.
 
-Trio's own `to_thread` looks after context variables, limiters and cancellation for each call and wakes the loop once
-for each result. Here a call costs a queue entry there and a place in a list back, and results that come in together
-wake the loop once.
+Trio's `to_thread` handles context variables, limiters and cancellation for each call and wakes the loop once for each
+result. Here a call costs one queue entry to the thread and one list entry back, and results that arrive together wake
+the loop once.
 """
 
 import logging
@@ -22,40 +22,40 @@ _Deliver = Callable[[outcome.Outcome[Any]], object]
 _Job = tuple[Callable[[], Any], _Deliver]
 
 IDLE_S: Final = 10.0
-"""A thread that had nothing to do for so long ends."""
+"""A thread that has had no job for this time ends."""
 
 
 class BlockingPool:
-    """At most `threads` calls at once, the rest in the order of asking. To be used from one `trio.run`.
+    """Runs at most `threads` calls at once, the others in the order of submission. Use it from one `trio.run` only.
 
-    Threads are started when needed, end when idle and are daemons: nothing has to be closed. One thread is woken at a
-    time, the one that was busy last, and wakes the next when it has taken its job and more of them wait: many at once
-    take the interpreter from each other. A `SimpleQueue` does the same, but wakes one thread more for each job, which
-    finds nothing, and takes the interpreter from the one that works.
+    Threads are started when needed, end when idle and are daemons, so nothing has to be closed. One thread is woken at
+    a time, the one that was busy last; when it has taken its job and more jobs wait, it wakes the next: many threads
+    woken at once compete for the interpreter lock. A `SimpleQueue` is similar, but wakes one more thread for each job,
+    which finds no job and takes the interpreter lock from the working thread.
     """
 
     def __init__(self, threads: int) -> None:
         self._limit = threads
         self._jobs: deque[_Job] = deque()
-        self._idle: list[threading.Lock] = []  # of each thread without a job the lock that is released to wake it
-        self._is_waking = False  # a thread was woken or started, and has not yet looked for its job
+        self._idle: list[threading.Lock] = []  # for each thread without a job, the lock that is released to wake it
+        self._is_waking = False  # a thread was woken or started, and has not yet taken its job
         self._threads = 0
-        self._mutex = threading.Lock()  # for what is above
+        self._mutex = threading.Lock()  # guards the fields above
         self._done: deque[tuple[_Deliver, outcome.Outcome[Any]]] = deque()
         self._is_delivery_due = False
         self._is_shortage_logged = False
         self._token: trio.lowlevel.TrioToken | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` in a thread. A checkpoint; once handed in, the call is waited for whatever is cancelled."""
+        """Run `call` in a thread. A checkpoint; once submitted, the call is awaited even if the task is cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self.start(call, partial(trio.lowlevel.reschedule, trio.lowlevel.current_task()))
         return cast("T", await trio.lowlevel.wait_task_rescheduled(_never_abort))
 
     def start(self, call: Callable[[], T], deliver: Callable[[outcome.Outcome[T]], object]) -> None:
-        """Run `call` in a thread and then `deliver` with what came of it on the Trio thread, unless the run has ended.
+        """Run `call` in a thread, then call `deliver` with its outcome on the Trio thread, unless the run has ended.
 
-        `deliver` must not raise: no task is there to take it.
+        `deliver` must not raise: there is no task to receive the exception.
         """
         if self._token is None:
             self._token = trio.lowlevel.current_trio_token()
@@ -66,7 +66,7 @@ class BlockingPool:
             self._start_thread()
 
     def _wake_one(self) -> bool:
-        """Under the mutex: see that a thread looks for a job that waits. True when one has to be started for it."""
+        """Under the mutex: make a thread take a waiting job. Returns True if a new thread has to be started for it."""
         if self._is_waking or not self._jobs:
             return False
         if self._idle:
@@ -89,9 +89,9 @@ class BlockingPool:
             if not self._is_shortage_logged:
                 self._is_shortage_logged = True
                 log.warning("cannot start a thread cause=%s (raise ulimit -u and ulimit -v)", error)
-            if job is not None:  # it runs here: late, but it runs
+            if job is not None:  # run the job in this thread instead, although that blocks the loop
                 self._run(*job)
-                self._tell_loop()
+                self._wake_loop()
 
     def _work(self) -> None:
         wake = threading.Lock()
@@ -100,11 +100,12 @@ class BlockingPool:
         while True:
             if job is not None:
                 self._run(*job)
-                job = self._next_job(wake)  # first, so that what is done with the result finds this thread idle
+                # before delivery, so that calls submitted by `deliver` find this thread idle
+                job = self._next_job(wake)
                 # Set before the loop is woken and cleared before it takes results, so that none is missed.
                 if not self._is_delivery_due:
                     self._is_delivery_due = True
-                    if not self._tell_loop():
+                    if not self._wake_loop():
                         return
             elif wake.acquire(timeout=IDLE_S):
                 job = self._first_job(wake)
@@ -112,7 +113,7 @@ class BlockingPool:
                 return
 
     def _first_job(self, wake: threading.Lock) -> _Job | None:
-        """What a thread does that was woken: take a job, and wake the next thread."""
+        """Take a job as a woken thread, and wake the next thread."""
         with self._mutex:
             self._is_waking = False
             job = self._take(wake)
@@ -126,7 +127,7 @@ class BlockingPool:
             return self._take(wake)
 
     def _take(self, wake: threading.Lock) -> _Job | None:
-        """Under the mutex: take the next job; a thread that finds none is idle from now on."""
+        """Under the mutex: take the next job; a thread that finds none is added to the idle ones."""
         if self._jobs:
             return self._jobs.popleft()
         self._idle.append(wake)
@@ -141,10 +142,10 @@ class BlockingPool:
             return True
 
     def _run(self, call: Callable[[], Any], deliver: _Deliver) -> None:
-        """A call of its own, so that nothing refers to what the job referred to while the next is waited for."""
+        """Run a job in its own frame, so that nothing refers to its objects while the thread waits for the next."""
         self._done.append((deliver, outcome.capture(call)))
 
-    def _tell_loop(self) -> bool:
+    def _wake_loop(self) -> bool:
         assert self._token is not None
         try:
             self._token.run_sync_soon(self._deliver)
@@ -164,7 +165,7 @@ def _never_abort(_raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
 
 
 def in_own_thread(call: Callable[[], T]) -> T:
-    """Run `call` in a new thread and wait for it, whatever this thread runs. Raises what it raises."""
+    """Run `call` in a new thread and wait for it, also inside a Trio run. Raises what it raises."""
     outcomes: list[outcome.Outcome[T]] = []
     thread = threading.Thread(target=lambda: outcomes.append(outcome.capture(call)))
     thread.start()

@@ -1,6 +1,6 @@
-"""What a client may do to a resource, as bits, for responses that include authorised operations (KIP-430).
+"""A client's authorised operations on a resource as bits, for responses that include them (KIP-430).
 
-Without an authorizer everyone may do everything that the kind of resource knows, as Kafka answers then.
+Without an authorizer every client may perform every operation that the kind of resource has, as in Kafka.
 """
 
 from enum import IntEnum
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class AclOperation(IntEnum):
-    """Operations, numbered as Kafka's ACLs do."""
+    """Operations, with the numbers of Kafka's ACLs."""
 
     READ = 3
     WRITE = 4

@@ -1,4 +1,4 @@
-"""The cluster as a client sees it by the listener that it came by: which brokers it reaches, and who leads what."""
+"""The cluster as a client sees it through its listener: the reachable brokers, and the partitions' leaders."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from odradek.wire.errors import ErrorCode
 
 
 class Reached(NamedTuple):
-    """A broker, and where clients of the listener reach it."""
+    """A broker, and its address for clients of the listener."""
 
     broker: BrokerImage
     endpoint: ListenerImage
@@ -24,16 +24,16 @@ Reachable = Mapping[int, Reached]
 
 
 def reachable(image: MetadataImage, listener: str, *, fenced: bool = False) -> Reachable:
-    """The brokers that have the listener, in the order of their ids as Kafka names them.
+    """The brokers that have the listener, in the order of their ids, as in Kafka.
 
-    Those that serve no clients are among them only where `fenced` asks for them.
+    Fenced brokers, which serve no clients, are included only if `fenced` is True.
     """
     found = ((image.brokers[each], image.brokers[each].listeners.get(listener)) for each in sorted(image.brokers))
     return {broker.id: Reached(broker, at) for broker, at in found if at is not None and (fenced or not broker.fenced)}
 
 
 def some_broker(brokers: Reachable, choose: Callable[[Sequence[int]], int]) -> int:
-    """The controller id in a broker's answers; -1 if no broker is available.
+    """The controller id in a broker's responses; -1 if no broker is available.
 
     As in Kafka it is any available broker, since each forwards requests to the active controller (KIP-590).
     """
@@ -43,7 +43,7 @@ def some_broker(brokers: Reachable, choose: Callable[[Sequence[int]], int]) -> i
 
 
 class LeaderView(NamedTuple):
-    """A partition's leader as one client sees it: with an error, no leader that the client could use."""
+    """A partition's leader as one client sees it; with an error there is no leader that the client can use."""
 
     error: ErrorCode
     leader_id: int
@@ -53,7 +53,7 @@ class LeaderView(NamedTuple):
 def leader_of(image: MetadataImage, part: PartitionImage, brokers: Reachable, *, tells_listeners: bool) -> LeaderView:
     """The leader, and the replicas that clients cannot reach.
 
-    `tells_listeners`: the client knows LISTENER_NOT_FOUND, the error of a leader that does not have its listener.
+    `tells_listeners`: the client's version has LISTENER_NOT_FOUND, the error for a leader without its listener.
     """
     offline = tuple([each for each in part.replicas if each not in brokers])
     if part.leader in brokers:

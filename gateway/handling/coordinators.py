@@ -1,4 +1,4 @@
-"""Errors of the APIs that a coordinator decides; this is the one place where its failure becomes an answer's code."""
+"""Converts a coordinator's failure to an error code, for the APIs that a coordinator decides."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -14,7 +14,7 @@ R = TypeVar("R")
 async def answer_of_coordinator(
     answer: Awaitable[R], refused: Callable[[ErrorCode], R], *, too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 ) -> R:
-    """The coordinator's answer, or what `refused` makes of the error code while it has none.
+    """The coordinator's response, or the result of `refused` for the error code while it is unavailable.
 
     `too_large` is the code of an operation whose records do not fit into one batch.
     """
@@ -34,7 +34,7 @@ async def deferred_answer(
 ) -> Completion[R]:
     """The reply of an operation that `Coordinator.begin` began and that may take long; `refused` as above.
 
-    When the response has been sent, or cannot be sent any more, the operation is abandoned.
+    When the response has been sent, or can no longer be sent, the operation is abandoned.
     """
     try:
         reply, abandon = await begun
@@ -54,7 +54,7 @@ async def deferred_answer(
 
 
 def fencing_error(error: int, api_version: int, fenced_since: int) -> ErrorCode:
-    """An error of the transaction coordinator, in the words of clients that do not know PRODUCER_FENCED yet."""
+    """An error of the transaction coordinator; INVALID_PRODUCER_EPOCH for versions that do not have PRODUCER_FENCED."""
     if error == ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return ErrorCode(error)

@@ -1,6 +1,6 @@
-"""The present leader (KIP-951), in answers to requests that went to the wrong broker or have an old epoch.
+"""Adds the current leader (KIP-951) to responses to requests that went to the wrong broker or have an old epoch.
 
-With it the client goes on at once; without, it would first have to ask for metadata.
+With it the client continues at once; without it, the client would first have to request metadata.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PRODUCE_SINCE: Final = 10
 FETCH_SINCE: Final = 16
-"""The versions of the two APIs from which on answers name leaders."""
+"""The versions of the two APIs from which on responses contain leaders."""
 
 IN_PRODUCE: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER})
 IN_FETCH: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -26,7 +26,7 @@ IN_FETCH: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_
 def fetch_with_leaders(
     response: fetch.FetchResponse, api_version: int, image: MetadataImage, listener: str
 ) -> fetch.FetchResponse:
-    """The response, with the leaders of partitions whose error calls for it and where `listener` reaches them."""
+    """The response, with the leaders of partitions whose error requires it, and their addresses on `listener`."""
     if api_version < FETCH_SINCE:
         return response
     from odradek.wire.messages import fetch
@@ -55,7 +55,7 @@ def fetch_with_leaders(
 def produce_with_leaders(
     response: produce.ProduceResponse, api_version: int, image: MetadataImage, listener: str
 ) -> produce.ProduceResponse:
-    """The same for Produce. Costs next to nothing where no error calls for it."""
+    """The same for Produce. Costs almost nothing if no error requires it."""
     if api_version < PRODUCE_SINCE or not any(
         part.error_code in IN_PRODUCE for topic in response.responses for part in topic.partition_responses
     ):
@@ -84,7 +84,7 @@ def produce_with_leaders(
 
 
 class _Hints:
-    """The leaders that one response names. `nodes`: those of them that are alive, and where they are reached."""
+    """The leaders in one response. `nodes` has those that are alive, with their addresses."""
 
     def __init__(self, image: MetadataImage, listener: str) -> None:
         self._image = image
@@ -92,7 +92,7 @@ class _Hints:
         self.nodes: dict[int, tuple[BrokerImage, ListenerImage]] = {}
 
     def leader(self, topic: str, index: int) -> tuple[int, int]:
-        """The id and epoch of a partition's leader, -1 for what is not known."""
+        """The id and epoch of a partition's leader, -1 if unknown."""
         part = self._image.partition(topic, index)
         if part is None:
             return NO_LEADER, NO_LEADER_EPOCH

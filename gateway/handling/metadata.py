@@ -1,4 +1,4 @@
-"""Errors of the APIs that change metadata; this is the one place where the controller's failure becomes a code."""
+"""Converts the controller's failure to an error code, for the APIs that change metadata."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 async def answer_of_controller(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
-    """The controller's answer, or the result of `refused` for the error code while the metadata log is unavailable.
+    """The controller's response, or the result of `refused` for the error code while the metadata log is unavailable.
 
     A failed disk is KAFKA_STORAGE_ERROR. While the log is loaded it is NOT_CONTROLLER, on which clients retry.
     """
@@ -27,7 +27,7 @@ async def answer_of_controller(answer: Awaitable[R], refused: Callable[[ErrorCod
 
 
 async def decided(ctx: RequestContext, operation: Operation[Q, R], request: Q, refused: Callable[[ErrorCode], R]) -> R:
-    """The controller's answer to a request of another node; NOT_CONTROLLER where this one is not the active one."""
+    """The controller's response to another node's request; NOT_CONTROLLER if this node is not the active controller."""
     if not ctx.services.leadership.is_active:
         return refused(ErrorCode.NOT_CONTROLLER)
     return await answer_of_controller(ctx.services.controller.decide(operation, request), refused)
@@ -36,9 +36,9 @@ async def decided(ctx: RequestContext, operation: Operation[Q, R], request: Q, r
 async def decided_where_needed(
     ctx: RequestContext, operation: Operation[Q, R], request: Q, refused: Callable[[ErrorCode], R]
 ) -> R:
-    """The answer to a request that may be about all partitions but rarely changes anything.
+    """The response to a request that may be about all partitions but rarely changes anything.
 
-    A worker thread evaluates it on the published image first, which has everything that a client can know. The
+    A worker thread first evaluates it on the published image, which has everything that a client can know. The
     controller decides only if that finds a change.
     """
     context = ctx.services.decision_context()

@@ -28,7 +28,7 @@ def voter_changes(ctx: RequestContext) -> "VoterChanges":
 
 
 async def fetch_metadata_log(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Answer a replica of the metadata log, which is all that a listener for controllers has."""
+    """Answer a replica of the metadata log, the only log that a listener for controllers serves."""
     quorum = ctx.services.quorum
     error = error_of_cluster(ctx, request.cluster_id)
     if error:

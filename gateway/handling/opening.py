@@ -1,7 +1,7 @@
 """Opens the logs that one request is about to use, some of them concurrently.
 
-A log that is opened for the first time is made, which waits for the disk several times. All of a topic's one after the
-other, on a slow disk, could take a consumer longer than its session lasts.
+A log that is opened for the first time is created, which waits for the disk several times. To create all logs of a
+topic in sequence on a slow disk could take a consumer longer than its session time-out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 
 OPENED_AT_ONCE: Final = 4
-"""The most logs that one request opens at a time: far fewer than there are threads, which commits need."""
+"""The maximum number of logs that one request opens at a time: far below the number of threads, which commits need."""
 
 
 async def open_all(ctx: RequestContext, replicas: Iterable[Replica | None]) -> None:
@@ -40,4 +40,4 @@ async def _open_each(left: Iterator[Replica]) -> None:
         try:
             await replica.ensure_open()
         except PartitionUnavailable:
-            continue  # its next use opens it again, or raises why
+            continue  # its next use opens it again, or raises the cause

@@ -1,4 +1,4 @@
-"""Errors of the APIs that work on partitions; this is the one place where a failure becomes an answer's error code."""
+"""Converts a partition's failure to an error code, for the APIs that work on partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 PARTITION_FAILURES: Final = (PartitionUnavailable, StoreError, InvalidRecordBatch)
-"""What may be raised where a partition is worked with, and has an error code: see `error_of_partition`."""
+"""The exceptions of work on a partition that have an error code: see `error_of_partition`."""
 
 
 def error_of_partition(failure: Exception) -> ErrorCode:
@@ -35,7 +35,7 @@ def error_of_partition(failure: Exception) -> ErrorCode:
 
 
 async def answer_of_partition(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
-    """The answer about one partition, or the result of `refused` for the error code of its failure."""
+    """The response about one partition, or the result of `refused` for the error code of its failure."""
     try:
         return await answer
     except PARTITION_FAILURES as failure:
@@ -43,7 +43,7 @@ async def answer_of_partition(answer: Awaitable[R], refused: Callable[[ErrorCode
 
 
 async def answer_of_store(services: Services, answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
-    """The answer about the store as a whole, or what `refused` makes of its failure, which is logged."""
+    """The response about the whole store, or the result of `refused` for its failure, which is logged."""
     try:
         return await answer
     except StoreError as failure:
@@ -54,7 +54,7 @@ async def answer_of_store(services: Services, answer: Awaitable[R], refused: Cal
 def replica_or_error(
     services: Services, topic: str | None, index: int, topic_id: UUID = ZERO_UUID
 ) -> Replica | ErrorCode:
-    """What `Replicas.find` gives, or the code of its error."""
+    """The result of `Replicas.find`, or the code of its error."""
     try:
         return services.replicas.find(topic, index, topic_id)
     except PartitionUnavailable as unavailable:

@@ -1,4 +1,4 @@
-"""Does the same for many things of a request at once, so that what they write shares commits."""
+"""Makes a call for many items of a request concurrently, so that their writes share commits."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
@@ -13,9 +13,9 @@ AT_ONCE: Final = 200
 
 
 async def all_of(call: Callable[[A], Awaitable[R]], things: Sequence[A]) -> list[R]:
-    """What `call` gives for each thing, in their order; `AT_ONCE` of them are under way at a time.
+    """The results of `call` for each item, in their order; `AT_ONCE` calls run concurrently.
 
-    A failure cancels the others and is raised in an exception group: what a client may send must not make `call` raise.
+    A failure cancels the others and is raised in an exception group: `call` must not raise for a client's input.
     """
     if len(things) == 1:
         return [await call(things[0])]

@@ -3,20 +3,20 @@
     start ─► registered, fenced ──image has the registration──► unfenced ──stop──► leaders move away ─► released
                    ▲                        ▲                      │
                    │                        └──session expired─────┘
-                   └── the controller no longer knows the registration
+                   └── the controller no longer has the registration
 
 - A registration has an incarnation id, new at every start, and the epoch of the previous incarnation if its shutdown
   was clean: only then are its logs known to be complete (KIP-966). The epoch is a property of the store that is removed
   when the broker starts and written when all logs are closed.
 - A heartbeat has the offset of the broker's image. The controller unfences a broker whose image has its registration,
-  since it then knows all partitions that it hosts. Clients are accepted from then on.
+  since the image then has all partitions that it hosts. Clients are accepted from then on.
 - A broker that cannot write a log that it leads for `broker.session.timeout.ms`, while another replica is in sync,
-  requests to be fenced and ends, as a Kafka broker does whose disk fails. It must not continue: if its metadata log
-  cannot be written either, it would direct clients to former leaders and coordinators.
-- A broker that stops sets `want_shut_down` in its heartbeats. The controller gives its leaderships to others, and
-  releases it once their images have that; until then the broker serves.
-- The broker of a sole voter that knows no other broker is registered as it starts (`metadata/starting.py`), and sends
-  no heartbeats. When the image has another broker, it behaves as all others do: it registers again, as the same
+  requests to be fenced and ends, like a Kafka broker whose disk fails. It must not continue: if its metadata log cannot
+  be written either, it would direct clients to former leaders and coordinators.
+- A broker that stops sets `want_shut_down` in its heartbeats. The controller moves its leaderships to other brokers,
+  and releases it once their images have that; until then the broker serves.
+- The broker of a sole voter whose image has no other broker is registered as it starts (`metadata/starting.py`), and
+  sends no heartbeats. When the image has another broker, it behaves as all others do: it registers again, as the same
   incarnation, and the controller runs its periodic tasks. If it starts with others in the image, it registers as they
   do.
 """

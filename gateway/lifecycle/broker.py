@@ -1,4 +1,4 @@
-"""The registration and the heartbeats of this broker; see the package's head."""
+"""The registration and the heartbeats of this broker; see the package's docstring."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -29,32 +29,32 @@ log = logging.getLogger(__name__)
 REGISTRATION_VERSION: Final = 4
 HEARTBEAT_VERSION: Final = 1
 SOON_MS: Final = 50
-"""The interval of heartbeats whose answer changes what the broker does: until it is unfenced, and when it stops."""
+"""The interval of heartbeats while their responses matter at once: until the broker is unfenced, and when it stops."""
 
 _UNKNOWN: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
-"""The controller does not know this registration."""
+"""The controller does not have this registration."""
 _FINAL: Final = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "its controllers belong to another cluster (odradek.cluster.id)",
     ErrorCode.UNSUPPORTED_VERSION: "this version does not serve the features that are in force",
     ErrorCode.INVALID_REGISTRATION: "the controller refuses its listeners or directories",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the controller does not let it in",
 }
-"""What no repetition changes."""
+"""Errors that a retry cannot resolve."""
 
 
 def nothing_lost(_time_ms: int) -> Sequence[object]:
-    """For a broker whose logs nothing is known of."""
+    """Returns no partitions, for a broker whose logs are not examined."""
     return ()
 
 
 class BrokerLifecycle:
-    """One incarnation of this broker. `listeners` are the advertised ones, `cluster_id()` is empty until it is known.
+    """One incarnation of this broker. `listeners` are the advertised ones; `cluster_id()` is empty until it is known.
 
-    `lost_for(time_ms)` are the partitions that it leads and has not been able to write for so long. With any, it has
-    itself fenced, so that others lead them, and ends. `incarnation_id` is given where it is registered already: the
-    registration is repeated, and keeps its epoch and state.
+    `lost_for(time_ms)` returns the partitions that it leads and has not been able to write for `time_ms`. If there are
+    any, it requests to be fenced, so that other brokers lead them, and ends. `incarnation_id` is given if it is already
+    registered: the registration is then repeated, and keeps its epoch and state.
 
-    `unfenced` is set when the controller first answers that the broker is, `released` when the broker may stop.
+    `unfenced` is set when the controller first responds that the broker is unfenced, `released` when it may stop.
     """
 
     def __init__(
@@ -89,7 +89,8 @@ class BrokerLifecycle:
         """Register, and send heartbeats until cancelled. Raises StartError when this broker cannot be in the cluster.
 
         That is: another broker has its id, no controller answers for `initial.broker.registration.timeout.ms`, or the
-        controller refuses it for good. Raises StoreError when it cannot write what others could lead.
+        controller refuses it permanently. Raises StoreError when it cannot write partitions that other brokers could
+        lead.
         """
         self._metadata.news.watch(self._news)
         try:
@@ -118,7 +119,10 @@ class BrokerLifecycle:
             self._metadata.news.unwatch(news)
 
     async def shut_down(self, timeout_ms: int) -> None:
-        """Let others lead what this broker leads, and return when they do, or the time is over. `run` has to run."""
+        """Let the controller move this broker's leaderships; return when that is done, or after `timeout_ms`.
+
+        `run` must be running.
+        """
         self._is_stopping = True
         self._news.wake()
         with trio.move_on_after(timeout_ms / 1000) as scope:
@@ -186,7 +190,7 @@ class BrokerLifecycle:
     # Heartbeats
 
     async def _heartbeat(self, *, want_fence: bool) -> bool:
-        """Send one, and act on the answer; False when the controller does not know this registration."""
+        """Send one, and act on the response; False if the controller does not have this registration."""
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.epoch,
@@ -225,7 +229,7 @@ class BrokerLifecycle:
         return known is None or known.fenced
 
     async def _pause(self) -> None:
-        """Wait until the next heartbeat is due; while an answer is wanted soon, news of the metadata end the pause."""
+        """Wait until the next heartbeat is due; earlier while the broker stops or is to be unfenced."""
         if self.released.is_set():
             return
         until_ms = self._env.monotonic_ms() + self._number("broker.heartbeat.interval.ms")

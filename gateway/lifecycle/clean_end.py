@@ -1,4 +1,4 @@
-"""Whether the incarnation of this broker before has ended in order: its epoch is then a property of the store."""
+"""Stores whether this broker's previous shutdown was clean: its epoch is then a property of the store."""
 
 import logging
 from functools import partial
@@ -14,17 +14,17 @@ NO_EPOCH: Final = -1
 
 
 class CleanEnd:
-    """The mark of a clean end in one store."""
+    """The clean-shutdown mark of one store."""
 
     def __init__(self, store: Store, env: Environment) -> None:
         self._store = store
         self._env = env
 
     async def take(self) -> int:
-        """The epoch of an incarnation that has ended in order, -1 where it has not; the mark is gone when it returns.
+        """Return the epoch of the previous incarnation if its shutdown was clean, else -1; the mark is then removed.
 
-        A mark that cannot be taken away counts for nothing: it would outlive what it says. Raises StoreError when the
-        store cannot be read.
+        A mark that cannot be removed is ignored, because it would still be there after an unclean shutdown. Raises
+        StoreError when the store cannot be read.
         """
         text = (await self._env.run_blocking(self._store.properties)).get(PROPERTY, "")
         if not text:
@@ -37,7 +37,7 @@ class CleanEnd:
         return int(text)
 
     async def put(self, epoch: int) -> None:
-        """Note that the broker of `epoch` has closed all its logs. A store that refuses it is not marked."""
+        """Mark that the broker of `epoch` has closed all its logs. If the write fails, the store stays unmarked."""
         try:
             await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: str(epoch)}))
         except StoreError as error:

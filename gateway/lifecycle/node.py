@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from odradek.gateway.lifecycle.broker import BrokerLifecycle
 
 PERIODIC_TASKS_S: Final = 0.25
-"""How often the active controller looks for sessions that are over and elections that are due."""
+"""The interval at which the active controller checks for expired sessions and elections that are due."""
 
 
 class NodeLife:
     """The lifecycle of a node in a cluster; for the broker of a sole voter, once its image has another broker.
 
-    `ready` is set when clients may be served. `run` has to run from the start of the node on.
+    `ready` is set when clients may be served. `run` must run from the node's start.
     """
 
     _broker: "BrokerLifecycle | None"
@@ -77,21 +77,21 @@ class NodeLife:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this is a cluster of one: a sole voter, which is the only broker."""
+        """True if this is a cluster of one: a sole voter, which is the only broker."""
         return not self._among_others.is_set()
 
     def on_published(self, _delta: MetadataDelta, image: MetadataImage) -> None:
-        """Note that the image has another broker."""
+        """Check whether the image has another broker."""
         if self.is_alone and not is_only_broker(image, self._config.node_id):
             self._among_others.set()
 
     def metadata_is_loaded(self) -> None:
-        """A sole voter has loaded its metadata; without others its broker is registered, and serves."""
+        """Note that a sole voter has loaded its metadata; without other brokers it is registered, and serves."""
         if self.is_alone:
             self.ready.set()
 
     async def run(self) -> None:
-        """Live until cancelled. Raises StartError when this broker cannot be in the cluster."""
+        """Run until cancelled. Raises StartError when this broker cannot be in the cluster."""
         if self.is_alone:
             await self._among_others.wait()
         async with trio.open_nursery() as nursery:
@@ -118,7 +118,7 @@ class NodeLife:
             self._controller.begin_sessions()
 
     async def leave(self) -> None:
-        """Let others lead what this broker leads, as long as `odradek.drain.timeout.ms` allows."""
+        """Move this broker's leaderships to other brokers, within `odradek.drain.timeout.ms`."""
         if self._broker is None or not self.ready.is_set() or not self._config.values["controlled.shutdown.enable"]:
             return
         if self._config.node.is_alone and is_only_broker(self._metadata.logged, self._config.node_id):
@@ -126,6 +126,6 @@ class NodeLife:
         await self._broker.shut_down(self._config.drain_timeout_ms)
 
     async def logs_closed(self) -> None:
-        """Note that this incarnation has ended in order: all logs are closed."""
+        """Mark the shutdown as clean: all logs are closed."""
         if self._broker is not None and self._broker.epoch != NO_EPOCH:
             await self._clean_end.put(self._broker.epoch)

@@ -1,4 +1,4 @@
-"""Which node is the active controller: the leader of the metadata quorum, which alone decides on its changes."""
+"""The active controller: the leader of the metadata quorum, which alone decides on changes of metadata."""
 
 from typing import Protocol
 
@@ -9,23 +9,23 @@ from odradek.wire.values import immutable
 
 @immutable
 class ActiveController:
-    """The active controller, and where it listens to brokers and other controllers."""
+    """The active controller, and its address for brokers and other controllers."""
 
     node_id: int
     endpoint: tuple[str, int]
 
 
 class Leadership(Protocol):
-    """What a node knows of the active controller; the quorum's driver tells it."""
+    """This node's state of the active controller, from the quorum's driver."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it is this node, and its metadata is loaded: it decides."""
+        """True if it is this node, and its metadata is loaded, so that it decides."""
         ...
 
     @property
     def active(self) -> ActiveController | None:
-        """The active controller, None while there is none or it is not known here."""
+        """The active controller, or None while there is none or it is not known here."""
         ...
 
     @property
@@ -35,8 +35,9 @@ class Leadership(Protocol):
 
 
 class QuorumLeadership:
-    """What the quorum's driver tells. `epoch` is that in which this node's controller decides, which the controller
-    sets once it is loaded.
+    """The active controller as the quorum's driver reports it.
+
+    `epoch` is the one in which this node's controller decides; the controller sets it once it is loaded.
     """
 
     def __init__(self, quorum: QuorumDriver) -> None:

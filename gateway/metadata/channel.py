@@ -1,12 +1,12 @@
-"""Requests of this node to the active controller, wherever that is, after Kafka's NodeToControllerChannelManager.
+"""Requests of this node to the active controller on any node, after Kafka's NodeToControllerChannelManager.
 
     call ─► this node is active? ──yes──► decide here
               │ no
               ├─ another is ─► its listener for controllers ─► answer
-              │                      └── no answer, or NOT_CONTROLLER ─► again, until the time is over
-              └─ none is known ─► wait for news of the leadership
+              │                      └── no answer, or NOT_CONTROLLER ─► again, until the time-out
+              └─ none is known ─► wait for a change of the leadership
 
-Each purpose has a channel, which is a connection: what one of them waits for does not hold up the others.
+Each purpose has its own channel, which is a connection: a wait on one does not hold up the others.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 RETRY_MS: Final = 50
-"""The pause after an attempt that had no answer, or one that another node should give; news of a leader ends it."""
+"""The pause after an attempt without an answer, or with NOT_CONTROLLER; a change of the leadership ends it."""
 
 
 class ControllerUnreachableError(Exception):
-    """No active controller has answered within the time. What was asked may have been carried out or not."""
+    """No active controller has answered within the time-out. The request may or may not have been carried out."""
 
 
 class ControllerChannel:
-    """One purpose's way to the active controller; its tasks run in `nursery`.
+    """A channel to the active controller for one purpose; its tasks run in `nursery`.
 
     `decide` answers a request in this node while it is the active controller, and raises CoordinatorUnavailable while
-    the metadata log does not serve.
+    the metadata log is unavailable.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ControllerChannel:
     async def call(self, request: Message, version: int, timeout_ms: int, attempt_ms: int | None = None) -> Message:
         """The active controller's response. Raises ControllerUnreachableError after `timeout_ms`.
 
-        `attempt_ms` bounds one attempt, at most `timeout_ms`. Cancellation does not undo what was asked.
+        `attempt_ms` bounds one attempt, at most `timeout_ms`. Cancellation does not undo the request.
         """
         deadline_ms = self._env.monotonic_ms() + timeout_ms
         with self._watching() as changed:
@@ -75,7 +75,7 @@ class ControllerChannel:
                 await changed.wait(min(RETRY_MS, left_ms))
 
     async def _attempt(self, request: Message, version: int, timeout_ms: int) -> Message | None:
-        """An answer of the active controller, None while there is none."""
+        """The response of the active controller, or None while there is none."""
         if timeout_ms <= 0:
             return None
         if self._leadership.is_active:
@@ -94,7 +94,7 @@ class ControllerChannel:
         try:
             return await self._decide(request)
         except CoordinatorUnavailable:
-            return None  # the log says why
+            return None  # the cause is logged elsewhere
 
     @contextmanager
     def _watching(self) -> "Generator[Signal]":
@@ -107,7 +107,7 @@ class ControllerChannel:
 
 
 def holds_not_controller(response: Message) -> bool:
-    """Whether an answer, or a part of it, is NOT_CONTROLLER, so that the request must be sent to another node."""
+    """True if a response, or a part of it, is NOT_CONTROLLER, so that the request must be sent to another node."""
     refused = ErrorCode.NOT_CONTROLLER
     if getattr(response, "error_code", 0) == refused:
         return True

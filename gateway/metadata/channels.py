@@ -24,12 +24,12 @@ class Channels:
         self._limits = PeerLimits(connect_timeout_ms=config.socket_connection_setup_timeout_ms)
 
     def channel(self, purpose: str, decide: Callable[[Message], Awaitable[Message]]) -> ControllerChannel:
-        """A channel for `purpose`, which names its connection in the controller's log; see `ControllerChannel`."""
+        """A channel for `purpose`, which identifies its connection in the controller's log; see `ControllerChannel`."""
         client_id = f"node-{self._node_id}-{purpose}"
         return ControllerChannel(self._env, self._nursery, self._leadership, decide, client_id, self._limits)
 
     def deciding(self, purpose: str, controller: Controller) -> ControllerChannel:
-        """A channel whose requests `controller` decides on while this node is the active one."""
+        """A channel whose requests `controller` decides on while this node is the active controller."""
 
         async def decide(request: Message) -> Message:
             from odradek.gateway.metadata.operations import operation_of

@@ -1,4 +1,4 @@
-"""What the services of a broker ask of the active controller, be it this node or another: topics, producer ids."""
+"""Requests of a broker's services to the active controller, on this node or another: topics, producer ids."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -15,21 +15,21 @@ from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.wire.errors import ErrorCode
 from odradek.wire.schema.schema import Message
 
-if TYPE_CHECKING:  # what decides on topics and producer ids is imported with the first: a broker starts faster
+if TYPE_CHECKING:  # imported with the first decision on topics or producer ids, so that a broker starts faster
     from odradek.coordinator.metadata.controller.producer_ids import ProducerIdBlock
     from odradek.wire.messages.create_topics import CreatableTopic
 
 CREATE_TOPICS_VERSION: Final = 7
 ALLOCATE_VERSION: Final = 0
 PUBLISH_WAIT_MS: Final = 1000
-"""How long a created topic may take to be in this node's image; the caller's client asks again after that."""
+"""The maximum wait for a created topic to be in this node's image; the client retries after that."""
 
 
 class ControllerClient:
     """The active controller as services of this broker use it.
 
-    All methods raise CoordinatorUnavailable while no controller decides. `context()` is what decisions about topics
-    rest on here. `request.timeout.ms` is how long an answer may take.
+    All methods raise CoordinatorUnavailable while no controller decides. `context()` returns this broker's image and
+    settings, for decisions about topics. `request.timeout.ms` limits the wait for a response.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ControllerClient:
         self._context = context
 
     async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
-        """Create the topics of these names that do not exist; None for a name whose topic is there now."""
+        """Create the topics of these names that do not exist; None for a name whose topic exists now."""
         if self._leadership.is_active:
             return await self._controller.auto_create(names)
         from odradek.coordinator.metadata.controller.auto_create import wanted_topic
@@ -67,7 +67,7 @@ class ControllerClient:
         }
 
     async def producer_id_block(self) -> "ProducerIdBlock":
-        """Producer ids that were never given before and never will be again."""
+        """Producer ids that were never allocated before and will not be allocated again."""
         from odradek.coordinator.metadata.controller.producer_ids import (
             PRODUCER_ID_BLOCK,
             ProducerIdBlock,
@@ -88,7 +88,7 @@ class ControllerClient:
         return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
 
     async def reserve_producer_ids(self, producer_id: int) -> int:
-        """Let no id up to `producer_id` be given; returns the smallest that is free. Only the active controller can."""
+        """Reserve all ids up to `producer_id`; returns the smallest free one. Works only on the active controller."""
         from odradek.coordinator.metadata.controller.producer_ids import reserve_producer_ids
 
         return await self._controller.decide(reserve_producer_ids, producer_id)
@@ -101,7 +101,7 @@ class ControllerClient:
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     async def _published(self, names: Collection[str]) -> None:
-        """Wait until the topics are in this node's image, or the time is over."""
+        """Wait until the topics are in this node's image, for at most `PUBLISH_WAIT_MS`."""
         news = Signal()
         self._metadata.news.watch(news)
         try:
@@ -113,7 +113,7 @@ class ControllerClient:
 
 
 def _with_defaults(context: DecisionContext, topic: "CreatableTopic") -> "CreatableTopic":
-    """The topic with the defaults of this broker, where it has none of its own: the controller's may differ."""
+    """The topic, with this broker's defaults for values that it does not set: the controller's may differ."""
     count, factor = topic.num_partitions, topic.replication_factor
     return replace(
         topic,

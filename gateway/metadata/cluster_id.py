@@ -1,7 +1,7 @@
-"""The cluster's id: a property of the store, as `cluster.id` of Kafka's meta.properties is of a log directory.
+"""The cluster's id as a property of the store, like `cluster.id` in Kafka's meta.properties.
 
-It is known before the first metadata record is read or written. The metadata log has a copy of it, which is taken where
-the property is missing: with a store of a version that kept the copy alone, or after a loss of the properties.
+It is known before the first metadata record is read or written. The metadata log has a copy of it, which is used if the
+property is missing: in a store of an older version that had only the copy, or after a loss of the properties.
 """
 
 import logging
@@ -22,7 +22,7 @@ PROPERTY: Final = "cluster.id"
 
 
 class ClusterId:
-    """The id that a store is formatted with; `text` is empty while it is not."""
+    """The id that a store is formatted with; `text` is empty while there is none."""
 
     def __init__(self, store: Store, env: Environment, configured: str) -> None:
         self.text = ""
@@ -40,7 +40,7 @@ class ClusterId:
         return self.text or self._configured or text_of(next(random_ids(self._env)))
 
     async def format(self, with_properties: Mapping[str, str]) -> None:
-        """Give the store the configured id, or a random one, unless it has one; in the same write others as well.
+        """Write the configured id, or a random one, unless the store has one; `with_properties` are written with it.
 
         Raises StartError.
         """
@@ -56,7 +56,7 @@ class ClusterId:
     async def take_logged(self, logged: str) -> None:
         """Compare the store's id with the metadata log's, or adopt that if the store has none. Raises StartError.
 
-        If the store fails to write the property, the next start does.
+        If writing the property fails, the next start writes it.
         """
         if self.text and self.text != logged:
             raise StartError(

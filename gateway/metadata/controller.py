@@ -1,6 +1,6 @@
 """The controller: decides on changes of the cluster's metadata, and writes them to the metadata log.
 
-It runs the metadata shard. What it decided is published (`publisher.py`) once it is committed, before the reply.
+It runs the metadata shard. A decision is published (`publisher.py`) once it is committed, before the reply.
 """
 
 import logging
@@ -37,8 +37,9 @@ class Controller:
     """The metadata shard over its log, while this node is the active controller.
 
     All methods that wait raise CoordinatorUnavailable while the log is not available, with NOT_COORDINATOR while
-    another node is the active controller. `await_exported`, if set, waits until users of the metadata outside the
-    process have what is published; decisions return after it. `commit_times` are the times from decision to commit.
+    another node is the active controller. `await_exported`, if set, waits until processes that use the metadata outside
+    the broker have the published state; decisions return after it. `commit_times` are the times from decision to
+    commit.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Controller:
         )
 
     def _make_shard(self) -> MetadataShard:
-        """A shard that begins where the published image ends: after a failed write only what follows is replayed."""
+        """A shard that begins with the published image: after a failed write only later records are replayed."""
         return MetadataShard(self._config, random_ids(self._env), self._publisher.logged)
 
     def _to_publish(self, shard: MetadataShard) -> Callable[[], None]:
@@ -85,7 +86,7 @@ class Controller:
 
     @property
     def incarnation_id(self) -> UUID | None:
-        """The incarnation of this broker that `register` has registered, None where the broker registers by itself."""
+        """The incarnation of this broker that `register` has registered; None if the broker registers itself."""
         return None if self._registration is None else self._registration.incarnation_id
 
     @property
@@ -98,13 +99,13 @@ class Controller:
         await self.activate(self._quorum.core.epoch)
 
     async def activate(self, epoch: int) -> None:
-        """Decide from now on: this node leads in `epoch`, and all that is in the log is committed."""
+        """Begin to decide: this node leads in `epoch`, and all records of the log are committed."""
         self._runtime = self._make_runtime()
         await self._runtime.load()
         self._leadership.epoch = epoch
 
     async def found(self, cluster_id: str) -> None:
-        """Write the first records of the cluster, unless it has them."""
+        """Write the first records of the cluster, unless they exist."""
         await self._decide(found_cluster, cluster_id)
 
     def deactivate(self) -> None:
@@ -113,7 +114,7 @@ class Controller:
         self._runtime.stop()
 
     def extent(self) -> tuple[int, int]:
-        """The metadata log's high watermark and end. Raises PartitionUnavailable while it does not serve."""
+        """The metadata log's high watermark and end offset. Raises PartitionUnavailable while it is unavailable."""
         log = self._runtime.replica.log
         return log.high_watermark, log.log_end_offset
 
@@ -122,11 +123,11 @@ class Controller:
         await self._runtime.replica.close()
 
     async def register(self, cluster_id: str, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:
-        """Register this broker, which has started; the first registration of a cluster writes its first records.
+        """Register this broker at its start; the first registration of a cluster writes its first records.
 
-        While the metadata log takes no writes (a full disk), a broker of a known cluster serves all the same: the image
-        shows it as it is now, and the next change of metadata writes its registration first. Raises StartError, and
-        CoordinatorUnavailable where there is no cluster yet.
+        While the metadata log cannot be written (a full disk), a broker of an existing cluster serves anyway: the image
+        shows its current state, and the next change of metadata writes its registration first. Raises StartError, and
+        CoordinatorUnavailable if there is no cluster yet.
         """
         self._registration = BrokerRegistration(
             node_id=self._config.node_id,
@@ -150,9 +151,9 @@ class Controller:
         self._is_registered = True
 
     async def decide(self, operation: Operation[Q, R], request: Q) -> R:
-        """Decide on a request; the change is committed, and published, when this returns.
+        """Decide on a request; the change is committed and published when this returns.
 
-        A caller that is cancelled has not undone it. Only the active controller decides.
+        Cancelling the caller does not undo it. Only the active controller decides.
         """
         if self._registration is not None and not self._is_registered:
             await self._register(self._registration)
@@ -181,7 +182,7 @@ class Controller:
             await trio.lowlevel.checkpoint()
 
     async def auto_create(self, names: Collection[str]) -> Mapping[str, RefusedError | None]:
-        """Create the topics of these names that do not exist; None for a name whose topic is there now."""
+        """Create the topics of these names that do not exist; None for a name whose topic exists now."""
         from odradek.coordinator.metadata.controller.auto_create import auto_create_topics
 
         outcomes: dict[str, RefusedError | None] = {}

@@ -1,4 +1,4 @@
-"""How many leaders were elected, as far as this node has seen in the published metadata."""
+"""Counts the leader elections that this node has seen in the published metadata."""
 
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage
@@ -8,7 +8,7 @@ class Elections:
     """Counts since the start. Written on the Trio thread; any thread may read it.
 
     `leaders` are all changes of a leader; `unclean` those to a replica that may lack committed records, `eligible`
-    those to an eligible leader replica (KIP-966). What the log says of the time before the start does not count.
+    those to an eligible leader replica (KIP-966). Elections in the log from before the start do not count.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class Elections:
         self.eligible = 0
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Count those of a delta."""
+        """Count the elections of a delta."""
         for topic_id, indexes in delta.topics.changed.items():
             before, after = delta.before.topic_by_id(topic_id), image.topic_by_id(topic_id)
             if before is None or after is None:

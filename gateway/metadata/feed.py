@@ -1,8 +1,8 @@
-"""Feeds what the quorum commits to this node's image, and tells the controller when it decides.
+"""Applies committed metadata records to this node's image, and activates the controller when this node leads.
 
 On every node, leader or not, the committed records of the metadata log are replayed and published in the order of the
 log. While this node is the active controller, its shard has replayed them as it decided, and publishes them itself once
-they are committed; the feed stands still then, and goes on from the published image afterwards.
+they are committed; the feed pauses then, and continues from the published image afterwards.
 """
 
 import logging
@@ -23,13 +23,13 @@ from odradek.wire.records.errors import InvalidRecordBatch
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-"""The pause after the log could not be read."""
+"""The pause after the log could not be read, in seconds."""
 
 
 class MetadataFeed:
-    """One task's work. `caught_up` is set when the image has first been as new as the leader's.
+    """Feeds the image in one task. `caught_up` is set when the image is first as new as the leader's.
 
-    `new_cluster_id` gives the id of the cluster that this node founds as the first leader of a new one.
+    `new_cluster_id` returns the id for a new cluster if this node becomes its first leader.
     """
 
     def __init__(

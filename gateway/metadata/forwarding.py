@@ -1,7 +1,7 @@
-"""Sends clients' requests on to the active controller in Envelopes, and takes their responses out of them (KIP-590).
+"""Forwards clients' requests to the active controller in Envelopes, and unpacks the responses (KIP-590).
 
-A client may ask any broker to change metadata. The request travels with the client's address and principal; the
-response that comes back is the controller's own. Envelopes are imported at their first use: a broker starts faster.
+A client may send a change of metadata to any broker. The request is forwarded with the client's address and principal;
+the response is the controller's own. Envelopes are imported at their first use, so that a broker starts faster.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,14 +20,14 @@ ENVELOPE_VERSION: Final = 0
 
 
 async def not_enveloped(_request: Message) -> Message:
-    """What a node that is the active controller itself answers in the place of one: an Envelope without a response."""
+    """The answer of a channel whose node is the active controller: an Envelope without a response."""
     from odradek.wire.messages.envelope import EnvelopeResponse
 
     return EnvelopeResponse(response_data=None)
 
 
 class Forwarder:
-    """Sends requests on over `channel`, whose `decide` is `not_enveloped`; each waits up to `timeout_ms`."""
+    """Forwards requests over `channel`, whose `decide` is `not_enveloped`; each waits up to `timeout_ms`."""
 
     def __init__(self, channel: ControllerChannel, timeout_ms: int) -> None:
         self._channel = channel
@@ -36,7 +36,7 @@ class Forwarder:
     async def forward(
         self, key: ApiKey, version: int, correlation_id: int, client_id: str | None, host: bytes, request: Message
     ) -> Message | None:
-        """The controller's response, None where this node is to answer: it is active now, or no controller answers.
+        """The controller's response; None if this node must answer: it is active now, or no controller answers.
 
         `host` is the client's address in 4 or 16 bytes.
         """
@@ -56,10 +56,10 @@ class Forwarder:
         assert isinstance(answer, EnvelopeResponse)
         if answer.error_code or answer.response_data is None:
             return None
-        return _taken_out(key, version, correlation_id, answer)
+        return _unpacked(key, version, correlation_id, answer)
 
 
-def _taken_out(key: ApiKey, version: int, correlation_id: int, answer: "EnvelopeResponse") -> Message | None:
+def _unpacked(key: ApiKey, version: int, correlation_id: int, answer: "EnvelopeResponse") -> Message | None:
     assert answer.response_data is not None
     try:
         found, response = decode_response(key, version, answer.response_data)

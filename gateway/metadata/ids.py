@@ -1,4 +1,4 @@
-"""Ids of topics and clusters: random, and as Kafka writes them."""
+"""Random ids of topics and clusters, and their text form in Kafka."""
 
 import base64
 import itertools
@@ -9,7 +9,7 @@ from odradek.gateway.env.environment import Environment
 
 
 def random_ids(env: Environment) -> Iterator[UUID]:
-    """Random ids without end. Kafka gives none whose text begins with a hyphen, which looks like an option."""
+    """An endless iterator of random ids. As in Kafka, no id's text begins with a hyphen, which looks like an option."""
     fresh = (env.uuid() for _ in itertools.count())
     return (each for each in fresh if not text_of(each).startswith("-"))
 

@@ -1,4 +1,4 @@
-"""The start of a node whose quorum has other members: it joins the quorum before it knows its cluster.
+"""The start of a node whose quorum has other members: it joins the quorum before it has the cluster id.
 
 The node opens the metadata log and joins the quorum first. The first leader of a new cluster generates the cluster id
 and appends it to the metadata log, from which the other nodes take it. Decisions that need the complete image (which
@@ -51,7 +51,7 @@ async def join_cluster(
 
 
 class Membership:
-    """A node's way into its cluster; the text of `cluster_id` is empty until it is known."""
+    """Joins a node to its cluster; the text of `cluster_id` is empty until it is known."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Membership:
         nursery.start_soon(self._settle)
 
     async def _settle(self) -> None:
-        """Adopt the cluster id in the metadata log. StartError ends the nursery: the store is of another cluster."""
+        """Adopt the cluster id of the metadata log. A StartError, for another cluster's store, ends the nursery."""
         await self._feed.caught_up.wait()
         image = self._publisher.logged
         await self._cluster_id.take_logged(image.cluster_id)

@@ -8,15 +8,15 @@ from odradek.gateway.quorum import QuorumSettings
 from odradek.partitions.config import LogConfig
 
 METADATA_LEADER_EPOCH: Final = 1
-"""The epoch of a log that is made without a quorum, by `odradek recover`."""
+"""The epoch of a log that `odradek recover` makes without a quorum."""
 AUTO_JOIN: Final = "controller.quorum.auto.join.enable"
 FIRST_SERVER: Final = 2
-"""The first of `controller.quorum.bootstrap.servers` has the id -2, as in Kafka: -1 is no node."""
+"""The first of `controller.quorum.bootstrap.servers` has the id -2, as in Kafka: -1 means no node."""
 METADATA_MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
 
 
 def metadata_log_config(config: BrokerConfig) -> LogConfig:
-    """What the metadata log acts on: it rolls as `metadata.log.segment.…` says, and is trimmed behind snapshots."""
+    """The settings of the metadata log: it rolls by `metadata.log.segment.…`, and is trimmed after snapshots."""
     return LogConfig(
         max_message_bytes=METADATA_MAX_BATCH_BYTES,
         segment_bytes=config.metadata_log_segment_bytes,
@@ -25,7 +25,7 @@ def metadata_log_config(config: BrokerConfig) -> LogConfig:
 
 
 def quorum_settings(config: BrokerConfig, machine: str) -> QuorumSettings:
-    """The quorum as `controller.quorum.…` says, on a machine of that name."""
+    """The quorum's settings from `controller.quorum.…`; `machine` is this machine's host name."""
     timing = Timing(
         election_ms=_number(config, "controller.quorum.election.timeout.ms"),
         fetch_ms=_number(config, "controller.quorum.fetch.timeout.ms"),

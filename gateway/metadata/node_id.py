@@ -1,6 +1,6 @@
-"""The node's id: a property of the store, as `node.id` of Kafka's meta.properties is of a log directory.
+"""The node's id as a property of the store, like `node.id` in Kafka's meta.properties.
 
-What a store holds belongs to the node that wrote it: its replicas are named by that id in the metadata, and its vote
+The contents of a store belong to the node that wrote it: the metadata identifies its replicas by that id, and its vote
 counts as that node's. So a store is never used under another id.
 """
 
@@ -19,9 +19,9 @@ PROPERTY: Final = "node.id"
 
 
 class NodeId:
-    """Whose store it is: `check` before it is used, `claim` once it is.
+    """The owner of a store: call `check` before the store is used, `claim` once it is.
 
-    `properties` makes the store this node's as well, for one write with what else a store is formatted with.
+    `properties` contains the id, so that it can be written together with the store's other properties.
     """
 
     def __init__(self, store: Store, env: Environment, node_id: int) -> None:
@@ -31,7 +31,7 @@ class NodeId:
         self.properties: Mapping[str, str] = {PROPERTY: str(node_id)}
 
     async def check(self, properties: Mapping[str, str]) -> None:
-        """Raise StartError when the store is another node's, as its properties say."""
+        """Raise StartError when the store's properties have another node's id."""
         stored = properties.get(PROPERTY, "")
         if stored not in ("", str(self._node_id)):
             location = (await self._env.run_blocking(self._store.space)).location
@@ -41,7 +41,7 @@ class NodeId:
             )
 
     async def claim(self) -> None:
-        """Make the store this node's. One that takes no writes is made so at the next start."""
+        """Store this node's id. If the write fails, the next start tries again."""
         try:
             if PROPERTY not in await self._env.run_blocking(self._store.properties):
                 await self._env.run_blocking(partial(self._store.set_properties, self.properties))

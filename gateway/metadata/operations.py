@@ -1,4 +1,4 @@
-"""Which operation of the metadata shard answers a request, where this node itself sends it to the active controller."""
+"""The metadata shard's operation for each request that this node itself sends to the active controller."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from odradek.wire.schema.schema import Message
 
 
 def operation_of(request: Message) -> Operation[Any, Any]:
-    """The operation that takes requests of this kind."""
+    """The operation for requests of this type."""
     return _OPERATIONS[type(request)]
 
 

@@ -1,7 +1,7 @@
 """Divides the entries of a request, so that other tasks run between the controller's decisions on its parts.
 
-The shard decides on one operation in one go: on a thousand topics that takes more than a tenth of a second. Each part
-is on disk before the next is decided.
+The shard decides on one operation without yielding: on a thousand topics that takes more than a tenth of a second. Each
+part is committed before the next is decided.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,17 +10,17 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 PART: Final = 200
-"""How many topics, resources or users the metadata shard decides on at once: twenty to thirty milliseconds."""
+"""The number of topics, resources or users that the shard decides on at once: twenty to thirty milliseconds."""
 PART_PARTITIONS: Final = 2000
-"""How many partitions it creates at once, unless one topic alone has more: ten to twenty milliseconds."""
+"""The number of partitions that it creates at once, unless one topic alone has more: ten to twenty milliseconds."""
 
 
 def in_parts(
     listed: Sequence[T], names: Sequence[object], partitions: Callable[[T], int] = lambda _: 0
 ) -> Iterator[Sequence[T]]:
-    """Divide `listed`, unless one of `names` is there twice: duplicates are refused by looking at all entries.
+    """Divide `listed`, unless one of `names` occurs twice: duplicates are refused by examining all entries.
 
-    `partitions` says how many each creates. Of nothing there is one part, without anything in it.
+    `partitions` returns the number of partitions that an entry creates. An empty `listed` gives one empty part.
     """
     if len(set(names)) < len(names):
         yield listed

@@ -1,4 +1,4 @@
-"""On whose behalf a node sends a request on: a principal as Kafka's brokers write it into an Envelope (KIP-590)."""
+"""The principal for whom a node forwards a request, as Kafka's brokers write it into an Envelope (KIP-590)."""
 
 from typing import Final
 
@@ -9,6 +9,6 @@ VERSION: Final = 0
 
 
 def anonymous_principal() -> bytes:
-    """The anonymous principal, which all clients have without authentication; two bytes of version precede it."""
+    """The anonymous principal, which all clients have without authentication, after two bytes of version."""
     data = DefaultPrincipalData(type="User", name="ANONYMOUS")
     return VERSION.to_bytes(2, "big") + bytes(encode(data, VERSION))

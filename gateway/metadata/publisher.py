@@ -1,7 +1,7 @@
-"""The published metadata: the image that this broker acts on, and what acts on its changes.
+"""Holds the published metadata image, and calls the functions that react to its changes.
 
-A delta is published once its records are committed, and before the controller releases the replies that rest on them: a
-client whose topic is reported as created finds it, with its settings in force.
+A delta is published once its records are committed, and before the controller sends the replies that depend on them:
+when a topic is reported as created, the client finds it with its settings in force.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from odradek.gateway.env.signals import Watchable
 from odradek.gateway.metadata.elections import Elections
 
 Reaction = Callable[[MetadataDelta, MetadataImage], None]
-"""Acts on a delta and the image that it leads to. It neither waits nor raises."""
+"""Reacts to a delta and the resulting image. It neither waits nor raises."""
 
 
 class MetadataPublisher:
     """Holds the newest committed image, and calls the reactions, in their order, on the Trio thread.
 
-    `logged` is what the metadata log says up to there; `image` has besides this broker as it is now, while its
-    registration cannot be written. `news` is notified after the reactions. `elections` are counted for the metrics.
+    `logged` is the image of the metadata log; `image` also shows this broker's current state while its registration
+    cannot be written. `news` is notified after the reactions. `elections` are counted for the metrics.
     """
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class MetadataPublisher:
         self._registration: BrokerRegistration | None = None
 
     def call(self, *reactions: Reaction) -> None:
-        """Let these act on every delta from now on, each after the one before it."""
+        """Set the functions to call on every delta from now on, in this order."""
         self._reactions = reactions
 
     def publish(self, delta: MetadataDelta) -> None:
-        """Publish the image that a committed delta leads to."""
+        """Publish the image that results from a committed delta."""
         assert delta.before is self.logged, "a delta follows the image that was published last"
         self.logged = delta.apply()
         self._show()
@@ -46,7 +46,7 @@ class MetadataPublisher:
         self.news.notify()
 
     def show_broker(self, registration: BrokerRegistration) -> None:
-        """Show this broker as it is now, whatever the log says of it."""
+        """Show this broker's current state in the image, in place of the logged one."""
         self._registration = registration
         self._show()
 
@@ -54,6 +54,6 @@ class MetadataPublisher:
         self.image = self.logged if self._registration is None else with_broker(self.logged, self._registration)
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of the topic that has this id now, None when there is none."""
+        """The name of the topic that has this id now, or None."""
         topic = self.image.topic_by_id(topic_id)
         return None if topic is None else topic.name

@@ -1,7 +1,7 @@
-"""Reads what the quorum has committed into this node's image: the newest snapshot where it must, then the log.
+"""Reads committed metadata into this node's image: the newest snapshot if necessary, then the log.
 
-A node that starts has no image: it loads the newest snapshot, which is shorter than what it stands for, and the log
-behind it. A node whose log was begun anew behind a snapshot loads that, and publishes what differs.
+A node that starts has no image: it loads the newest snapshot, which is shorter than the log before it, and then the log
+after it. A node whose log was truncated and restarted after a snapshot loads that, and publishes the difference.
 """
 
 import trio
@@ -20,8 +20,9 @@ from odradek.wire.records.errors import InvalidRecordBatch
 
 
 class MetadataReader:
-    """Publishes what is committed. Methods raise PartitionUnavailable, StoreError, InvalidRecordBatch and
-    ProtocolError.
+    """Publishes committed metadata.
+
+    Methods raise PartitionUnavailable, StoreError, InvalidRecordBatch and ProtocolError.
     """
 
     def __init__(self, quorum: QuorumDriver, publisher: MetadataPublisher, config: MetadataConfig) -> None:
@@ -31,7 +32,7 @@ class MetadataReader:
         self._next_offset = 0
 
     async def open(self) -> None:
-        """Open the quorum, and load the newest snapshot. Raises CoordinatorUnavailable in the place of the others."""
+        """Open the quorum, and load the newest snapshot. Converts these errors to CoordinatorUnavailable."""
         try:
             await self._quorum.open()
             await self.load_snapshot()
@@ -41,7 +42,7 @@ class MetadataReader:
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     async def load_snapshot(self) -> None:
-        """Publish the newest snapshot, if the image is empty, or older than where the log begins."""
+        """Publish the newest snapshot if the image is empty, or ends before the log's start offset."""
         replica, publisher = self._quorum.replica, self._publisher
         before, newest = publisher.logged, replica.newest_snapshot
         next_offset = before.offset + 1
@@ -56,7 +57,7 @@ class MetadataReader:
         self._next_offset = newest.end_offset
 
     async def read(self) -> None:
-        """Publish what is committed and not published: of the log in one delta."""
+        """Publish the committed records that are not published yet, those of the log in one delta."""
         replica, publisher = self._quorum.replica, self._publisher
         await replica.ensure_open()
         await self.load_snapshot()

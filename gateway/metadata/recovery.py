@@ -1,13 +1,13 @@
 """Rebuilds a lost metadata log from the names, topic ids and indexes of the partitions' directories.
 
-For `odradek recover`, which has the store to itself; everything here blocks. What no directory tells is taken from the
-part of the old metadata log that can be read, and where there is none it is chosen so that nothing is lost:
+For `odradek recover`, which has exclusive use of the store; everything here blocks. What the directories do not contain
+is taken from the readable part of the old metadata log; without one it is chosen so that nothing is lost:
 
 - A topic's settings are unknown: `retention.ms` and `retention.bytes` become -1, so that no segment is deleted before
-  an operator has looked. Internal topics get the settings that their coordinators give them.
-- Partitions that were never used have no directory: there are as many as the highest index says, or as the caller says;
-  internal topics have at least as many as the broker would give them.
-- Producer ids that were handed out must not be handed out again: they go on far beyond the highest in any log.
+  an operator has checked. Internal topics get the settings that their coordinators give them.
+- Partitions that were never used have no directory: the count is what the highest index implies, or what the caller
+  gives; internal topics have at least as many as the broker would give them.
+- Allocated producer ids must not be allocated again: the next one is far above the highest in any log.
 """
 
 from collections import defaultdict
@@ -54,7 +54,7 @@ from odradek.wire.stored.metadata_records import (
 from odradek.wire.values import immutable, mutable
 
 PRODUCER_ID_LEAP: Final = 1_000_000_000
-"""How far beyond the highest producer id in any log the next one is: ids that were handed out may not be in a log."""
+"""The distance of the next producer id from the highest in any log, since not every allocated id is in a log."""
 KEEP_EVERYTHING: Final[Mapping[str, str]] = {"retention.bytes": "-1", "retention.ms": "-1"}
 """The settings of a topic whose own are unknown."""
 _LOG_CONFIG: Final = LogConfig(max_message_bytes=METADATA_MAX_BATCH_BYTES)
@@ -65,12 +65,15 @@ _RECORDS_PER_BATCH: Final = 1000
 
 
 class RecoveryError(Exception):
-    """The recovery is not possible; the message says why, and what to do instead."""
+    """The recovery is not possible; the message has the reason and the alternative."""
 
 
 @immutable
 class Found:
-    """What a store holds. `damage` says what is wrong with the metadata log, `metadata` is the readable part of it."""
+    """The contents of a store.
+
+    `damage` describes the defect of the metadata log, `metadata` is the readable part of it.
+    """
 
     metadata: MetadataDelta
     damage: str
@@ -97,8 +100,9 @@ class Adoption:
 
 @mutable
 class Plan:
-    """Which topics are to be known again. The logs in `left` are not adopted: they are of topics that were deleted, or
-    of which another one has the name.
+    """The topics to add to the metadata.
+
+    The logs in `left` are not adopted: their topics were deleted, or another topic has the name.
     """
 
     adoptions: list[Adoption] = field(default_factory=list[Adoption])
@@ -106,7 +110,7 @@ class Plan:
 
 
 def look(store: Store) -> Found:
-    """Look at the logs of a store. Raises StoreError, and RecoveryError for a log that a newer version wrote."""
+    """Examine the logs of a store. Raises StoreError, and RecoveryError for a log that a newer version wrote."""
     delta = _newest_snapshot(store)
     logs = [key for key in store.partitions() if key.topic != METADATA_KEY.topic]
     strays = store.strays()
@@ -118,7 +122,7 @@ def look(store: Store) -> Found:
 
 
 def _newest_snapshot(store: Store) -> MetadataDelta:
-    """The records of the newest readable snapshot; none without one."""
+    """The records of the newest readable snapshot; empty without one."""
     try:
         newest = max(find_snapshots(store), default=None)
         if newest is None:
@@ -131,7 +135,7 @@ def _newest_snapshot(store: Store) -> MetadataDelta:
 
 
 def _read_metadata(store: Store, delta: MetadataDelta) -> str:
-    """Apply the readable beginning of the metadata log; return what is wrong with the rest."""
+    """Apply the readable beginning of the metadata log; return the defect of the rest, empty if there is none."""
     part: PartitionStore | None = None
     try:
         part = store.open(METADATA_KEY, policy_of(_LOG_CONFIG))
@@ -176,7 +180,7 @@ def _messages(part: PartitionStore) -> Iterator[tuple[Message, int, int]]:
 
 
 def plan(found: Found, config: MetadataConfig, counts: Mapping[str, int]) -> Plan:
-    """Decide which topics to add for the logs; `counts` has the partitions of topics, where the caller knows them."""
+    """Decide which topics to add for the logs; `counts` has the partition counts that the caller gives."""
     planned = Plan()
     indexes: dict[tuple[str, UUID], list[int]] = defaultdict(list)
     for key in found.logs:
@@ -206,7 +210,7 @@ def _adoption(
 
 
 def _unknown(image: MetadataImage, config: MetadataConfig, name: str) -> tuple[int, Mapping[str, str]]:
-    """The least number of partitions and the settings of a topic of which only the name is known."""
+    """The minimum number of partitions and the settings of a topic of which only the name is known."""
     if name not in INTERNAL_TOPICS:
         return 1, KEEP_EVERYTHING
     wanted = wanted_topic(DecisionContext(image, CurrentLayers(config).under(image), config.node_id), name)
@@ -233,7 +237,7 @@ def adoption_of(found: Found, name: str, config: MetadataConfig, counts: Mapping
 
 
 def rebuild(store: Store, found: Found, planned: Plan, config: MetadataConfig, cluster_id: str, now_ms: int) -> str:
-    """Make the metadata log again; what is left of the old one is set aside, under the name that is returned.
+    """Rebuild the metadata log; the remains of the old one are set aside, under the name that is returned.
 
     A cluster whose id is lost gets `cluster_id`. Raises StoreError.
     """
@@ -256,7 +260,7 @@ def rebuild(store: Store, found: Found, planned: Plan, config: MetadataConfig, c
 
 
 def adopt(store: Store, found: Found, adoption: Adoption, config: MetadataConfig, now_ms: int) -> None:
-    """Add a topic that was set aside to a whole metadata log, and take its logs back. Raises StoreError."""
+    """Add a topic that was set aside to an intact metadata log, and take its logs back. Raises StoreError."""
     names = {each.key.index: each.name for each in found.strays if each.key.topic_id == adoption.topic_id}
     for name in names.values():
         store.take_back(name)
@@ -267,7 +271,7 @@ def adopt(store: Store, found: Found, adoption: Adoption, config: MetadataConfig
 
 
 class _Recording:
-    """Records on top of an image, and the image that they lead to."""
+    """Records on top of an image, and the image that results."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.messages: list[Message] = []
@@ -279,14 +283,14 @@ class _Recording:
         return self._delta.apply()
 
     def add(self, *messages: Message) -> None:
-        """Add records."""
+        """Append records."""
         for message in messages:
             self.messages.append(message)
             replay(self._delta, message, self._delta.offset + 1, METADATA_LEADER_EPOCH)
 
 
 def _snapshot(store: Store, key: PartitionKey) -> LogSnapshot:
-    """What a log holds besides its records; nothing when it cannot be read, which keeps no topic from being adopted."""
+    """A log's state without its records; empty if it cannot be read, which does not prevent the topic's adoption."""
     try:
         part = store.open(key, policy_of(_LOG_CONFIG))
         try:
@@ -300,7 +304,7 @@ def _snapshot(store: Store, key: PartitionKey) -> LogSnapshot:
 def _adopt(
     recovered: _Recording, adoption: Adoption, node_id: int, snapshots: Mapping[PartitionKey, LogSnapshot]
 ) -> None:
-    """Apply what makes the topic known, its partitions led in the epochs that their logs have come to."""
+    """Add the records of the topic and its partitions, with the leader epochs that their logs have reached."""
     if adoption.is_new:
         recovered.add(TopicRecord(name=adoption.name, topic_id=adoption.topic_id))
         for name, value in adoption.configs.items():

@@ -1,4 +1,4 @@
-"""The settings in force: what the broker was started with, and what was changed at run time since."""
+"""The settings in force: those that the broker was started with, and changes at run time."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,9 +12,9 @@ from odradek.gateway.config import BrokerConfig
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 
 ALL_BROKERS: Final = ""
-"""The resource name of the settings of all brokers."""
+"""The resource name of the settings that apply to all brokers."""
 MAX_LOG_CONFIGS: Final = 1000
-"""How many different settings of topics are cached, outdated ones included."""
+"""The maximum number of different topic settings that are cached, outdated ones included."""
 
 
 class LiveSettings:
@@ -25,7 +25,7 @@ class LiveSettings:
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take over broker settings that changed."""
+        """Apply changed broker settings."""
         if delta.changed_configs(ResourceType.BROKER):
             default = image.configs_of(ResourceType.BROKER, ALL_BROKERS)
             own = image.configs_of(ResourceType.BROKER, str(self.config.node_id))
@@ -33,7 +33,7 @@ class LiveSettings:
             self._log_configs.clear()
 
     def changed_topics(self, delta: MetadataDelta, image: MetadataImage) -> list[str]:
-        """The topics whose settings changed, all of them where a broker setting did; not those that were created."""
+        """The existing topics whose settings changed; all existing topics if a broker setting changed."""
         if delta.changed_configs(ResourceType.BROKER):
             return [name for name in image.topics_by_name if name in delta.before.topics_by_name]
         changed = delta.changed_configs(ResourceType.TOPIC)
@@ -46,8 +46,8 @@ class LiveSettings:
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         """The settings of the logs of `topic`. Topics with the same settings share one value.
 
-        So a thousand logs do not read their settings from a thousand places of memory, and a new image is soon applied
-        to all of them.
+        So a thousand logs do not read their settings from a thousand memory locations, and a new image is quickly
+        applied to all of them.
         """
         overrides = image.configs_of(ResourceType.TOPIC, topic)
         key = tuple(overrides.items())

@@ -1,9 +1,9 @@
-"""Writes snapshots of this node's image, and trims its metadata log behind them, by Kafka's rules (KIP-630).
+"""Writes snapshots of this node's image, and trims its metadata log before them, by Kafka's rules (KIP-630).
 
-A snapshot is due when the log has got `metadata.log.max.record.bytes.between.snapshots` since the last one, or when
-something has changed and `metadata.log.max.snapshot.interval.ms` are over. The oldest snapshot, and the log up to the
-next one, go when they are older than `metadata.max.retention.ms`, or the log and the snapshots together have more than
-`metadata.max.retention.bytes`. The newest snapshot stays.
+A snapshot is due when the log has grown by `metadata.log.max.record.bytes.between.snapshots` since the last one, or
+when something has changed and `metadata.log.max.snapshot.interval.ms` have passed. The oldest snapshot, and the log up
+to the next one, are deleted when they are older than `metadata.max.retention.ms`, or the log and the snapshots together
+exceed `metadata.max.retention.bytes`. The newest snapshot is kept.
 """
 
 import logging
@@ -23,11 +23,11 @@ from odradek.wire.records.batch import iter_headers
 log = logging.getLogger(__name__)
 
 CLEAN_EVERY_MS: Final = 60_000
-"""How often it is looked whether something is too old, as in Kafka; also the pause after a snapshot has failed."""
+"""The interval of checks for old snapshots, as in Kafka; also the pause after a snapshot has failed."""
 
 
 class Snapshotter:
-    """One task's work, on every node."""
+    """Writes and trims in one task, on every node."""
 
     def __init__(
         self, replica: MetadataReplica, publisher: MetadataPublisher, env: Environment, config: BrokerConfig
@@ -72,7 +72,7 @@ class Snapshotter:
             self._replica.repeats.note(message, log, logging.WARNING, message, error)
 
     def _wait_ms(self) -> int | None:
-        """In how long a snapshot is due, None where none will be before something changes."""
+        """The time until a snapshot is due; None if none is due before the metadata changes."""
         newest = self._snapshots.newest
         if self._publisher.logged.offset + 1 <= (0 if newest is None else newest.end_offset):
             return None
@@ -95,7 +95,7 @@ class Snapshotter:
         log.info(text, *snapshot, size_bytes, since_bytes)
 
     async def _timestamp_of(self, offset: int) -> int:
-        """When the record at `offset` was written; -1 if the log no longer has it."""
+        """The timestamp of the record at `offset`; -1 if the log no longer has it."""
         await self._replica.ensure_open()
         state = self._replica.log
         if not state.log_start_offset <= offset < state.high_watermark:
@@ -125,7 +125,7 @@ class Snapshotter:
         return sum(each.size_bytes for each in await self._replica.borrow(lambda part: part.segments()))
 
     def _is_too_much(self, snapshot: SnapshotId, total_bytes: int) -> bool:
-        """Whether the oldest snapshot has to go, and what the log has below the next one."""
+        """True if the oldest snapshot, and the log before the next one, must be deleted."""
         age_ms = self._env.wall_ms() - self._snapshots.known[snapshot].last_timestamp_ms
         is_too_old = 0 <= self._retention_ms < age_ms
         return is_too_old or 0 <= self._retention_bytes < total_bytes

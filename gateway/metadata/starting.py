@@ -1,9 +1,9 @@
-"""The start of a sole voter's metadata: which logs must exist, who is registered, the messages of a failed start.
+"""The start of a sole voter's metadata: checks that the logs exist, registers the broker, explains a failed start.
 
 A broker without others is registered, and serves, as it starts: no other has its partitions. Among others it registers
-as they do (`lifecycle/`). A node that is a controller alone founds the cluster, and registers no broker.
+as they do (`lifecycle/`). A node that is only a controller founds the cluster, and registers no broker.
 
-A metadata log that is missing or empty beside other logs is never made anew: every topic would be unknown then.
+If a metadata log is missing or empty while other logs exist, it is never created anew: every topic would be unknown.
 """
 
 import logging
@@ -38,7 +38,7 @@ async def start_metadata(
     listeners: Listeners,
     config: BrokerConfig,
 ) -> str:
-    """Load the metadata log, take back the logs that it knows, register a broker without others; the cluster's id.
+    """Load the metadata log, take back logs in it, register a broker without others; returns the cluster's id.
 
     Raises StartError when the log is damaged or missing, another cluster's or another node's, and StoreError.
     """
@@ -74,13 +74,13 @@ async def start_metadata(
 
 
 def is_only_broker(image: MetadataImage, node_id: int) -> bool:
-    """Whether there is no other broker, nor anything that this one has to do but register to serve again."""
+    """True if no other broker exists, and this one needs only its registration to serve again."""
     own = image.brokers.get(node_id)
     return not image.brokers or (own is not None and own.is_active and len(image.brokers) == 1)
 
 
 async def _found(controller: Controller, metadata: MetadataPublisher, node_id: int, cluster_id: str) -> None:
-    """Found the cluster. Earlier versions registered such a node as a broker, which listened nowhere: it is removed."""
+    """Found the cluster. Removes a broker that earlier versions registered for such a node, without listeners."""
     try:
         await controller.found(cluster_id)
         leftover = metadata.logged.brokers.get(node_id)
@@ -101,7 +101,7 @@ async def _location(store: Store, env: Environment) -> str:
 
 
 async def refuse_unless_alone(store: Store, env: Environment, what: str) -> None:
-    """Raise StartError when other logs are there. Only this rare case lists them, since that is slow with many logs."""
+    """Raise StartError when other logs exist. Only this rare case lists them, since that is slow with many logs."""
     others = len([key for key in await env.run_blocking(store.partitions) if key != METADATA_KEY])
     if others:
         location = await _location(store, env)
@@ -123,7 +123,7 @@ def recover_advice(location: str) -> str:
 
 
 def _cause(error: CoordinatorUnavailable, location: str) -> str:
-    """The cause in the store, whose message says what to do."""
+    """The cause in the store, whose message has advice."""
     cause: BaseException = error
     while cause.__cause__ is not None and not isinstance(cause, StoreError):
         cause = cause.__cause__

@@ -1,1 +1,1 @@
-"""The network: byte streams and listeners over TCP, and what limits them."""
+"""The network: byte streams and listeners over TCP, and their limits."""

@@ -1,8 +1,8 @@
-"""How the process's file descriptors are shared out: connections leave a reserve, so that logs can always be opened.
+"""Divides the process's file descriptors: connections leave a reserve, so that logs can always be opened.
 
-Open logs take a quarter of the limit at most (`odradek.log.max.open.files`); the reserve is that quarter and some more
-for what is open for a moment. The system gives the lowest free number to a new descriptor, so the number of an accepted
-socket says how many there are without counting them.
+Open logs take at most a quarter of the limit (`odradek.log.max.open.files`). The reserve is that quarter plus some
+descriptors for files that are open only briefly. The system gives the lowest free number to a new descriptor, so the
+number of an accepted socket shows how many are in use without counting them.
 """
 
 import resource
@@ -14,7 +14,7 @@ from odradek.gateway.config import BrokerConfig
 _LOG_SHARE: Final = 4
 _MOMENTARY: Final = 32
 _OWN: Final = 16
-"""What a broker has open without connections and logs."""
+"""The number of descriptors that a broker uses besides connections and logs."""
 _FILES_A_LOG: Final = 4
 _COMFORTABLE: Final = 4096
 _UNLIMITED: Final = 2**31 - 1
@@ -26,7 +26,7 @@ def _limit() -> int:
 
 
 def first_reserved() -> int:
-    """The lowest descriptor that no connection may have; by the limit as it is now."""
+    """The lowest descriptor that no connection may use, by the current limit."""
     return _first_reserved(_limit())
 
 
@@ -35,7 +35,7 @@ def _first_reserved(limit: int) -> int:
 
 
 def shortcomings(config: BrokerConfig) -> Iterator[str]:
-    """What the limit of open files does not allow, though the settings do; with what to do about it."""
+    """Warnings about settings that the limit of open files makes impossible, with what to do about each."""
     limit = _limit()
     connections = max(_first_reserved(limit) - _OWN, 0)
     if connections < config.max_connections and (config.max_connections != _UNLIMITED or limit < _COMFORTABLE):

@@ -1,8 +1,8 @@
 """Polls many connections for input, from one task.
 
 With a task for each connection, Trio needs a system call and several objects for each small request, and as much memory
-as everything else of an idle connection. Here each connection is registered with a poller once. The simulation's
-in-memory network has a poller of its own, which passes the same tests (`tests/gateway/test_network.py`).
+as the rest of an idle connection. Here each connection is registered with a poller once. The simulation's in-memory
+network has its own poller, which passes the same tests (`tests/gateway/test_network.py`).
 """
 
 import select
@@ -16,16 +16,16 @@ from odradek.gateway.net.transport import TcpTransport, Transport
 T = TypeVar("T")
 
 NEWS: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
-"""Bytes, and the end, each reported once: what is left unread on purpose is not reported again and again."""
+"""Input and end of the stream, each reported once (edge-triggered): unread input is not reported again."""
 ENDS: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 EVENTS_AT_ONCE: Final = 1024
 
 
 class Poller(Protocol[T]):
-    """Tells when something has come for any of its transports. One task at a time waits."""
+    """Reports which of its transports have input. One task at a time waits."""
 
     def register(self, transport: Transport, key: T) -> None:
-        """Report `key` whenever something has come for `transport`, also if it came before. Raises OSError."""
+        """Report `key` whenever input arrives for `transport`, including input that arrived before. Raises OSError."""
         ...
 
     def unregister(self, transport: Transport) -> None:
@@ -33,21 +33,21 @@ class Poller(Protocol[T]):
         ...
 
     async def wait(self) -> Sequence[T]:
-        """Wait for news, and return the keys of those that have any, as `ready` does; always a checkpoint.
+        """Wait for input, and return the keys of transports that have any, as `ready` does; always a checkpoint.
 
-        The result may be empty. A cancelled call has lost no news.
+        The result may be empty. A cancelled call loses no report.
         """
         ...
 
     def ready(self) -> Sequence[T]:
-        """The keys of transports for which something has come since they were last reported: bytes, or the end.
+        """The keys of transports that have received bytes, or the end of the stream, since they were last reported.
 
-        `receive_now` gets it. Each arrival is reported once, whether it is received then or not.
+        `receive_now` reads the input. Each arrival is reported once, whether or not it is then read.
         """
         ...
 
     def close(self) -> None:
-        """Forget all of them. Idempotent."""
+        """Unregister all transports. Idempotent."""
         ...
 
 
@@ -66,7 +66,7 @@ class EpollPoller(Generic[T]):
         self._registered[transport.number] = transport, key
 
     def unregister(self, transport: Transport) -> None:
-        """See `Poller.unregister`. The system forgets a closed socket by itself, and may have given its number away."""
+        """See `Poller.unregister`. The system unregisters a closed socket itself, and may have reused its number."""
         assert isinstance(transport, TcpTransport)
         registered = self._registered.get(transport.number)
         if registered is not None and registered[0] is transport:

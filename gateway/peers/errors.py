@@ -1,8 +1,8 @@
-"""Why a call to another node has no response. What was asked may have been carried out or not."""
+"""Errors of a call to another node that got no response. The request may or may not have been carried out."""
 
 
 class PeerCallError(Exception):
-    """A call without a response; one of the three below. `node_id` is the node that was called."""
+    """A call without a response; one of the three below. `node_id` is the called node."""
 
     def __init__(self, node_id: int, message: str) -> None:
         super().__init__(f"node {node_id}: {message}")
@@ -14,8 +14,8 @@ class PeerDisconnectedError(PeerCallError):
 
 
 class PeerTimedOutError(PeerCallError):
-    """No response within the time of the call, or of one before it on the connection."""
+    """No response within the time-out of the call, or of an earlier call on the connection."""
 
 
 class PeerResponseError(PeerCallError):
-    """What came is no response to the request: another correlation id, a malformed or too long frame."""
+    """The received frame is no response to the request: another correlation id, malformed, or too long."""

@@ -1,13 +1,13 @@
-"""The bounds of one peer's connection."""
+"""The limits of one peer's connection."""
 
 from odradek.wire.values import immutable
 
 
 @immutable
 class PeerLimits:
-    """`max_in_flight` requests wait for their responses at once; further calls wait for a slot.
+    """At most `max_in_flight` requests wait for responses at once; further calls wait for a slot.
 
-    A response longer than `max_response_bytes` ends the connection. `connect_timeout_ms` is what a dial may take
+    A response longer than `max_response_bytes` ends the connection. A dial may take `connect_timeout_ms`
     (`socket.connection.setup.timeout.ms`); the back-off is the pause before a dial that follows a failure.
     """
 

@@ -1,4 +1,4 @@
-"""Another node by its id: calls to it, over a connection that is made when it is needed and made again when it is lost.
+"""Another node by its id: calls to it, over a connection that is made when needed and made again when it is lost.
 
 idle ──call──► connecting ──dialled──► connected ──lost──► idle
                    └──dial failed──► idle                    (back-off before the next dial)
@@ -24,7 +24,10 @@ MAX_DOUBLINGS: Final = 16
 
 
 class Peer:
-    """Node `node_id` at `host:port`. Its tasks run in `nursery`; `client_id` names this node in its log."""
+    """Node `node_id` at `host:port`.
+
+    Its tasks run in `nursery`; `client_id` identifies this node in the other's log.
+    """
 
     def __init__(
         self,
@@ -52,9 +55,9 @@ class Peer:
     async def call(self, request: Message, version: int, timeout_ms: int) -> Message:
         """Send `request` in `version`, and wait up to `timeout_ms` for its response. Raises PeerCallError.
 
-        After an error, and after cancellation, the request may have been carried out or not. A time-out ends the
-        connection with all that waits on it; cancellation does not. Raises UnsupportedVersionError for a version that
-        the message does not have.
+        After an error, and after cancellation, the request may or may not have been carried out. A time-out ends the
+        connection and all calls that wait on it; cancellation does not. Raises UnsupportedVersionError for a version
+        that the message does not have.
         """
         used: PeerConnection | None = None
         with trio.move_on_after(timeout_ms / 1000):
@@ -68,20 +71,20 @@ class Peer:
             response.on_settled(lambda _: self._slots.release())
             return await response.wait()
         error = PeerTimedOutError(self.node_id, f"no response to {type(request).__name__} within {timeout_ms} ms")
-        late = used or self._connection  # without a slot, what is before it on the connection is late
+        late = used or self._connection  # a call that got no slot was held up by earlier requests on the connection
         if late is not None:
             late.lose(error)
         raise error
 
     def move(self, endpoint: tuple[str, int]) -> None:
-        """Call the node at `endpoint` from now on. Calls in flight to another endpoint fail."""
+        """Call the node at `endpoint` from now on. If it differs, calls in flight fail."""
         if endpoint != self.endpoint:
-            self._disconnect(f"it has moved from {self._place()}")
+            self._disconnect(f"it has moved from {self._address()}")
             self.endpoint = endpoint
             self._failures = self._not_before_ms = 0
 
     def close(self) -> None:
-        """End the connection; what waits, and every later call, fails with PeerDisconnectedError. Idempotent."""
+        """Close the connection; waiting calls, and every later call, fail with PeerDisconnectedError. Idempotent."""
         self._is_closed = True
         self._disconnect("closed on our side")
 
@@ -93,14 +96,14 @@ class Peer:
         if self._connection is not None:
             self._connection.lose(error)
 
-    def _place(self) -> str:
+    def _address(self) -> str:
         host, port = self.endpoint
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     # Connecting
 
     async def _connected(self) -> PeerConnection:
-        """The connection; callers at once share one dial, which goes on when a caller is cancelled."""
+        """The connection. Concurrent callers share one dial, which continues if a caller is cancelled."""
         if self._is_closed:
             raise PeerDisconnectedError(self.node_id, "closed on our side")
         if self._connection is not None:
@@ -114,9 +117,9 @@ class Peer:
         try:
             transport = await self._dial(connecting)
         except OSError as error:
-            self._give_up(connecting, PeerDisconnectedError(self.node_id, f"cannot reach {self._place()}: {error}"))
+            self._give_up(connecting, PeerDisconnectedError(self.node_id, f"cannot reach {self._address()}: {error}"))
         except trio.TooSlowError:
-            self._give_up(connecting, PeerDisconnectedError(self.node_id, f"cannot reach {self._place()}: no answer"))
+            self._give_up(connecting, PeerDisconnectedError(self.node_id, f"cannot reach {self._address()}: no answer"))
         except trio.Cancelled:
             self._give_up(connecting, PeerDisconnectedError(self.node_id, "this node stops"))
             raise
@@ -125,7 +128,7 @@ class Peer:
                 self._use(connecting, transport)
 
     async def _dial(self, connecting: Completion[PeerConnection]) -> Transport | None:
-        """A new transport, once the back-off is over; None when it is not wanted any more. Raises OSError."""
+        """A new transport, once the back-off is over; None if it is no longer wanted. Raises OSError."""
         await trio.sleep(max(self._not_before_ms - self._env.monotonic_ms(), 0) / 1000)
         if connecting.settled:
             return None
@@ -161,7 +164,7 @@ class Peer:
         self._back_off(error)
 
     def _back_off(self, error: PeerCallError) -> None:
-        """Let the next dial wait: longer after each failure in a row, up to the maximum."""
+        """Delay the next dial, longer after each consecutive failure, up to the maximum."""
         if self._is_reachable and not self._is_closed:
             self._is_reachable = False
             log.info("disconnected client_id=%s cause=%s", self._client_id, error)

@@ -1,4 +1,4 @@
-"""The peers of one purpose: each node once, at the endpoint that it was last asked for at."""
+"""The peers of one purpose: each node once, at its most recent endpoint."""
 
 from typing import TYPE_CHECKING
 
@@ -7,12 +7,12 @@ import trio
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.peers.limits import PeerLimits
 
-if TYPE_CHECKING:  # imported with the first peer: a broker that is alone starts faster without
+if TYPE_CHECKING:  # imported with the first peer, so that a broker that is alone starts faster
     from odradek.gateway.peers.peer import Peer
 
 
 class Peers:
-    """Other nodes by id. Two purposes that must not wait for each other's responses have a `Peers` each."""
+    """Other nodes by id. Two purposes that must not wait for each other's responses have separate `Peers`."""
 
     def __init__(
         self, env: Environment, nursery: trio.Nursery, client_id: str, limits: PeerLimits | None = None
@@ -24,7 +24,7 @@ class Peers:
         self._peers: dict[int, Peer] = {}
 
     def at(self, node_id: int, endpoint: tuple[str, int]) -> "Peer":
-        """The node, which is called at `endpoint` from now on. Nothing is dialled before the first call."""
+        """The peer for the node; it is called at `endpoint` from now on. Nothing is dialled before the first call."""
         peer = self._peers.get(node_id)
         if peer is None:
             from odradek.gateway.peers.peer import Peer
@@ -36,7 +36,7 @@ class Peers:
         return peer
 
     def forget(self, node_id: int) -> None:
-        """End the connection to a node that is not called any more; no error for one that is not known."""
+        """Close the connection to a node that is no longer called; no error if there is none."""
         peer = self._peers.pop(node_id, None)
         if peer is not None:
             peer.close()

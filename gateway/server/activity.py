@@ -1,25 +1,25 @@
-"""When bytes last moved on a connection: what its time-outs are measured by.
+"""Records when a connection last sent or received bytes, for its time-outs.
 
-Times are of the environment's monotonic clock. What moved is noticed when a time-out is asked for, so that moving it
-costs nothing: a time-out may be found late by the interval of these calls.
+Times are of the environment's monotonic clock. Progress is detected when a time-out is checked, so that sending and
+receiving cost nothing; a time-out may be detected late by the interval of these checks.
 """
 
 from typing import Protocol
 
 
 class Sending(Protocol):
-    """What counts the bytes that the network has taken."""
+    """An object that counts the bytes that the network has accepted."""
 
     @property
     def sent_bytes(self) -> int:
-        """How many so far."""
+        """The number so far."""
         ...
 
 
 class Activity:
-    """One connection's last movement, and the reply that the peer has to take now, if there is one.
+    """One connection's last activity, and the reply that the peer has to receive now, if there is one.
 
-    `received_count` is raised by the caller when bytes have come, and `last_ms` set when it does not let them come.
+    The caller increments `received_count` when bytes have arrived, and sets `last_ms` while it does not read.
     """
 
     __slots__ = ("_seen", "_sending", "_stalled_at_bytes", "_stalled_since_ms", "last_ms", "received_count")
@@ -33,16 +33,16 @@ class Activity:
         self._stalled_at_bytes = 0
 
     def send_began(self, now_ms: int) -> None:
-        """The peer has to take bytes before the broker can go on."""
+        """Note that a send waits for the peer to receive bytes."""
         self._stalled_since_ms = now_ms
         self._stalled_at_bytes = self._sending.sent_bytes
 
     def send_ended(self) -> None:
-        """It has taken them."""
+        """Note that the peer has received them."""
         self._stalled_since_ms = None
 
     def idle_ms(self, now_ms: int) -> int:
-        """How long nothing has come or gone."""
+        """The time since bytes were last sent or received."""
         moved = self.received_count, self._sending.sent_bytes
         if moved != self._seen:
             self._seen = moved
@@ -50,7 +50,7 @@ class Activity:
         return now_ms - self.last_ms
 
     def stalled_ms(self, now_ms: int) -> int:
-        """How long the peer has taken nothing of the reply that is being sent; 0 when none is."""
+        """The time in which the peer has received nothing of the reply that is being sent; 0 if none is."""
         if self._stalled_since_ms is None:
             return 0
         sent_bytes = self._sending.sent_bytes

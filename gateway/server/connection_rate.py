@@ -1,4 +1,4 @@
-"""How fast new connections come in: `max.connection.creation.rate`, over all listeners together (KIP-612).
+"""Limits the rate of new connections: `max.connection.creation.rate`, over all listeners together (KIP-612).
 
 A token bucket: it holds at most one second's connections, and each takes one.
 """
@@ -14,7 +14,7 @@ class ConnectionRate:
         self._tokens = math.inf
 
     def wait_ms(self, per_second: int, now_ms: int) -> float:
-        """Take a connection in and return 0, or return how long it has to wait before it may ask again."""
+        """Admit a connection and return 0, or return the time after which the caller may try again."""
         self._tokens = min(self._tokens + (now_ms - self._filled_ms) * per_second / 1000, per_second)
         self._filled_ms = now_ms
         if self._tokens >= 1:

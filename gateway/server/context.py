@@ -1,4 +1,4 @@
-"""What a handler knows of the request it answers."""
+"""The request that a handler answers, with its connection and the broker's services."""
 
 from collections.abc import Callable
 from dataclasses import field
@@ -20,18 +20,18 @@ from odradek.wire.values import mutable
 R = TypeVar("R")
 
 TURN_EVERY: Final = 500
-"""The number of requested items that are handled before other tasks get a turn; they take some milliseconds."""
+"""The number of requested items that are handled before other tasks are scheduled; some milliseconds of work."""
 
 LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
-"""The isolation levels that a client may ask for, by number."""
+"""The isolation levels that a client may request, by number."""
 
 
 @mutable
 class RequestContext:
-    """One request on its way through a handler.
+    """One request while it is handled.
 
-    `began_us` is when it was decoded, on the clock of `services.request_times`.
-    `on_sent` collects what must be given back once the reply is on the wire or given up: leases on store pages.
+    `began_us` is when it was decoded, on the clock of `services.request_times`. `on_sent` has calls that release
+    resources once the reply is sent or dropped, such as leases on store pages.
     """
 
     api_key: ApiKey
@@ -47,23 +47,23 @@ class RequestContext:
 
     @staticmethod
     def isolation(level: int) -> Isolation:
-        """The isolation level that a client asks for. Raises RequestRefusedError when it is none of the protocol's."""
+        """The isolation level that a client requests. Raises RequestRefusedError for an invalid number."""
         if not 0 <= level < len(LEVELS):
             raise RequestRefusedError(f"there is no isolation level {level}")
         return LEVELS[level]
 
     @staticmethod
     async def checkpoint() -> None:
-        """Give every other connection a turn: for loops over what a client may have listed a million times."""
+        """Let other tasks run: for loops over items of which a client may send a million."""
         await trio.lowlevel.checkpoint()
 
     @property
     def answers_many(self) -> bool:
-        """Whether the answer has so many items that encoding it takes long, too."""
+        """True if the response has so many items that encoding it takes long, too."""
         return self._handled >= TURN_EVERY
 
     def will_answer(self, count: int) -> None:
-        """Count `count` items of the answer beyond one per requested item."""
+        """Count `count` items of the response beyond one per requested item."""
         self._handled += count
 
     def is_turn_over(self) -> bool:
@@ -80,11 +80,11 @@ class RequestContext:
             await self.checkpoint()
 
     async def built(self, make: Callable[[], R]) -> R:
-        """The result of `make`, run in a worker thread if the answer is large (`answers_many`)."""
+        """The result of `make`, run in a worker thread if the response is large (`answers_many`)."""
         return await self.services.env.run_blocking(make) if self.answers_many else make()
 
     def client_info(self, *, joins: bool = False) -> ClientInfo:
-        """The client as coordinators know it, with a fresh member id where the request `joins` a group."""
+        """The client as coordinators need it, with a new member id if the request `joins` a group."""
         new_member_id = str(self.services.env.uuid()) if joins else ""
         return ClientInfo(self.api_version, self.client_id or "", self.session.client_host, new_member_id)
 
@@ -93,7 +93,7 @@ class RequestContext:
         return encode_response_parts(response, self.api_version, self.correlation_id)
 
     def finish(self) -> None:
-        """Give back what the reply borrowed."""
+        """Release the resources that the reply used."""
         for give_back in self.on_sent:
             give_back()
         self.on_sent.clear()

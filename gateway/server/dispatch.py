@@ -1,12 +1,12 @@
-"""From a frame to a handler and back: which versions are served, who serves them, and what an error becomes.
+"""Decodes a frame and finds its handler: the served versions, the handlers, and replies to unsupported versions.
 
 Kafka answers an unknown key or version by closing the connection, with one exception: ApiVersions of an unknown version
-is answered in body version 0 with error 35 (KIP-511), so that a newer client can try again with less.
+is answered in body version 0 with error 35 (KIP-511), so that a newer client can retry with a lower version.
 
 A handler is `handle(ctx, request) -> response` in the module of `gateway/handlers/` that has the API's name, beside
-`REQUEST`, the message it takes. A *deferred* one returns a `Completion` of the response instead, or of None
-for none; if it is *pipelined*, too, the request has taken its place in the order of things when the handler
-returns, and the connection may begin the next one.
+`REQUEST`, the message type it handles. A *deferred* handler returns a `Completion` of the response instead, or of None
+for no response. If it is also *pipelined*, the request's order is fixed when the handler returns, and the connection
+may begin the next one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ from odradek.wire.values import immutable
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 
 PIPELINED: Final = frozenset({ApiKey.PRODUCE})
-"""Requests whose successors on the same connection may begin while they wait for the disk."""
+"""While these requests wait for the disk, later requests on the same connection may begin."""
 
 DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.IMPORT_BATCHES}
 """Requests whose handlers return a `Completion`."""
@@ -37,7 +37,7 @@ DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.IMPO
 WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests that may wait for a request of another client. Their bytes do not count once they are decoded.
 
-Otherwise they could keep the very request from being read that they wait for.
+Otherwise they could keep the broker from reading the request that they wait for.
 """
 
 FORWARDED: Final = frozenset(
@@ -59,10 +59,10 @@ FORWARDED: Final = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""Requests of clients that the active controller answers, whichever broker they come to (KIP-590)."""
+"""Requests of clients that the active controller answers; any other broker forwards them (KIP-590)."""
 
 LARGE_FRAME_BYTES: Final = 128 * 1024
-"""A longer request, unless it is of record batches, lists so much that its decoding would delay other connections."""
+"""Decoding a longer request would delay other connections, unless it consists of record batches."""
 
 
 @immutable
@@ -70,7 +70,7 @@ class Route:
     """How requests of one API are handled.
 
     `is_pipelined`: the next request may begin before this one is answered. `is_deferred`: the handler returns a
-    `Completion` of the response. `keeps_memory`: the request's bytes count until its reply is out.
+    `Completion` of the response. `keeps_memory`: the request's bytes count until its reply is sent.
     """
 
     request_type: type[Message]
@@ -80,10 +80,10 @@ class Route:
     is_deferred: bool
     keeps_memory: bool
     decoders: dict[int, Decoder[Any]] = field(default_factory=dict[int, Decoder[Any]])
-    """By version, those that were needed so far."""
+    """Decoders by version, as far as they were needed."""
 
     def decoder(self, version: int) -> Decoder[Any]:
-        """What decodes a request of `version`, kept for the next one."""
+        """The decoder of requests of `version`, which is cached."""
         found = self.decoders[version] = decoder(self.request_type, version)
         return found
 
@@ -95,7 +95,7 @@ Call = tuple[RequestContext, Any, Route]
 class Dispatcher:
     """Decodes requests and finds their handlers (imported at first use, to start quickly).
 
-    Listeners for controllers have a table of their own: what clients are not to do is not served on theirs.
+    Listeners for controllers have a separate table, so that clients' listeners do not serve controllers' requests.
     """
 
     def __init__(self, services: Services) -> None:
@@ -105,7 +105,7 @@ class Dispatcher:
         self._controller_routes: dict[ApiKey, Route] = {}
 
     def open(self, frame: memoryview, session: Session) -> Call:
-        """Decode one frame. Raises PeerError for what Kafka answers by closing the connection."""
+        """Decode one frame. Raises PeerError for requests to which Kafka responds by closing the connection."""
         try:
             api_key, api_version, correlation_id, client_id, _, body_at = read_request_header(frame)
         except ProtocolError as error:
@@ -116,7 +116,7 @@ class Dispatcher:
         if route is None or not route.versions[0] <= api_version <= route.versions[1]:
             return _unsupported(ctx)
         try:
-            # Bytes after the request are let pass, as Kafka does: librdkafka 2.16 sends some with Metadata.
+            # Bytes after the request are ignored, as in Kafka: librdkafka 2.16 sends some with Metadata.
             decode = route.decoders.get(api_version) or route.decoder(api_version)
             request, _ = decode(frame, body_at)
         except ProtocolError as error:
@@ -125,11 +125,11 @@ class Dispatcher:
 
     @staticmethod
     def is_large(frame: memoryview) -> bool:
-        """Whether decoding the frame, and encoding its answer, belongs into a worker thread."""
+        """True if the frame should be decoded, and its response encoded, in a worker thread."""
         return len(frame) > LARGE_FRAME_BYTES and int.from_bytes(frame[:2], "big") not in PIPELINED
 
     def _load(self, api_key: ApiKey, *, is_controller: bool) -> Route | None:
-        """Import the handler; None for an API that is not served there."""
+        """Import the handler; None for an API that the listener does not serve."""
         table, routes = (
             (CONTROLLER_ADVERTISED, self._controller_routes) if is_controller else (ADVERTISED, self._routes)
         )
@@ -139,7 +139,7 @@ class Dispatcher:
         module = import_module(f"odradek.gateway.handlers.{api_key.name.lower()}")
         handle = module.handle
         if api_key in FORWARDED and not is_controller:
-            handle = _sent_on(handle)
+            handle = _forwarding(handle)
         route = routes[api_key] = Route(
             module.REQUEST,
             handle,
@@ -151,10 +151,10 @@ class Dispatcher:
         return route
 
 
-def _sent_on(handle: Handler) -> Handler:
-    """What sends a request to the active controller, unless that is this node or cannot be reached."""
+def _forwarding(handle: Handler) -> Handler:
+    """A handler that forwards to the active controller; `handle` answers if that is this node or unreachable."""
 
-    async def send_on(ctx: RequestContext, request: Message) -> Message:
+    async def forward(ctx: RequestContext, request: Message) -> Message:
         services = ctx.services
         if services.leadership.is_active:
             return await handle(ctx, request)
@@ -164,11 +164,11 @@ def _sent_on(handle: Handler) -> Handler:
         )
         return await handle(ctx, request) if response is None else response
 
-    return send_on
+    return forward
 
 
 def packed_address(host: str) -> bytes:
-    """An address as an Envelope has it, 4 or 16 bytes; that of this machine for a host that is only known by name."""
+    """An address as an Envelope contains it, in 4 or 16 bytes; 127.0.0.1 for a host name."""
     from ipaddress import ip_address
 
     try:

@@ -4,12 +4,12 @@
                                      └► begin ──► completion settled ──►
 
 All decisions about order, limits and the end of the connection are the pipeline's. A worker (`server/workers.py`) calls
-`serve` when something has come, which receives and handles it. A reply that comes later (Produce, JoinGroup, SyncGroup)
-is sent by the call that settles its completion, without a turn of a task; only what the network does not take at once
-is left to a task of its own.
+`serve` when there is input, which receives and handles it. A deferred reply (Produce, JoinGroup, SyncGroup) is sent by
+the call that settles its completion, without a task switch; a separate task sends only the part that the network does
+not accept at once.
 
-A connection ends when its pipeline is closed and no task is at work for it any more: nothing refers to what its replies
-have borrowed then, and it is given back.
+A connection ends when its pipeline is closed and no task works for it any more. Then nothing refers to resources that
+its replies use, and they are released.
 """
 
 import errno
@@ -34,13 +34,13 @@ from odradek.wire.errors import ProtocolError
 log = logging.getLogger(__name__)
 
 COMMITS_AHEAD: Final = 2
-"""How many commits' bytes one connection may have in flight: one under way and one that gathers keep the disk busy."""
+"""The number of commits whose bytes one connection may have in flight: one running and one filling keep a disk busy."""
 
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class ConnectionDriver:
-    """Serves one transport until the peer leaves, misbehaves, or the server closes or drains it."""
+    """Serves one transport until the peer disconnects or violates the protocol, or the server closes or drains it."""
 
     __slots__ = (
         "_activity",
@@ -95,31 +95,31 @@ class ConnectionDriver:
         self._workers = workers
         self._on_end = on_end
         self._worker: Worker | None = None  # the task that serves it now
-        self._is_sending = False  # whether a task sends the rest of a reply
+        self._is_sending = False  # a task sends the rest of a reply
         self._has_ended = False
         self._is_failure_logged = False
 
     # For the server
 
     def start(self) -> None:
-        """Serve from now on. Raises OSError when the system has no room for one more connection."""
+        """Begin to serve. Raises OSError when the system cannot poll one more connection."""
         self._workers.watch(self, self.transport)
 
     def close(self) -> None:
-        """Close at once; what is under way is given up."""
+        """Close at once; requests in flight are dropped."""
         self._pipeline.close()
         self._close_if_done()
 
     def drain(self) -> None:
-        """Answer what is under way, then close; at once when nothing is."""
+        """Answer the requests in flight, then close; close at once if there are none."""
         self._pipeline.end_input()
         self._close_if_done()
 
     def stale_cause(self, now_ms: int) -> str | None:
-        """Why the connection is to be closed as stale, for the log; None when it is not."""
+        """The reason to close the connection as stale, for the log; None if it is not stale."""
         config = self._settings.config
         if self._pipeline.state is HELD_BACK:
-            self._activity.last_ms = now_ms  # it is the broker that does not read
+            self._activity.last_ms = now_ms  # the broker does not read, so the client is not idle
         if self._activity.stalled_ms(now_ms) > config.connection_write_timeout_ms:
             return "it takes none of its replies (odradek.connection.write.timeout.ms)"
         idle_ms = self._activity.idle_ms(now_ms)
@@ -133,19 +133,20 @@ class ConnectionDriver:
     # Requests
 
     async def serve(self, worker: Worker) -> bool:
-        """Receive once and handle the requests that came; True when there may be more to receive.
+        """Receive once and handle the requests that arrived; True if there may be more to receive.
 
-        Never raises for what the peer did, or for an error of our own: the connection is closed, and the log says why.
+        Never raises because of the peer's input or an internal error: the connection is closed, and the cause is
+        logged.
         """
         if self._worker is not None:
-            return False  # that task goes on with what has come now
+            return False  # that task also handles the new input
         self._worker = worker
         try:
             if self._request_memory.is_full:
                 await self._wait_for_memory()
             if self._receive():
                 await self._handle_received(worker)
-        except Exception as error:  # noqa: BLE001 - whatever it is, other connections are served on
+        except Exception as error:  # noqa: BLE001 - an error must not end the other connections
             self._pipeline.close(error)
         finally:
             self._worker = None
@@ -160,15 +161,16 @@ class ConnectionDriver:
         self._account()
 
     def _receive(self) -> bool:
-        """Receive once; False when there is nothing, or nothing more is to be received.
+        """Receive once; False if there is nothing to receive, or the connection does not receive now.
 
-        A call of its own, so that nothing refers to the last buffer while memory for the next is waited for.
+        It has its own frame, so that nothing refers to the last buffer while the connection waits for memory for the
+        next.
         """
         pipeline = self._pipeline
         buffer = pipeline.buffer()
         if buffer is None:
             return False
-        if pipeline.unfinished_bytes and not self._is_led:
+        if pipeline.unfinished_bytes and not self._is_served_by_leader:
             self._account()
         received = self.transport.receive_now(buffer)
         if received is None:
@@ -184,9 +186,9 @@ class ConnectionDriver:
             self._pipeline.go_on()
 
     async def _handle_received(self, worker: Worker) -> None:
-        """Handle the requests that have come, in their order.
+        """Handle the received requests, in their order.
 
-        A call of its own, so that nothing refers to the last request while the next is waited for.
+        It has its own frame, so that nothing refers to the last request while the connection waits for the next.
         """
         pipeline = self._pipeline
         while (taken := pipeline.next_request()) is not None:
@@ -206,7 +208,7 @@ class ConnectionDriver:
         else:
             ctx, request, route = dispatcher.open(frame, self._session)
         pipeline.decoded(exchange, ctx, route.is_pipelined, route.keeps_memory)
-        if not route.keeps_memory and not self._is_led:
+        if not route.keeps_memory and not self._is_served_by_leader:
             self._account()
         while not pipeline.begin(exchange):
             await self._replied.wait()
@@ -228,7 +230,7 @@ class ConnectionDriver:
     # Replies
 
     def _settled(self, exchange: Exchange[RequestContext], ctx: RequestContext, completion: Completion[Any]) -> None:
-        """A deferred request has its response, or its error. Must not raise."""
+        """Take the response, or the error, of a deferred request. Must not raise."""
         if self._pipeline.state is CLOSED:
             return
         try:
@@ -240,7 +242,7 @@ class ConnectionDriver:
         self._send_on()
 
     def _send_on(self) -> None:
-        """Send the replies that are due, what the network does not take at once in a task of its own."""
+        """Send the replies that are due; a new task sends what the network does not accept at once."""
         unsent = self._send_due()
         if unsent:
             self._is_sending = True
@@ -249,7 +251,7 @@ class ConnectionDriver:
     async def _send_in_task(self, unsent: Sequence[Buffer]) -> None:
         try:
             await self._send_rest(unsent)
-        except Exception as error:  # noqa: BLE001 - whatever it is, other connections are served on
+        except Exception as error:  # noqa: BLE001 - an error must not end the other connections
             self._pipeline.close(error)
         finally:
             self._is_sending = False
@@ -257,7 +259,7 @@ class ConnectionDriver:
                 self._close_if_done()
 
     def _send_due(self) -> Sequence[Buffer]:
-        """Send the replies that are due; returns what is left of one that the network does not take at once.
+        """Send the replies that are due; returns the rest of one that the network does not accept at once.
 
         Errors of the network close the connection.
         """
@@ -289,15 +291,15 @@ class ConnectionDriver:
         if context is not None and context.on_sent:
             context.finish()
         worker = self._worker
-        if worker is None or not worker.is_leader:  # no task waits for a reply while the leader serves the connection
+        if worker is None or not worker.is_leader:  # while the leader serves the connection, no task waits for a reply
             self._account()
             self._replied.wake()
 
     # Memory and the end
 
     @property
-    def _is_led(self) -> bool:
-        """Whether the leader serves it: nothing else runs until it begins to wait, or is done, and accounts then."""
+    def _is_served_by_leader(self) -> bool:
+        """True if the leader serves it: no other task runs, and it accounts when it begins to wait or is done."""
         return self._worker is not None and self._worker.is_leader
 
     def _account(self) -> None:
@@ -321,11 +323,11 @@ class ConnectionDriver:
         for given_up in self._pipeline.give_up():
             _finish(given_up)
         self._account()
-        self._pipeline.failure = None  # its traceback refers to this connection: no cycle is left to the collector
+        self._pipeline.failure = None  # its traceback refers to this connection, a cycle for the garbage collector
         self._on_end(self)
 
     def _log_failure(self) -> None:
-        """Log why the connection is closed, once, and before the peer notices."""
+        """Log the cause of the close, once, and before the peer can notice it."""
         failure = self._pipeline.failure
         if failure is not None and not self._is_failure_logged:
             self._is_failure_logged = True
@@ -341,7 +343,7 @@ class ConnectionDriver:
             self._log_closing(PeerError(f"no descriptor for what its request needs ({advice}): {error}"))
         elif isinstance(error, OSError):
             log.debug("connection ended peer=%s cause=%s", self._session.peer, error)
-        else:  # our own bug: this client is cut off, all others are served on
+        else:  # our own bug: this client is disconnected, all others are still served
             log.error("internal error peer=%s", self._session.peer, exc_info=error)
 
     def _log_closing(self, error: PeerError) -> None:
@@ -351,6 +353,6 @@ class ConnectionDriver:
 
 
 def _finish(exchange: Exchange[RequestContext]) -> None:
-    """Give back what the reply borrowed."""
+    """Release the resources that the reply used."""
     if exchange.context is not None and exchange.context.on_sent:
         exchange.context.finish()

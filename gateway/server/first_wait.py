@@ -1,4 +1,4 @@
-"""Goes on with a coroutine that was begun by hand, to find out whether it waits at all."""
+"""Resumes a coroutine that was started by hand, which showed whether it waits at all."""
 
 from collections.abc import Coroutine, Generator
 from types import coroutine

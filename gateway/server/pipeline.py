@@ -1,16 +1,16 @@
-"""The requests of one connection without any I/O: bytes in, requests to begin, and their replies out in order.
+"""The state machine of one connection's requests, without I/O: takes bytes, gives requests, and orders their replies.
 
 Theory of operation
 -------------------
-Kafka handles one request of a connection at a time. This pipeline does the same with one difference, which a client can
-see in speed alone: while a Produce waits for the disk, the next Produce is begun. Any other request waits until all
-replies before it are out, and nothing begins before its own reply is out.
+Kafka handles one request of a connection at a time. This pipeline does the same, except that while a Produce waits for
+the disk, the next Produce is begun; a client can observe the difference only as speed. Any other request waits until
+all replies before it are sent, and no request begins before its own reply is sent.
 
-A driver owns the socket. It receives into `buffer`, says how much came (`received`), and takes one complete request
-after the other (`next_request`). For each it says what the request is (`decoded`), waits until it may `begin`, and in
-the end gives the reply (`answer`) or the error that there is instead (`fail`), in any order of the requests. What is
-due goes out in the order of the requests: `next_reply`, then `replied` once the network has taken it. A request that
-failed has its place in that order, too: the connection is closed when all replies before it are out.
+A driver owns the socket. It receives into `buffer`, reports the number of bytes (`received`), and takes one complete
+request after the other (`next_request`). For each it reports the decoded request (`decoded`), waits until it may
+`begin`, and finally gives the reply (`answer`) or the error instead of one (`fail`); these may come in any order.
+Replies are sent in the order of the requests: `next_reply`, then `replied` once the network has accepted it. A request
+that failed keeps its place in that order: the connection is closed when all replies before it are sent.
 
 The connection is in one of these states:
 
@@ -19,14 +19,14 @@ The connection is in one of these states:
     HANDLING    BEGUN        RECEIVING   all of them have begun; replies may still be in flight
     RECEIVING   HOLD_BACK    HELD_BACK   the requests of all connections take too much memory
     HELD_BACK   GO_ON        RECEIVING
-    any open    END          DRAINING    the peer has finished, a request failed, or the broker stops
-    any open    CLOSE        CLOSED      the connection is lost or given up
+    any open    END          DRAINING    the peer has closed its side, a request failed, or the broker stops
+    any open    CLOSE        CLOSED      the connection is lost or closed by the broker
 
-DRAINING receives nothing more, begins what was received before (unless a request failed), and becomes CLOSED by itself
-when the last reply is out. GO_ON may come late, when the connection is draining or closed, and changes nothing then.
+DRAINING receives nothing more, begins the requests received before (unless a request failed), and becomes CLOSED when
+the last reply is sent. GO_ON may come late, when the connection is draining or closed, and has no effect then.
 
 Memory is accounted as two numbers that the driver passes on: `memory_bytes` of requests from when they are taken until
-their replies are out, and `unfinished_bytes` of a large request that is still being received. Both are 0 in the end.
+their replies are sent, and `unfinished_bytes` of a large request that is still being received. Both are 0 at the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class State(StrEnum):
-    """What a connection does; see the head of this module."""
+    """The state of a connection; see the module's docstring."""
 
     RECEIVING = auto()
     HELD_BACK = auto()
@@ -52,7 +52,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What moves a connection from one state to another."""
+    """The event that moves a connection from one state to another."""
 
     REQUESTS = auto()
     BEGUN = auto()
@@ -62,7 +62,7 @@ class Event(StrEnum):
     CLOSE = auto()
 
 
-# Looking a member up in an Enum takes longer than most of what happens here.
+# Looking up a member of an Enum takes longer than most operations here.
 RECEIVING, HELD_BACK, HANDLING, DRAINING, CLOSED = State
 REQUESTS, BEGUN, HOLD_BACK, GO_ON, END, CLOSE = Event
 
@@ -94,12 +94,12 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         CLOSE: CLOSED,
     },
 }
-"""From each state, where an event leads. Any other event is a bug of the driver: KeyError."""
+"""The next state, by state and event. Any other event is a bug of the driver: KeyError."""
 
 
 @immutable
 class Limits:
-    """How much one connection may have under way; a single request may be larger than `in_flight_bytes`."""
+    """The limits of one connection's requests in flight; a single request may be larger than `in_flight_bytes`."""
 
     request_bytes: int
     in_flight_requests: int
@@ -120,7 +120,7 @@ class Exchange(Generic[T]):
 
 
 class Pipeline(Generic[T]):
-    """One connection's requests and replies. `failure` is why it was closed; None where nothing went wrong."""
+    """One connection's requests and replies. `failure` is the error that closed it, or None."""
 
     __slots__ = (
         "_exchanges",
@@ -142,16 +142,16 @@ class Pipeline(Generic[T]):
         self.unfinished_bytes = 0
         self._limits = limits
         self._reader = FrameReader(limits.request_bytes)
-        # Lists, not deques: both are short, and an idle connection takes half a kilobyte less with each.
-        self._received: list[memoryview] = []  # what has not begun, the next request last
+        # Lists, not deques: both are short, and each makes an idle connection half a kilobyte smaller.
+        self._received: list[memoryview] = []  # requests that have not begun, the next one last
         self._exchanges: list[Exchange[T]] = []  # in the order of the requests
         self._taken: Exchange[T] | None = None  # the last of them, until it begins
-        self._sending: Exchange[T] | None = None  # the first of them, while its reply goes out
+        self._sending: Exchange[T] | None = None  # the first of them, while its reply is being sent
 
     # Input
 
     def buffer(self) -> memoryview | None:
-        """Where to receive into, never empty; None when nothing more is to be received."""
+        """The memory to receive into, never empty; None if the connection must not receive."""
         if self.state is not RECEIVING:
             return None
         try:
@@ -163,7 +163,10 @@ class Pipeline(Generic[T]):
         return buffer
 
     def received(self, size: int) -> None:
-        """So many bytes are in the buffer; 0 says that the peer has finished. Ignored while it is draining."""
+        """Take `size` bytes that are in the buffer; 0 means that the peer has closed its side.
+
+        Ignored while draining.
+        """
         if self.state is not RECEIVING:
             return
         if not size:
@@ -177,8 +180,8 @@ class Pipeline(Generic[T]):
         if frames:
             self.unfinished_bytes = 0
             frames.reverse()
-            self._received = frames  # nothing is left of what was received before
-            self.state = TRANSITIONS[RECEIVING][REQUESTS]  # as `_on` does: each request comes through here
+            self._received = frames  # it was empty: all requests received before have begun
+            self.state = TRANSITIONS[RECEIVING][REQUESTS]  # `_on` inlined: every request passes here
 
     def hold_back(self) -> None:
         """Receive nothing until `go_on`."""
@@ -189,13 +192,13 @@ class Pipeline(Generic[T]):
         self._on(GO_ON)
 
     def end_input(self) -> None:
-        """Receive nothing more; reply to what was received, and close then."""
+        """Receive nothing more; close after replying to the requests received so far."""
         self.unfinished_bytes = 0
         self._on(END)
         self._settle()
 
     def _refuse_input(self, error: ProtocolError) -> None:
-        """The stream has lost its boundaries. What came before is replied to."""
+        """Fail the connection: frame boundaries are lost. Requests received before are replied to."""
         exchange: Exchange[T] = Exchange(0)
         self._exchanges.append(exchange)
         self.fail(exchange, error)
@@ -203,7 +206,7 @@ class Pipeline(Generic[T]):
     # Requests
 
     def next_request(self) -> tuple[Exchange[T], memoryview] | None:
-        """Take the next complete request, once the one before has begun; None when more has to be received."""
+        """Take the next complete request, once the one before has begun; None if there is none."""
         assert self._taken is None, "the request before has not begun"
         if not self._received:
             if self.state is not HANDLING:
@@ -222,7 +225,7 @@ class Pipeline(Generic[T]):
         return exchange, frame
 
     def decoded(self, exchange: Exchange[T], context: T, is_pipelined: bool, keeps_memory: bool) -> None:
-        """Say what was taken. The memory of one that does not keep it is given back now, and not with its reply."""
+        """Set the properties of the request taken last. If it does not keep its memory, that is released now."""
         exchange.context = context
         exchange.is_pipelined = is_pipelined
         if not keeps_memory:
@@ -230,7 +233,7 @@ class Pipeline(Generic[T]):
             exchange.memory_bytes = 0
 
     def begin(self, exchange: Exchange[T]) -> bool:
-        """Begin the request that was taken last; False while it has to wait, until some reply is out."""
+        """Begin the request that was taken last; False if it has to wait until a reply is sent."""
         assert exchange is self._taken
         if len(self._exchanges) > 1 and not self._may_be_beside_others(exchange):
             return False
@@ -249,11 +252,11 @@ class Pipeline(Generic[T]):
     # Replies
 
     def answer(self, exchange: Exchange[T], reply: Sequence[Buffer]) -> None:
-        """Take the reply to a request, as the parts of a frame; none for no reply. Ignored after the close."""
+        """Set the reply to a request, as the parts of a frame; empty for no reply. Ignored after the close."""
         exchange.reply = reply
 
     def fail(self, exchange: Exchange[T], error: Exception) -> None:
-        """There is no reply: close the connection when those before it are out. Ignored once it is closed."""
+        """Fail a request: the connection is closed when the replies before it are sent. Ignored once it is closed."""
         exchange.failure = error
         if exchange is self._taken:
             self._taken = None
@@ -261,7 +264,7 @@ class Pipeline(Generic[T]):
         self.end_input()
 
     def next_reply(self) -> Sequence[Buffer] | None:
-        """What to send now; None while a reply is being sent, the next is not there, or the connection is closed."""
+        """The reply to send now; None while one is being sent, the next is not ready, or the connection is closed."""
         if self._sending is not None or not self._exchanges or self.state is CLOSED:
             return None
         head = self._exchanges[0]
@@ -270,7 +273,7 @@ class Pipeline(Generic[T]):
         return head.reply
 
     def replied(self) -> Exchange[T]:
-        """The network has taken what `next_reply` gave; returns what it was the reply to."""
+        """Note that the network has accepted the reply of `next_reply`; returns its exchange."""
         done = self._exchanges.pop(0)
         assert done is self._sending, "a reply is out that was not due"
         self._sending = None
@@ -280,13 +283,13 @@ class Pipeline(Generic[T]):
         return done
 
     def close(self, failure: Exception | None = None) -> None:
-        """Close at once. What is in flight is never replied to. Idempotent; the first failure counts."""
+        """Close at once; requests in flight get no reply. Idempotent; the first failure is kept."""
         self.unfinished_bytes = 0
         self._on(CLOSE)
         self.failure = self.failure or failure
 
     def give_up(self) -> Sequence[Exchange[T]]:
-        """Forget what a closed connection has in flight; returns it."""
+        """Remove and return the exchanges in flight of a closed connection."""
         assert self.state is CLOSED
         given_up, self._exchanges = self._exchanges, []
         self._received.clear()
@@ -295,7 +298,7 @@ class Pipeline(Generic[T]):
         return given_up
 
     def _settle(self) -> None:
-        """Close when what is left to do is nothing, or a failure."""
+        """Close a draining connection if nothing is left to reply to, or the next reply is a failure."""
         if self.state is not DRAINING:
             return
         if not self._exchanges:

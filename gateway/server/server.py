@@ -1,4 +1,4 @@
-"""Accepts connections on every listener, enforces the limits, and drains the connections at the end.
+"""Accepts connections on every listener, enforces the limits, and drains the connections at shutdown.
 
 The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `max.connection.creation.rate`,
 `connections.max.idle.ms`. A connection beyond `max.connections` waits until another one ends, one beyond the creation
@@ -23,7 +23,7 @@ from odradek.gateway.server.workers import Workers
 log = logging.getLogger(__name__)
 
 ACCEPT_RETRY_S = 0.1
-"""The pause of a listener after accept failed for want of descriptors or memory, which would fail again at once."""
+"""The pause of a listener after accept failed for lack of descriptors or memory, since it would fail again at once."""
 SLOT_CHECK_S = 1.0
 MIN_CHECK_MS = 200
 MAX_CHECK_MS = 40_000
@@ -62,13 +62,13 @@ class Server:
                 connection.close()
 
     async def catch_up(self) -> None:
-        """Wait until the requests that connections have received are being handled."""
+        """Wait until the requests that have arrived on connections are being handled."""
         await self._workers.catch_up()
 
     async def drain(self) -> None:
-        """Stop accepting, answer the requests under way, and close; what remains after the time-out is closed.
+        """Stop accepting, answer the requests in flight, and close; after the time-out close the remaining connections.
 
-        Cancellation leaves connections open that were not drained yet.
+        After cancellation, connections that are not drained yet stay open.
         """
         self._stopping = True
         for bound in self._listeners.values():
@@ -85,7 +85,8 @@ class Server:
 
     async def _accept_forever(self, name: str, listener: Listener) -> None:
         if name not in self._services.config.node.controller_listener_names:
-            await self._services.life.ready.wait()  # a broker that is fenced serves no clients; they are queued
+            # a fenced broker does not serve clients; their connections are queued
+            await self._services.life.ready.wait()
         while not self._stopping:
             try:
                 transport = await listener.accept()
@@ -121,7 +122,7 @@ class Server:
                 transport.close()
 
     def _log_accept_error(self, listener: str, error: OSError) -> None:
-        """Log why a connection was not accepted. accept(2) returns errors of the network, too: the listener goes on."""
+        """Log why a connection was not accepted. accept(2) also returns network errors: the listener continues."""
         note = self._services.repeats.note
         if error.errno in OUT_OF_RESOURCES:
             note(
@@ -145,7 +146,7 @@ class Server:
             )
 
     async def _slot(self, transport: Transport) -> bool:
-        """Wait until `max.connections` allows one more, as Kafka does; False when the broker stops first."""
+        """Wait until `max.connections` allows one more, as Kafka does; False if the broker stops first."""
         is_logged = False
         while len(self._connections) >= self._services.config.max_connections and not self._stopping:
             if not is_logged:
@@ -153,12 +154,12 @@ class Server:
                 open_now = len(self._connections)
                 message = "connection waits peer=%s cause=%d connections are open (max.connections)"
                 self._services.repeats.note(message, log, logging.WARNING, message, transport.peer, open_now)
-            with trio.move_on_after(SLOT_CHECK_S):  # the limit may have been raised meanwhile
+            with trio.move_on_after(SLOT_CHECK_S):  # the limit may be raised meanwhile
                 await self._fewer.wait()
         return not self._stopping
 
     async def _turn(self, transport: Transport) -> bool:
-        """Wait until `max.connection.creation.rate` allows one more; False when the broker stops first."""
+        """Wait until `max.connection.creation.rate` allows one more; False if the broker stops first."""
         while not self._stopping:
             allowed = self._services.config.max_connection_creation_rate
             wait_ms = self._rate.wait_ms(allowed, self._services.env.monotonic_ms())
@@ -168,7 +169,7 @@ class Server:
             self._services.repeats.note(
                 "rate", log, logging.WARNING, "connection waits peer=%s cause=%s", transport.peer, cause
             )
-            await trio.sleep(min(wait_ms / 1000, SLOT_CHECK_S))  # the rate may have been raised meanwhile
+            await trio.sleep(min(wait_ms / 1000, SLOT_CHECK_S))  # the rate may be raised meanwhile
         return False
 
     def _refusal(self, transport: Transport) -> str | None:

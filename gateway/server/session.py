@@ -1,4 +1,4 @@
-"""What the broker knows of a client for as long as its connection lasts."""
+"""The broker's state of a client for the lifetime of its connection."""
 
 from odradek.wire.values import immutable
 
@@ -7,8 +7,8 @@ from odradek.wire.values import immutable
 class Session:
     """The properties of a client's connection that requests use.
 
-    `peer` is the other side as `host:port`, for logs; `peer_host` its address alone; `listener` the name of the
-    listener that it connected to, and `is_controller` whether that is one for controllers.
+    `peer` is the client as `host:port`, for logs; `peer_host` its address alone; `listener` the name of the listener
+    that it connected to; `is_controller` is True if that is a listener for controllers.
     """
 
     peer: str

@@ -1,4 +1,4 @@
-"""The tasks that serve connections: few, however many connections there are.
+"""The tasks that serve connections: few, independently of the number of connections.
 
 Theory of operation
 -------------------
@@ -6,14 +6,14 @@ An idle connection has no task. One task *leads*: it waits for input on all conn
 one after the other, each for one receive. Most requests are answered without waiting, so one task answers them for many
 connections in one turn of the scheduler, and an idle connection costs only its memory.
 
-If serving a connection has to wait (for a disk, for another client, for a peer that takes its reply slowly), the task
-stays with that connection until it has served all of its input, and another task leads from then on: an idle one, or a
-new one. So there are as many tasks as connections that wait for something, and one more. This is the leader/followers
-pattern (Schmidt, POSA 2).
+If serving a connection has to wait (for a disk, for another client, for a peer that receives its reply slowly), the
+task stays with that connection until it has served all of its input, and another task becomes the leader: an idle one,
+or a new one. So there is one task for each connection that waits for something, and one more. This is the
+leader/followers pattern (Schmidt, POSA 2).
 
 Connections are served in the order in which their input was reported. One that may have more to receive goes to the end
-of the queue. After every `SERVED_IN_A_ROW` connections other tasks get a turn. When all are served, the leader polls
-once more for input that arrived meanwhile, which saves it a turn of the scheduler. It polls only once: with many busy
+of the queue. After every `SERVED_IN_A_ROW` connections other tasks are scheduled. When all are served, the leader polls
+once more for input that arrived meanwhile, which saves a turn of the scheduler. It polls only once: with many busy
 clients, repeated polling finds one connection at a time, while a turn of the scheduler finds several.
 """
 
@@ -29,13 +29,13 @@ from odradek.gateway.net.transport import Transport
 from odradek.gateway.server.first_wait import resumed
 
 SERVED_IN_A_ROW: Final = 64
-"""How many connections the leader serves before other tasks get a turn; some milliseconds of small requests."""
+"""The number of connections the leader serves before other tasks are scheduled; some milliseconds of small requests."""
 SPARE_WORKERS: Final = 64
-"""How many tasks are kept that have nothing to do; making one costs more than most requests."""
+"""The maximum number of idle tasks; making a new task costs more than most requests."""
 
 
 class Worker:
-    """One task that serves connections. `scope` is cancelled to end what it waits for."""
+    """One task that serves connections. `scope` is cancelled to end its current wait."""
 
     __slots__ = ("is_leader", "promoted", "scope")
 
@@ -45,18 +45,18 @@ class Worker:
         self.scope = trio.CancelScope()
 
     def interrupt(self) -> None:
-        """Cancel what the connection's worker waits for. The leader waits for nothing of a connection's."""
+        """Cancel the worker's current wait for its connection. The leader never waits for a connection."""
         if not self.is_leader:
             self.scope.cancel()
 
 
 class Connection(Protocol):
-    """What is served."""
+    """A connection that workers serve."""
 
     def serve(self, worker: Worker) -> Coroutine[Any, Any, bool]:
-        """Receive once and handle what came; True when there may be more.
+        """Receive once and handle the input; True if there may be more.
 
-        Never raises but when it is cancelled; `worker` is the task that it runs in.
+        Raises only when it is cancelled; `worker` is the task that it runs in.
         """
         ...
 
@@ -66,22 +66,22 @@ class Connection(Protocol):
 
 
 class Workers:
-    """Serves the connections that are watched. `run` has to be running.
+    """Serves the connections that are watched, while `run` is running.
 
-    What requests leave to the next tick of `ticker`, above all commits, is done at the end of each row of connections.
+    Calls that requests schedule with `ticker`, mainly commits, are made at the end of each row of connections.
     """
 
     def __init__(self, poller: Poller[Connection], ticker: Ticker) -> None:
         self._poller = poller
         self._ticker = ticker
         self._ready: deque[Connection] = deque()
-        self._queued = 0  # how many have ever been added to `_ready`, and
-        self._taken = 0  # how many were taken
+        self._queued = 0  # the number of connections ever added to `_ready`
+        self._taken = 0  # the number of connections ever taken from it
         self._spare: list[Worker] = []
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
-        """Serve until cancelled. Connections are left as they are then."""
+        """Serve until cancelled. Connections are not closed then."""
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._work, Worker())
@@ -89,7 +89,7 @@ class Workers:
             self._poller.close()
 
     def watch(self, connection: Connection, transport: Transport) -> None:
-        """Serve `connection` whenever something comes for its transport. Raises OSError."""
+        """Serve `connection` whenever its transport has input. Raises OSError."""
         self._poller.register(transport, connection)
 
     def unwatch(self, transport: Transport) -> None:
@@ -102,7 +102,7 @@ class Workers:
         self._nursery.start_soon(call, *arguments)
 
     async def catch_up(self) -> None:
-        """Wait until every connection that is known to have input now has been served once."""
+        """Wait until every connection that is now known to have input has been served once."""
         queued = self._queued
         while self._taken < queued:
             await trio.lowlevel.checkpoint()
@@ -110,21 +110,22 @@ class Workers:
     async def _work(self, worker: Worker) -> None:
         is_needed = True
         while is_needed:
-            with trio.CancelScope() as worker.scope:  # a new one only after it was cancelled: it costs much of a Fetch
+            # a new one only after a cancellation: it costs a large part of a Fetch
+            with trio.CancelScope() as worker.scope:
                 is_needed = await self._work_in_scope(worker)
 
     async def _work_in_scope(self, worker: Worker) -> bool:
-        """Lead, again and again; False when there are enough who do, True when the scope was cancelled."""
+        """Lead whenever promoted; False if there are enough idle workers, True if the scope was cancelled."""
         while True:
             while worker.is_leader:
                 await self._lead(worker)
-            if worker.scope.cancel_called:  # too late for what it was to end
+            if worker.scope.cancel_called:  # the wait that was to be cancelled has already ended
                 return True
             if not await self._is_promoted(worker):
                 return False
 
     async def _lead(self, worker: Worker) -> None:
-        """Find out which connections have news, and serve some; then those whose news came meanwhile."""
+        """Serve a row of connections that have input, then those whose input arrived meanwhile."""
         if self._ready:
             await trio.lowlevel.checkpoint()
             arrived = self._poller.ready()
@@ -142,7 +143,7 @@ class Workers:
         self._queued += len(connections)
 
     async def _serve_row(self, worker: Worker) -> bool:
-        """Serve connections that have news; False when another task leads now."""
+        """Serve a row of connections that have input; False if another task became the leader."""
         ready = self._ready
         ticker = self._ticker
         ticker.is_gathering = True
@@ -167,13 +168,13 @@ class Workers:
 
     @staticmethod
     async def _catch_up_with(worker: Worker, connection: Connection, *, has_more: bool) -> None:
-        """Serve one connection until it has received nothing more."""
+        """Serve one connection until it has no more input."""
         while has_more:
             await trio.lowlevel.checkpoint()
             has_more = await connection.serve(worker)
 
     def _resign(self, worker: Worker, connection: Connection) -> None:
-        """Let another task lead, since this one has to wait for something of the connection's."""
+        """Make another task the leader, since this one has to wait for its connection."""
         worker.is_leader = False
         self._ticker.leave_gathered()
         connection.begins_to_wait()
@@ -185,7 +186,7 @@ class Workers:
             self.start_soon(self._work, Worker())
 
     async def _is_promoted(self, worker: Worker) -> bool:
-        """Wait to become the leader; False if enough idle tasks wait already, and this one is to end."""
+        """Wait to become the leader; False if there are enough idle workers, so that this one should end."""
         if len(self._spare) >= SPARE_WORKERS:
             return False
         self._spare.append(worker)

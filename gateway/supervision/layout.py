@@ -1,4 +1,4 @@
-"""The settings of each node of a cluster on one machine: Kafka's KRaft properties, in a file for each."""
+"""The settings of each node of a cluster on one machine, as a file of Kafka's KRaft properties for each."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +9,9 @@ from odradek.gateway.config.sources import variables
 from odradek.wire.values import immutable
 
 MAX_VOTERS: Final = 3
-"""How many of the nodes are controllers, too: three outlive the loss of one."""
+"""The maximum number of nodes that are also controllers; three tolerate the loss of one."""
 CLUSTER_SIZE: Final = 3
-"""From this many nodes on topics are replicated so that one node may fail."""
+"""From this number of nodes on, topics are replicated so that one node may fail."""
 
 OWN_SETTINGS: Final = frozenset(
     (
@@ -30,18 +30,18 @@ OWN_SETTINGS: Final = frozenset(
         "process.roles",
     )
 )
-"""What makes a node the one that it is: only its own file and options say it."""
+"""Settings that identify a node: only its own file and options may set them."""
 
 
 def node_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a node: without the variables of settings that its file has to decide."""
+    """The environment of a node: without the variables of settings in `OWN_SETTINGS`."""
     own = {variable for variable, setting, _ in variables(environ) if setting in OWN_SETTINGS}
     return {variable: text for variable, text in environ.items() if variable not in own}
 
 
 @immutable
 class NodePlan:
-    """One node: its id, where it listens to clients and, as a controller, to the other nodes, and its settings."""
+    """One node: its id, its port for clients, its port for other nodes if it is a controller, and its settings."""
 
     node_id: int
     port: int
@@ -62,9 +62,9 @@ def _escaped(text: str) -> str:
 def plan(
     data: Path, host: str, ports: list[int], controller_ports: list[int], settings: Mapping[str, str] | None = None
 ) -> list[NodePlan]:
-    """The nodes of a cluster, one for each of `ports`; the first of them, one for each of `controller_ports`, vote.
+    """The nodes of a cluster, one for each of `ports`; the first ones, one for each of `controller_ports`, are voters.
 
-    `settings` are further ones for all nodes; they win.
+    `settings` apply to all nodes and take precedence.
     """
     voters = ",".join([f"{number}@{_bracketed(host)}:{port}" for number, port in enumerate(controller_ports, 1)])
     return [
@@ -74,7 +74,7 @@ def plan(
 
 
 def voters_of(brokers: int) -> int:
-    """How many of so many nodes vote: one of two, for two could not lose either."""
+    """The number of voters among `brokers` nodes: one of two, since a quorum of two tolerates no loss either."""
     return MAX_VOTERS if brokers >= MAX_VOTERS else 1
 
 

@@ -1,4 +1,4 @@
-"""Runs the nodes of a cluster as child processes, and starts one again that has ended."""
+"""Runs the nodes of a cluster as child processes, and restarts a node that has ended."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 RESTART_S: Final = 0.5
 RESTART_MAX_S: Final = 30.0
 STEADY_S: Final = 60.0
-"""A node that has run for so long starts with the shortest pause again."""
+"""A node that has run for this long begins again with the shortest pause."""
 
 
 class NodeStartError(Exception):
@@ -37,7 +37,7 @@ class SupervisedNode:
         self._stopping = trio.Event()
 
     async def run(self) -> None:
-        """Keep it running until `stop`. Raises NodeStartError when it ends before it has ever served."""
+        """Keep it running until `begin_stop` or `hold`. Raises NodeStartError if it ends before it has ever served."""
         pause_s = RESTART_S
         try:
             while not self._stopping.is_set():
@@ -62,12 +62,12 @@ class SupervisedNode:
             stdout=subprocess.PIPE,
             start_new_session=True,
             env=node_environment(os.environ),
-        )  # in a session of its own a Ctrl-C does not reach it, and the nodes drain in turn
-        if self._stopping.is_set():  # it was set while the process was made
+        )  # in its own session it does not get a Ctrl-C, so the nodes drain in turn
+        if self._stopping.is_set():  # set while the process was being started
             process.terminate()
         try:
             assert process.stdout is not None
-            if await process.stdout.receive_some():  # the one line that it prints, once it serves
+            if await process.stdout.receive_some():  # the node prints one line once it serves
                 log.info("node serves node_id=%d pid=%d", self.plan.node_id, process.pid)
                 self.ready.set()
                 async for _ in process.stdout:
@@ -79,14 +79,17 @@ class SupervisedNode:
             self._process = None
 
     def begin_stop(self) -> None:
-        """Let it drain; it is not started again. Idempotent: a second call ends it at once, as a second signal does."""
+        """Drain the node and do not restart it.
+
+        A second call ends it at once, because the process gets a second signal.
+        """
         self._stopping.set()
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
 
     def hold(self) -> None:
-        """Do not start it again when it ends, or has ended."""
+        """Do not restart it when it ends, or has ended."""
         self._stopping.set()
 
 
@@ -106,14 +109,14 @@ class Supervisor:
             async with trio.open_nursery() as nursery:
                 for node in self._nodes:
                     nursery.start_soon(node.run)
-                nursery.start_soon(self._tell)
+                nursery.start_soon(self._call_when_ready)
                 await received.__anext__()
                 log.info("stopping nodes=%d", len(self._nodes))
-                nursery.start_soon(self._hurry, received)
+                nursery.start_soon(self._stop_at_further_signals, received)
                 await self._drain()
                 nursery.cancel_scope.cancel()
 
-    async def _tell(self) -> None:
+    async def _call_when_ready(self) -> None:
         for node in self._nodes:
             await node.ready.wait()
         self._on_ready()
@@ -121,11 +124,12 @@ class Supervisor:
     async def _drain(self) -> None:
         for node in self._nodes:
             node.hold()
-        for node in reversed(self._nodes):  # the first are controllers, which release those that are brokers alone
+        # the first nodes are controllers, which the shutdown of nodes that are only brokers needs
+        for node in reversed(self._nodes):
             node.begin_stop()
             await node.ended.wait()
 
-    async def _hurry(self, received: AsyncIterator[int]) -> None:
+    async def _stop_at_further_signals(self, received: AsyncIterator[int]) -> None:
         async for _ in received:
             for node in self._nodes:
                 node.begin_stop()
@@ -134,6 +138,6 @@ class Supervisor:
 def node_command(file: Path, arguments: Sequence[str]) -> list[str]:
     """The command of a node with the settings in `file`, which stops when its standard input ends.
 
-    The starting process holds the other end of that pipe, so that no node outlives it, however it ends.
+    The supervisor holds the other end of that pipe, so nodes stop however the supervisor ends.
     """
     return [sys.executable, "-m", "odradek", "serve", "--config", str(file), "--until-stdin-ends", *arguments]

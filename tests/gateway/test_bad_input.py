@@ -1,4 +1,4 @@
-"""Whatever a peer sends, it gets Kafka's answer or a close, the log says who and why, and the next client is served."""
+"""Any input gets Kafka's answer or closes the connection; the log has peer and cause, and the next client is served."""
 
 import logging
 import random
@@ -24,13 +24,13 @@ REQUEST_MAX_BYTES = 100 * 1024 * 1024
 
 @pytest.fixture(autouse=True)
 def everyone_else_is_served(shared_broker, broker_log):
-    """A client that was there before and one that comes after are served, whatever the test sent.
+    """Before and after each test, an existing and a new client are served.
 
-    What an earlier test's clients did is forgotten, for the log would only count it.
+    Failures counted in earlier tests are reset, otherwise the log would only count repetitions.
     """
     repeats = shared_broker.broker.services.repeats
     for _ in range(2):
-        shared_broker.in_trio(repeats.tell)
+        shared_broker.in_trio(repeats.report)
     with RawClient(shared_broker.address) as bystander:
         assert bystander.call(MetadataRequest(topics=())).brokers
         yield
@@ -78,7 +78,7 @@ def test_noise_is_closed(client, broker_log, seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_noise_in_a_well_formed_frame_is_answered_or_closed(client, broker_log, seed):
-    """The frame and the key are good, the rest is not; sometimes noise is a request by chance, and then answered."""
+    """The frame and the API key are valid, the rest is not, except by chance."""
     chance = random.Random(seed)
     key = chance.choice(list(ADVERTISED))
     version = chance.randint(*ADVERTISED[key])
@@ -89,7 +89,7 @@ def test_noise_in_a_well_formed_frame_is_answered_or_closed(client, broker_log, 
 
 
 def test_half_a_frame_and_a_farewell_is_no_event(client, broker_log):
-    """Clients crash and leave: nothing that an operator should be warned of."""
+    """Clients that crash or leave are no reason for a warning."""
     client.send_bytes(struct.pack(">i", 100) + b"half")
     client.finish_sending()
     assert client.is_closed_by_broker()
@@ -113,7 +113,7 @@ def test_frames_may_come_byte_by_byte(client):
 
 
 def test_good_requests_before_a_bad_frame_are_answered(client, topic, broker_log):
-    """Kafka reads a request only when the one before is answered, so that answer must not get lost here either."""
+    """Kafka reads a request only after the previous one is answered, so these answers must not get lost either."""
     frames = [encode_request(produce_request(topic, batch_of(b"%d" % n)), 9, n, "raw") for n in range(5)]
     client.send_bytes(b"".join(frames) + struct.pack(">i", -5))
     for n in range(5):
@@ -136,7 +136,7 @@ def test_good_requests_before_a_malformed_one_are_answered(client, topic, broker
 
 @pytest.mark.parametrize("version", [5, 6, 99, 32767])
 def test_trap_03_api_versions_of_an_unknown_version_is_answered_in_v0(client, version):
-    """The client learns what to ask with instead, and asks again on the same connection."""
+    """The client learns the supported versions, and repeats the request on the same connection."""
     client.send_frame(header(ApiKey.API_VERSIONS, version, correlation=42) + b"\x00" + b"whatever a later version has")
     correlation, response = decode_response(ApiKey.API_VERSIONS, 0, client.receive_frame())
     assert (correlation, response.error_code) == (42, ErrorCode.UNSUPPORTED_VERSION)
@@ -179,7 +179,7 @@ def test_trap_01_produce_0_to_2_is_advertised_and_closed(client, broker_log, ver
 
 @pytest.mark.parametrize("key", [ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE])
 def test_trap_20_groups_of_kip_848_are_offered_whole(client, key):
-    """librdkafka silently consumes nothing where one of the two, or version 1, is missing."""
+    """librdkafka silently consumes nothing if one of the two, or version 1, is missing."""
     offered = {one.api_key: (one.min_version, one.max_version) for one in client.call(ApiVersionsRequest(), 0).api_keys}
     assert offered[key] == (0, 1)
 
@@ -245,7 +245,7 @@ def test_an_isolation_level_that_is_none_is_refused(client, topic, broker_log, r
 
 
 def test_a_cursor_below_zero_is_refused(client, topic):
-    """Kafka: the error stands with every topic asked for."""
+    """As in Kafka, every requested topic has the error."""
     cursor = Cursor(topic_name=topic, partition_index=-5)
     response = client.call(DescribeTopicPartitionsRequest(topics=(TopicRequest(name=topic),), cursor=cursor))
     assert [(one.name, one.error_code) for one in response.topics] == [(topic, ErrorCode.INVALID_REQUEST)]
@@ -335,7 +335,7 @@ def test_trap_11_a_bad_batch_does_not_hurt_the_other_partitions_of_its_request(c
 
 
 def test_what_does_not_decompress_hurts_nobody_but_who_looks_inside(client, topic):
-    """Batches stay opaque, so noise may lie in a compressed one; ListOffsets by time has to look inside."""
+    """Batches are stored unread, so a compressed one may be corrupt; ListOffsets by timestamp has to decompress it."""
     garbage = damaged(batch_of(b"x" * 100, codec=1, timestamp_ms=1000), 70, b"\xff" * 10, crc_again=True)
     assert client.produce(topic, garbage).error_code == 0
     client.produce(topic, batch_of(b"later", timestamp_ms=5000))
@@ -347,7 +347,7 @@ def test_what_does_not_decompress_hurts_nobody_but_who_looks_inside(client, topi
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
 def test_clients_may_not_write_to_internal_topics(client, name):
-    """What stands in them is the coordinators' state."""
+    """Their records are the state of the coordinators."""
     client.create_topic(name) if name not in described(client) else None
     refused = client.produce(name, batch_of(b"x", key=b"k"))
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -363,7 +363,7 @@ def described(client):
 
 def test_trap_10_acks_0_has_no_response(client, topic):
     client.send(produce_request(topic, batch_of(b"unanswered"), acks=0))
-    assert client.call(MetadataRequest(topics=())).brokers  # the next frame that comes is this request's
+    assert client.call(MetadataRequest(topics=())).brokers  # the next frame received belongs to this request
     assert client.values(topic) == [b"unanswered"]
 
 

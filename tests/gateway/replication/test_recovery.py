@@ -60,7 +60,7 @@ def test_a_full_disk_is_one_line_for_all_logs(clock, caplog):
         recovery.failed(recovery.writing, "commit failed", DiskFullError("writing: the file system is full"))
     (line,) = caplog.records
     assert "commit failed partition=t-0 error=writing: the file system is full" in line.getMessage()
-    repeats.tell()
+    repeats.report()
     assert "(times=49 since it was last logged)" in caplog.records[1].getMessage()
     for recovery in recoveries:
         recovery.succeeded(recovery.writing, 7)
